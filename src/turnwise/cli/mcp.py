@@ -135,7 +135,7 @@ def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPo
     from turnwise.gateway.mcp.stdio import StdioServer
 
     visit = McpRequest(front, LOCAL.model_copy(update={"user": user}))
-    front.whose.user(visit.caller, "messages:write")  # whether there can be such a user
+    front.scope.user(visit.caller, "messages:write")  # whether there can be such a user
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)

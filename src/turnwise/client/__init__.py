@@ -1,4 +1,4 @@
-"""A client of the gateway's own API: small, typed, and safe to try again."""
+"""A typed Python client for the gateway's REST API, with retries that never repeat an operation unsafely."""
 
 from turnwise.client.client import Client
 from turnwise.client.retry import Unreached

@@ -1,4 +1,4 @@
-"""The client: messages in, answers out; and the rest of a gateway's API behind its parts."""
+"""The client: sends messages, streams answers, and gives access to sessions, artifacts, decisions and agents."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from copy import copy
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.client.gateway import Gateway, checked_key, checked_url, is_this_machine
-from turnwise.client.request import Asked, at_session, escaped, get, if_revision, post
+from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machine
+from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
 from turnwise.client.stream import answer_to, read
 from turnwise.client.sync import Sync
@@ -29,16 +29,26 @@ WhenBusy = Literal["queue", "reject", "interrupt"]
 
 
 class Client:
-    """A client of one gateway, for any number of tasks, threads and event loops.
+    """A client of one gateway. It may be shared by tasks, threads and event loops.
 
-    key: an API key or a token; None where the gateway asks for none. user: for whom everything is done, by a key that acts for
-    users; None = as the credential says. timeout: seconds without a byte after which a connection is given up; more than the
-    gateway's `stream_ping_seconds`. patience: seconds for which what may pass is tried again, such as a gateway that is being
-    restarted; 0 = nothing is. http: makes the HTTP client, for certificates, proxies or headers of your own; by default
-    proxies are those of the environment, but for addresses of this machine.
+    Errors of the gateway are raised as the same classes that the runner raises in process.
 
-    What goes wrong is raised as the error that the runner raises in the same process; Unreached when the gateway cannot be
-    reached. ConfigError for a URL or a key that cannot be one; MissingExtra.
+    Args:
+        url: The gateway's address, such as `http://127.0.0.1:8000`.
+        key: An API key or a token; None if the gateway needs none.
+        user: The user to act for, with a key that acts for users; None for the credential's own user.
+        timeout: Seconds without a byte after which a connection is closed. Has to exceed the gateway's
+            `stream_ping_seconds`.
+        patience: How many seconds temporary errors are retried, such as during a gateway's restart; 0 disables
+            retries.
+        http: Creates the HTTP client, for own certificates, proxies or headers. By default, the environment's proxies
+            are used, except for addresses of this machine.
+        issuer: Generates ids.
+
+    Raises:
+        ConfigError: The URL or the key is malformed.
+        MissingExtra: The extra `client` is not installed.
+        Unreached: Raised by all operations if the gateway cannot be reached.
     """
 
     def __init__(
@@ -53,14 +63,16 @@ class Client:
         issuer: Issuer | None = None,
     ) -> None:
         _check_installed()
-        url, key = checked_url(url), checked_key(key)
+        url, key = check_url(url), check_key(key)
         self._issuer, self._sync = issuer or SystemIssuer(), Sync()
-        self._asks(Gateway(url, key, http or _maker(url), timeout=timeout, patience=patience).for_user(user))
+        self._use(Gateway(url, key, http or _http_factory(url), timeout=timeout, patience=patience).for_user(user))
 
     def for_user(self, user: str) -> Self:
-        """The same client for that user, by a key that acts for users. Connections are shared: close one of both."""
+        """Returns a client for this user, with a key that acts for users. Both share their connections: close only one
+        of them.
+        """
         other = copy(self)
-        other._asks(self._gateway.for_user(user))
+        other._use(self._gateway.for_user(user))
         return other
 
     async def send(
@@ -75,16 +87,32 @@ class Client:
         revision: int | None = None,
         wait: bool = True,
     ) -> Answer:
-        """Hands in a message, and gives its answer; without `wait` only that it is stored.
+        """Sends a message and returns its answer; with `wait=False`, returns as soon as the message is stored.
 
-        id: your own of the message; the same again is the same message, and gives the same answer. Without one it gets one,
-        so that it can be tried again here. when_busy: what to do while another is answered. revision: which the session must
-        have. Raises MessageError (nothing was stored), SessionMissing, SessionBusy, PreconditionFailed, QueueFull, TooMany,
-        StoreError. An answer that failed does not raise: see its `end` and `error`. Whoever stops waiting does not stop the
-        run.
+        An answer that failed does not raise: see its `end` and `error`. Cancelling this call does not stop the run.
+
+        Args:
+            session: The session's id.
+            content: The message.
+            id: Your id of the message. Sending the same id again returns the same answer. If None, an id is
+                generated, so that this call can retry safely.
+            context: The message's context.
+            when_busy: How to handle a session that is answering another message.
+            deadline_seconds: The time limit of the run.
+            revision: The revision that the session must have; None for any.
+            wait: Whether to wait for the answer.
+
+        Raises:
+            MessageError: The message is invalid; nothing was stored.
+            SessionMissing: There is no such session, and the app does not create sessions.
+            SessionBusy: The session is answering another message.
+            PreconditionFailed: The session has another revision.
+            QueueFull: Too many messages wait in the session.
+            TooMany: A quota is used up.
+            StoreError: The gateway's store failed.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return await self._answer(if_revision(asked, revision), again, wait=wait)
+        return await self._answer(with_revision(asked, revision), again, wait=wait)
 
     def stream(
         self,
@@ -97,35 +125,46 @@ class Client:
         deadline_seconds: float | None = None,
         revision: int | None = None,
     ) -> AsyncIterator[Event | Answer]:
-        """As `send`, and gives the events as they come, partial ones too, and the answer as the last.
+        """Sends a message as `send` does, and yields its events as they come, including partial ones. The last item is
+        the answer.
 
-        Connections that break off, and gateways that are being stopped, are followed by another: no event is lost, none comes
-        twice. Pieces of an answer may be missing then; its whole is not.
+        A broken connection is resumed: no event is lost or repeated. Pieces of a text may be missing then; the
+        complete event follows in any case.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return read(self._gateway, if_revision(asked, revision), again)
+        return read(self._gateway, with_revision(asked, revision), again)
 
     async def find(
         self, session: str, *, message_id: str | None = None, invocation_id: str | None = None, wait: bool = False
     ) -> Answer:
-        """What became of that message, or of a whole invocation: as far as it is, or when it is answered. InvocationMissing."""
-        place = _place(session, message_id, invocation_id)
+        """Returns the answer to a message, or of an invocation: its current state, or the final one with `wait=True`.
+
+        Raises:
+            InvocationMissing: There is no such message or invocation.
+        """
+        place = _path_of(session, message_id, invocation_id)
         if not wait:
             return await self._gateway.ask(Answer, get(place))
-        events = get(_place(session, message_id, invocation_id, "/events"))
+        events = get(_path_of(session, message_id, invocation_id, "/events"))
         return await answer_to(self._gateway, get(place, wait=True), events, events)
 
     def attach(
         self, session: str, *, message_id: str | None = None, invocation_id: str | None = None, after: int = 0
     ) -> AsyncIterator[Event | Answer]:
-        """Reads that message, or a whole invocation, from above that sequence number on, as `stream`. InvocationMissing."""
-        asked = get(_place(session, message_id, invocation_id, "/events"))
+        """Yields the events of a message or an invocation above the sequence number `after`, as `stream` does.
+
+        Raises:
+            InvocationMissing: There is no such message or invocation.
+        """
+        asked = get(_path_of(session, message_id, invocation_id, "/events"))
         return read(self._gateway, asked, asked, after)
 
     async def select(
         self, content: str | Content, *, session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
-        """Who would answer this message now, and why. Nothing is stored and nobody runs. SessionMissing."""
+        """Returns which agent would answer the message now, and why. Stores nothing and runs no agent. Raises
+        SessionMissing.
+        """
         body = _body(content=content, session_id=session, context=context)
         return await self._gateway.ask(Selection, post("/select", body))
 
@@ -142,11 +181,24 @@ class Client:
         id: str | None = None,
         wait: bool = True,
     ) -> Answer:
-        """Answers what an invocation waits for, one of an answer's or a session's `waits`; the same again is the same message.
+        """Answers an open wait of an invocation. Idempotent: a repeated answer is the same message.
 
-        One of these: `text`, what the user replies; `approved`, whether a tool may be called, and the `reason`; `result`, what
-        a tool gave, or, with `failed`, why it did not. The rest as of `send`. UnknownToolCall when it does not wait for that
-        (any more), RequestInvalid for an answer of another kind.
+        Pass exactly one of `text`, `approved` and `result`.
+
+        Args:
+            session: The session's id.
+            call: The wait, from the `waits` of an answer or a session.
+            text: The user's reply.
+            approved: Whether the tool may be called.
+            reason: The reason for the approval or rejection.
+            result: The tool's result.
+            failed: Whether the tool failed; `result` is then the error.
+            id: Your id of the message.
+            wait: Whether to wait for the answer.
+
+        Raises:
+            UnknownToolCall: The invocation does not have this wait, or no longer.
+            RequestInvalid: The answer's kind does not fit the wait.
         """
         said: dict[str, Any] = _body(text=text, approved=approved)
         if approved is not None:
@@ -154,23 +206,30 @@ class Client:
         if not isinstance(result, EllipsisType):
             said |= {"result": result, "failed": failed}
         body = _body(call_id=call.call_id, id=id) | said
-        asked = post(at_session(session, "invocations", escaped(call.invocation_id), "answer"), body)
+        asked = post(session_path(session, "invocations", escape_path(call.invocation_id), "answer"), body)
         return await self._answer(asked, asked, wait=wait)
 
     async def cancel(self, session: str, invocation_id: str, *, wait: bool = True) -> Stopping:
-        """Stops it, wherever it runs, or gives up what it waits for. One that has ended stays as it is. InvocationMissing.
+        """Cancels an invocation in whichever process it runs, or ends its waits. An invocation that has ended does not
+        change.
 
-        Without `wait` it may not have stopped yet.
+        With `wait=False` it may still be running on return.
+
+        Raises:
+            InvocationMissing: There is no such invocation.
         """
-        asked = post(at_session(session, "invocations", escaped(invocation_id), "cancel"), wait=wait)
+        asked = post(session_path(session, "invocations", escape_path(invocation_id), "cancel"), wait=wait)
         return await self._gateway.ask(Stopping, asked)
 
     async def regenerate(self, session: str, invocation_id: str, *, wait: bool = True) -> Answer:
-        """Takes the session back to before that invocation, and answers its message again. InvocationMissing, SessionBusy.
+        """Rewinds the session to before the invocation, and answers its message again. Not retried if it may have been
+        started.
 
-        It is not begun again when it may have been begun.
+        Raises:
+            InvocationMissing: There is no such invocation.
+            SessionBusy: The session is answering a message.
         """
-        asked = post(at_session(session, "invocations", escaped(invocation_id), "regenerate"), wait=False)
+        asked = post(session_path(session, "invocations", escape_path(invocation_id), "regenerate"), wait=False)
         begun = await self._gateway.ask(Answer, asked, repeatable=False)
         return await self.find(session, message_id=begun.message_id, wait=True) if wait else begun
 
@@ -179,8 +238,13 @@ class Client:
     @overload
     def run_sync(self, work: AsyncIterator[T]) -> Iterator[T]: ...
     def run_sync(self, work: Coroutine[Any, Any, T] | AsyncIterator[T]) -> T | Iterator[T]:
-        """What a method of this client gives, for programs without an event loop, in any number of threads: its result, or, of
-        a stream or list, an iterator. ConfigError inside a running event loop.
+        """Runs a method of this client in a program without an event loop, from any number of threads.
+
+        Returns:
+            The result of a coroutine, or an iterator over a stream or list.
+
+        Raises:
+            ConfigError: It is called inside a running event loop.
         """
         return self._sync.result(work) if isinstance(work, Coroutine) else self._sync.each(work)
 
@@ -194,7 +258,7 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _asks(self, gateway: Gateway) -> None:
+    def _use(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.sessions, self.artifacts = Sessions(gateway, self._issuer), Artifacts(gateway)
         self.decisions, self.agents = Decisions(gateway), Agents(gateway)
@@ -207,8 +271,8 @@ class Client:
         context: MessageContext | None,
         when_busy: WhenBusy | None,
         deadline_seconds: float | None,
-    ) -> tuple[Asked, Asked]:
-        """How it is handed in, and how it is read on."""
+    ) -> tuple[ApiRequest, ApiRequest]:
+        """Returns the request that sends the message, and the request that reads it again."""
         id = self._issuer.new_id("message") if id is None else id
         body = _body(
             content=content,
@@ -217,9 +281,9 @@ class Client:
             when_busy=when_busy,
             deadline_seconds=deadline_seconds,
         )
-        return post(at_session(session, "messages"), body), get(_place(session, id, None))
+        return post(session_path(session, "messages"), body), get(_path_of(session, id, None))
 
-    async def _answer(self, asked: Asked, again: Asked, *, wait: bool) -> Answer:
+    async def _answer(self, asked: ApiRequest, again: ApiRequest, *, wait: bool) -> Answer:
         if wait:
             return await answer_to(self._gateway, asked, asked, again)
         return await self._gateway.ask(Answer, asked._replace(query={"wait": False}))
@@ -233,24 +297,24 @@ def _check_installed() -> None:
         raise MissingExtra("The client", "client") from error
 
 
-def _maker(url: str) -> "Callable[[], httpx.AsyncClient]":
+def _http_factory(url: str) -> "Callable[[], httpx.AsyncClient]":
     import httpx
 
     limits, here = httpx.Limits(max_connections=None, max_keepalive_connections=100), is_this_machine(url)
-    # Certificates take longer to load than many an answer to come, and what stays on this machine needs none.
+    # Loading certificates can take longer than a request, and plain HTTP on this machine needs none.
     verify = not (here and url.startswith("http:"))
     return lambda: httpx.AsyncClient(trust_env=not here, limits=limits, verify=verify)
 
 
-def _place(session: str, message_id: str | None, invocation_id: str | None, of_invocation: str = "") -> str:
-    """The path of a message or an invocation. RequestInvalid unless one is named."""
+def _path_of(session: str, message_id: str | None, invocation_id: str | None, of_invocation: str = "") -> str:
+    """Returns the path of a message or an invocation. Raises RequestInvalid unless exactly one is named."""
     if message_id is not None and invocation_id is None:
-        return at_session(session, "messages", escaped(message_id))
+        return session_path(session, "messages", escape_path(message_id))
     if invocation_id is not None and message_id is None:
-        return at_session(session, "invocations", escaped(invocation_id) + of_invocation)
-    raise RequestInvalid("It is not said which message, or which invocation.", fix="Pass message_id or invocation_id.")
+        return session_path(session, "invocations", escape_path(invocation_id) + of_invocation)
+    raise RequestInvalid("Neither a message nor an invocation is named, or both are.", fix="Pass message_id or invocation_id.")
 
 
 def _body(**given: Any) -> dict[str, Any]:
-    """What was given."""
+    """Returns the arguments that are not None."""
     return {name: value for name, value in given.items() if value is not None}

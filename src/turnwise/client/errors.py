@@ -1,4 +1,4 @@
-"""What the gateway says went wrong, as the errors that the runner raises in the same process."""
+"""Converts error responses of the gateway to the exceptions that the runner raises in process."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ PROBLEM = "application/problem+json"
 
 
 def problem_in(response: "httpx.Response") -> TurnwiseError | None:
-    """The error that the response tells of, None for a good one. Its body has been read."""
+    """Returns the exception for a response whose body has been read; None if it is successful."""
     if response.is_success:
         return None
     after = _seconds(response.headers.get("retry-after"))
@@ -39,53 +39,53 @@ def problem_in(response: "httpx.Response") -> TurnwiseError | None:
 
 
 def error_of(told: Mapping[str, Any], retry_after: float | None = None) -> TurnwiseError:
-    """The error that these problem details name by their code; the nearest one above a code that is not known here."""
+    """Returns the exception for problem details. An unknown code maps to its nearest known parent."""
     code, problem, fix = (str(told.get(name) or "") for name in ("code", "title", "fix"))
-    kind = _kind(code)
+    kind = _class_of(code)
     error = LimitReached("", problem, fix=fix) if issubclass(kind, LimitReached) else kind(problem, fix=fix)
     if isinstance(error, RequestError):
         error.where = _where(told.get("where"))
     if retry_after is not None:
-        vars(error)["retry_after"] = retry_after  # also of kinds that do without it in the same process
+        vars(error)["retry_after"] = retry_after  # also for classes without this attribute in process
     if code and code != kind.code:
-        vars(error)["code"] = code  # a newer gateway's, or that of a defect: programs may know it
+        vars(error)["code"] = code  # from a newer gateway, or an internal error; callers may know it
     if told.get("request_id"):
-        error.add_note(f"The gateway's log has it under the request's id {told['request_id']}.")
+        error.add_note(f"The gateway's log has the cause under the request's id {told['request_id']}.")
     return error
 
 
 def error_in(text: str, retry_after: float | None = None) -> TurnwiseError:
-    """The error of problem details that came in a stream."""
+    """Returns the exception for problem details in a stream."""
     told = _object(text.encode())
-    return strange_stream() if told is None else error_of(told, retry_after)
+    return not_a_gateway_stream() if told is None else error_of(told, retry_after)
 
 
-def strange_stream() -> TurnwiseError:
-    """The error for a stream that is none of a gateway."""
-    return NothingHere("The stream holds what no gateway sends.", fix="Check the URL, and the gateway's version.")
+def not_a_gateway_stream() -> TurnwiseError:
+    """Returns the error for a stream that does not come from a gateway."""
+    return NothingHere("The stream does not come from a gateway.", fix="Check the URL, and the gateway's version.")
 
 
-def strange(response: "httpx.Response") -> TurnwiseError:
-    """The error for an answer that is good, but none of a gateway."""
+def not_a_gateway(response: "httpx.Response") -> TurnwiseError:
+    """Returns the error for a successful response that does not come from a gateway."""
     kind = media_type(response) or "nothing"
     return NothingHere(
-        f"{_place(response)} answers with {kind} that no gateway sends.",
+        f"{_place(response)} answers with {kind}, which is not a gateway's response.",
         fix="Check the URL: it does not lead to a gateway of Turnwise, or to one of another version.",
     )
 
 
 def media_type(response: "httpx.Response") -> str:
-    """What the response holds, without parameters."""
+    """Returns the response's media type without parameters."""
     kind: str = response.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower()
 
 
 def _of_status(response: "httpx.Response", after: float | None) -> TurnwiseError:
-    """Somebody else answered: a proxy, or a server that is no gateway."""
+    """Returns the error for a response that is not from a gateway, such as a proxy's."""
     status = response.status_code
-    problem = f"{_place(response)} answers {status} {response.reason_phrase}".rstrip() + ", and does not say why."
+    problem = f"{_place(response)} answers {status} {response.reason_phrase}".rstrip() + ", without a reason."
     if status >= 500:
-        fix = "Check that the gateway runs, and what stands before it."
+        fix = "Check that the gateway runs, and the proxy in front of it."
         return Unreached(problem, fix=fix, quiet=status == 504, retry_after=after)
     if status == 429:
         return TooMany(problem, fix="Send less at once.", retry_after=1.0 if after is None else after)
@@ -93,18 +93,18 @@ def _of_status(response: "httpx.Response", after: float | None) -> TurnwiseError
         kind, fix = _OTHERS[status]
         return kind(problem, fix=fix)
     if response.has_redirect_location:
-        return NothingHere(problem, fix="It leads elsewhere: use that address.")
+        return NothingHere(problem, fix="It redirects: use the target address.")
     return RequestInvalid(problem, fix=_NO_GATEWAY)
 
 
 _NO_GATEWAY = "Check the URL: it does not seem to be a gateway of Turnwise."
 _OTHERS: Mapping[int, tuple[type[TurnwiseError], str]] = MappingProxyType(
     {
-        401: (NotAuthenticated, "What stands before the gateway wants a credential, or it is none of Turnwise."),
-        403: (Forbidden, "What stands before the gateway does not let you in, or it is none of Turnwise."),
+        401: (NotAuthenticated, "A proxy in front of the gateway needs a credential, or this is not a Turnwise gateway."),
+        403: (Forbidden, "A proxy in front of the gateway denies access, or this is not a Turnwise gateway."),
         404: (NothingHere, _NO_GATEWAY),
         405: (NothingHere, _NO_GATEWAY),
-        413: (RequestTooLarge, "Send less, or raise the limit of what stands before the gateway."),
+        413: (RequestTooLarge, "Send less, or raise the limit of the proxy in front of the gateway."),
     }
 )
 
@@ -114,7 +114,7 @@ def _place(response: "httpx.Response") -> str:
     return f"{url.scheme}://{url.netloc.decode()}"
 
 
-def _kind(code: str) -> type[TurnwiseError]:
+def _class_of(code: str) -> type[TurnwiseError]:
     while code:
         if code in _BY_CODE:
             return _BY_CODE[code]
@@ -122,17 +122,19 @@ def _kind(code: str) -> type[TurnwiseError]:
     return TurnwiseError
 
 
-def _below(kind: type[TurnwiseError]) -> Iterator[type[TurnwiseError]]:
+def _subclasses(kind: type[TurnwiseError]) -> Iterator[type[TurnwiseError]]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield child
-            yield from _below(child)
+            yield from _subclasses(child)
 
 
 _MADE_HERE = (TooMany, ModelUnavailable, RequestError, LimitReached)
-# Those with other parameters never come over the wire: they are raised inside an agent, or before anything is served.
+# Classes with other parameters are never sent: they are raised inside an agent, or before the gateway serves requests.
 _BY_CODE: Mapping[str, type[TurnwiseError]] = {
-    kind.code: kind for kind in _below(TurnwiseError) if issubclass(kind, _MADE_HERE) or kind.__init__ is TurnwiseError.__init__
+    kind.code: kind
+    for kind in _subclasses(TurnwiseError)
+    if issubclass(kind, _MADE_HERE) or kind.__init__ is TurnwiseError.__init__
 }
 
 
@@ -149,5 +151,5 @@ def _where(given: object) -> tuple[str | int, ...]:
 
 
 def _seconds(text: str | None) -> float | None:
-    """What Retry-After says, if that is a number: dates need two clocks that agree."""
+    """Returns the seconds of Retry-After; None for a date, which would need synchronized clocks."""
     return float(text) if text and text.isascii() and text.isdigit() else None

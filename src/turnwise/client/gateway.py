@@ -1,4 +1,4 @@
-"""One gateway as the client asks it: with its credential, in its words, and again when that is safe."""
+"""HTTP access to one gateway: connections, credentials, timeouts and retries."""
 
 import asyncio
 import threading
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from turnwise.client.errors import media_type, problem_in, strange
-from turnwise.client.request import Asked
-from turnwise.client.retry import PASSING, Patience, Unreached, was_refused
+from turnwise.client.errors import media_type, not_a_gateway, problem_in
+from turnwise.client.request import ApiRequest
+from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached, was_refused
 from turnwise.facts.errors import RequestInvalid
 
 if TYPE_CHECKING:
@@ -32,44 +32,45 @@ _Kept = tuple["httpx.AsyncClient", AsyncGenerator[None, None]]
 
 
 class Connections:
-    """Made at their first use; each is closed when its loop shuts down, if nobody did before. heard: whether anybody ever
-    answered.
-    """
+    """One HTTP client for each event loop, created at first use and closed when the loop shuts down."""
 
     heard = False
+    """Whether the gateway has ever responded."""
 
     def __init__(self, make: "Callable[[], httpx.AsyncClient]") -> None:
         self._make, self._lock = make, threading.Lock()
-        self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
 
-    async def here(self) -> "httpx.AsyncClient":
-        """That of the running loop."""
+    async def current(self) -> "httpx.AsyncClient":
+        """Returns the HTTP client of the running loop."""
         loop = asyncio.get_running_loop()
-        kept = self._kept.get(loop)
+        kept = self._clients.get(loop)
         if kept is None:
             http = self._make()
-            keeper = self._keeping(loop, http)
+            keeper = self._close_at_shutdown(loop, http)
             with self._lock:
-                self._kept[loop] = kept = (http, keeper)
+                self._clients[loop] = kept = (http, keeper)
             await anext(keeper)
         return kept[0]
 
     async def close(self) -> None:
-        """Closes that of the running loop. Idempotent; the next use makes another."""
-        if kept := self._taken(asyncio.get_running_loop()):
+        """Closes the HTTP client of the running loop. Idempotent; the next use creates another."""
+        if kept := self._remove(asyncio.get_running_loop()):
             await kept[1].aclose()
 
-    async def _keeping(self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient") -> AsyncGenerator[None, None]:
-        # A loop that shuts down closes its unfinished generators: that is the last moment in which connections can be closed.
+    async def _close_at_shutdown(
+        self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient"
+    ) -> AsyncGenerator[None, None]:
+        # A loop closes unfinished generators at shutdown: the last moment at which connections can be closed.
         try:
             yield
         finally:
-            self._taken(loop)
+            self._remove(loop)
             await http.aclose()
 
-    def _taken(self, loop: asyncio.AbstractEventLoop) -> _Kept | None:
+    def _remove(self, loop: asyncio.AbstractEventLoop) -> _Kept | None:
         with self._lock:
-            return self._kept.pop(loop, None)
+            return self._clients.pop(loop, None)
 
 
 T = TypeVar("T")
@@ -79,8 +80,14 @@ CONNECT_SECONDS = 10.0
 
 
 class Gateway:
-    """url, key: as they were checked. timeout: seconds without a byte after which a connection is given up. patience: seconds
-    for which what may pass is tried again.
+    """Sends requests to one gateway.
+
+    Args:
+        url: The gateway's address, already checked.
+        key: The API key or token, already checked; None for none.
+        make: Creates an HTTP client.
+        timeout: Seconds without a byte after which a connection is closed.
+        patience: How many seconds temporary errors are retried.
     """
 
     def __init__(
@@ -94,69 +101,81 @@ class Gateway:
         self._user: str | None = None
 
     def for_user(self, user: str | None) -> "Gateway":
-        """The same gateway, asked for that user; connections are shared."""
+        """Returns a copy that acts for this user and shares the connections."""
         other = copy(self)
         other._user = user
         return other
 
-    def patience(self) -> Patience:
-        """For one undertaking."""
-        return Patience(self._patience, self._connections)
+    def patience(self) -> RetryBudget:
+        """Returns the retry budget of one operation."""
+        return RetryBudget(self._patience, self._connections)
 
-    async def ask(self, kind: type[T], asked: Asked, *, repeatable: bool = True) -> T:
-        """What that gives, tried again while it may pass. repeatable: doing it twice is as doing it once."""
-        return await self._again(lambda: self.once(kind, asked), repeatable=repeatable)
+    async def ask(self, kind: type[T], asked: ApiRequest, *, repeatable: bool = True) -> T:
+        """Sends a request with retries and returns its parsed response.
 
-    async def fetch(self, asked: Asked, *, repeatable: bool = True) -> "httpx.Response":
-        """The same for what gives no JSON: the response, read."""
-        return await self._again(lambda: self._read(asked), repeatable=repeatable)
+        Args:
+            kind: The type of the response.
+            asked: The request.
+            repeatable: Whether the request is idempotent. Otherwise it is retried only if it certainly had no effect.
+        """
+        return await self._with_retries(lambda: self.ask_once(kind, asked), repeatable=repeatable)
 
-    async def once(self, kind: type[T], asked: Asked) -> T:
-        """What that gives, tried once. TurnwiseError as the gateway tells it, Unreached, NothingHere where no gateway is."""
+    async def fetch(self, asked: ApiRequest, *, repeatable: bool = True) -> "httpx.Response":
+        """Sends a request with retries, as `ask` does, and returns the HTTP response with its body."""
+        return await self._with_retries(lambda: self._read(asked), repeatable=repeatable)
+
+    async def ask_once(self, kind: type[T], asked: ApiRequest) -> T:
+        """Sends a request once and returns its parsed response.
+
+        Raises:
+            TurnwiseError: The error that the gateway returned.
+            Unreached: The gateway cannot be reached.
+            NothingHere: The response does not come from a gateway.
+        """
         response = await self._read(asked)
         if media_type(response) != JSON:
-            raise strange(response)
+            raise not_a_gateway(response)
         try:
             return TypeAdapter(kind).validate_json(response.content)
         except ValidationError:
-            raise strange(response) from None
+            raise not_a_gateway(response) from None
 
     @asynccontextmanager
-    async def stream(self, asked: Asked) -> "AsyncIterator[httpx.Response]":
-        """The response of a stream that began well; tried once. Unreached also when it breaks off."""
-        async with self._sent(asked, STREAM) as response:
+    async def stream(self, asked: ApiRequest) -> "AsyncIterator[httpx.Response]":
+        """Opens a stream once and yields its successful response. Raises Unreached also if the stream breaks."""
+        async with self._send(asked, STREAM) as response:
             if not response.is_success:
                 await response.aread()
-                raise problem_in(response) or strange(response)
+                raise problem_in(response) or not_a_gateway(response)
             if media_type(response) != STREAM:
-                raise strange(response)
+                raise not_a_gateway(response)
             yield response
 
     async def close(self) -> None:
         """Closes the connections of the running loop."""
         await self._connections.close()
 
-    async def _again(self, work: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
+    async def _with_retries(self, work: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
         patience = self.patience()
         while True:
             try:
                 return await work()
-            except PASSING as error:
-                if not (repeatable or was_refused(error)) or not await patience.lasts(error):
+            except TEMPORARY as error:
+                if not (repeatable or was_refused(error)) or not await patience.wait_for_retry(error):
                     raise
 
-    async def _read(self, asked: Asked) -> "httpx.Response":
-        async with self._sent(asked, JSON) as response:
+    async def _read(self, asked: ApiRequest) -> "httpx.Response":
+        async with self._send(asked, JSON) as response:
             await response.aread()
         if problem := problem_in(response):
             raise problem
         return response
 
     @asynccontextmanager
-    async def _sent(self, asked: Asked, accept: str) -> "AsyncIterator[httpx.Response]":
+    async def _send(self, asked: ApiRequest, accept: str) -> "AsyncIterator[httpx.Response]":
         import httpx
 
-        http = await self._connections.here()
+        http = await self._connections.current()
         request = self._request(http, asked, accept)
         try:
             response = await http.send(request, stream=True)
@@ -168,7 +187,7 @@ class Gateway:
         except httpx.RequestError as error:
             raise _unreached(request, error, self._timeout) from error
 
-    def _request(self, http: "httpx.AsyncClient", asked: Asked, accept: str) -> "httpx.Request":
+    def _request(self, http: "httpx.AsyncClient", asked: ApiRequest, accept: str) -> "httpx.Request":
         import httpx
 
         content = asked.written()
@@ -194,24 +213,24 @@ def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: f
         return Unreached(f"{place} cannot be reached{why}.", fix="Check that it runs, and the address.", sent=False)
     if isinstance(error, httpx.ReadTimeout):
         return Unreached(f"{place} said nothing for {timeout:g} s.", fix="Check that it is well.", quiet=True)
-    return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and what stands before it.")
+    return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and the proxy in front of it.")
 
 
-def checked_url(url: str) -> str:
-    """The address without a slash at its end. ConfigError for what is no address of a server."""
+def check_url(url: str) -> str:
+    """Returns the address without a trailing slash. Raises ConfigError if it is malformed."""
     try:
         parts = urlsplit(url.strip())
         sound = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
     except ValueError:
         sound = False
     if not sound:
-        shown = "What was given" if "@" in url else repr(url)  # there may be a password in front of it
+        shown = "What was given" if "@" in url else repr(url)  # the URL may contain a password
         raise ConfigError(f"{shown} is no address of a gateway.", fix='Write it as "http://127.0.0.1:8000".')
     return url.strip().rstrip("/")
 
 
 def is_this_machine(url: str) -> bool:
-    """Whether the address never leaves this machine."""
+    """Returns whether the address is a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -219,11 +238,11 @@ def is_this_machine(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def checked_key(key: str | None) -> str | None:
-    """The key without space around it, as files have it. ConfigError for one that cannot be sent."""
+def check_key(key: str | None) -> str | None:
+    """Returns the key without surrounding whitespace. Raises ConfigError if it cannot be sent in a header."""
     if key is None:
         return None
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("The key is empty, or has characters that no key has.", fix="Pass it as `turnwise keys` showed it.")
+        raise ConfigError("The key is empty, or contains invalid characters.", fix="Pass it as `turnwise keys` showed it.")
     return key

@@ -1,13 +1,13 @@
-"""The agents behind a gateway."""
+"""The client's resources: artifacts, agents, decisions and sessions."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from turnwise.client.errors import strange
+from turnwise.client.errors import not_a_gateway
 from turnwise.client.gateway import Gateway
-from turnwise.client.request import Asked, at_session, escaped, get, if_revision, post
+from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
@@ -28,49 +28,50 @@ from turnwise.wire.kept import (
 
 
 class Artifacts:
-    """Kept, listed, read and deleted; names that begin with `user:` are the user's in all sessions. All of it raises what the
-    gateway tells, and Unreached; SessionMissing, too.
+    """Stores, lists, reads and deletes artifacts. A name that begins with `user:` is shared by the user's sessions.
+
+    All methods raise the gateway's errors, among them SessionMissing, and Unreached.
     """
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def list(self, session: str) -> Sequence[ArtifactShown]:
-        """The latest version of each, by name."""
-        return (await self._gateway.ask(ArtifactList, get(at_session(session, "artifacts")))).artifacts
+        """Returns the latest version of each artifact, sorted by name."""
+        return (await self._gateway.ask(ArtifactList, get(session_path(session, "artifacts")))).artifacts
 
     async def versions(self, session: str, name: str) -> Sequence[ArtifactShown]:
-        """All versions of one, oldest first; none when there is no such."""
-        return (await self._gateway.ask(ArtifactList, get(at_session(session, "artifacts"), name=name))).artifacts
+        """Returns all versions of an artifact, oldest first; empty if there is no such artifact."""
+        return (await self._gateway.ask(ArtifactList, get(session_path(session, "artifacts"), name=name))).artifacts
 
     async def put(self, session: str, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactShown:
-        """Keeps a new version. Not tried again when it may have been kept. ArtifactName, ArtifactTooLarge."""
-        asked = Asked("PUT", _artifact_path(session, name), content=data, headers={"Content-Type": mime_type})
+        """Stores a new version. Not retried if it may have been stored. Raises ArtifactName and ArtifactTooLarge."""
+        asked = ApiRequest("PUT", _artifact_path(session, name), content=data, headers={"Content-Type": mime_type})
         return await self._gateway.ask(ArtifactShown, asked, repeatable=False)
 
     async def get(self, session: str, name: str, *, version: int | None = None) -> Artifact:
-        """That version, or the latest, with its bytes. NothingHere."""
+        """Returns one version with its bytes; the latest if `version` is None. Raises NothingHere."""
         response = await self._gateway.fetch(get(_artifact_path(session, name), version=version))
         which = response.headers.get("x-artifact-version", "")
         if not which.isdecimal():
-            raise strange(response)
+            raise not_a_gateway(response)
         data = response.content
         return Artifact(ArtifactInfo(name, int(which), response.headers.get("content-type", ""), len(data)), data)
 
     async def delete(self, session: str, name: str) -> None:
-        """All versions. Idempotent."""
-        await self._gateway.fetch(Asked("DELETE", _artifact_path(session, name)))
+        """Deletes all versions. Idempotent."""
+        await self._gateway.fetch(ApiRequest("DELETE", _artifact_path(session, name)))
 
 
 def _artifact_path(session: str, name: str) -> str:
-    return at_session(session, "artifacts", escaped(name))
+    return session_path(session, "artifacts", escape_path(name))
 
 
 PAGE = 100
 
 
 class Page(Protocol):
-    """A page, and what is passed as `after` for the following one; None at the end."""
+    """A page of a list. `next` is the `after` of the next page; None on the last page."""
 
     @property
     def next(self) -> str | int | None: ...
@@ -80,8 +81,10 @@ P = TypeVar("P", bound=Page)
 R = TypeVar("R")
 
 
-async def listed(gateway: Gateway, kind: type[P], asked: Asked, rows: Callable[[P], Sequence[R]]) -> AsyncGenerator[R, None]:
-    """All rows of all pages, each page asked for when it is wanted."""
+async def paginate(
+    gateway: Gateway, kind: type[P], asked: ApiRequest, rows: Callable[[P], Sequence[R]]
+) -> AsyncGenerator[R, None]:
+    """Yields the rows of all pages. Each page is requested when it is needed."""
     query = {"limit": PAGE, **asked.query}
     while True:
         page = await gateway.ask(kind, asked._replace(query=query))
@@ -93,22 +96,22 @@ async def listed(gateway: Gateway, kind: type[P], asked: Asked, rows: Callable[[
 
 
 class Agents:
-    """Those that this credential reaches. All of it raises what the gateway tells, and Unreached."""
+    """The agents that the credential may use. All methods raise the gateway's errors and Unreached."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def list(self) -> AsyncIterator[AgentShown]:
-        """All, in the tree's order."""
-        return listed(self._gateway, AgentPage, get("/agents"), lambda page: page.agents)
+        """Yields all agents in the tree's order."""
+        return paginate(self._gateway, AgentPage, get("/agents"), lambda page: page.agents)
 
     async def get(self, name: str) -> AgentShown:
-        """One of them. NothingHere."""
-        return await self._gateway.ask(AgentShown, get(f"/agents/{escaped(name)}"))
+        """Returns the agent. Raises NothingHere."""
+        return await self._gateway.ask(AgentShown, get(f"/agents/{escape_path(name)}"))
 
 
 class Decisions:
-    """Searched, explained and labelled. All of it raises what the gateway tells, and Unreached."""
+    """Searches, explains and labels selection decisions. All methods raise the gateway's errors and Unreached."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -116,44 +119,47 @@ class Decisions:
     def search(
         self, *, session: str | None = None, agent: str | None = None, method: str | None = None
     ) -> AsyncIterator[DecisionShown]:
-        """All that fit, oldest first: of the user, or of everybody for operators who name no user."""
+        """Yields the matching decisions of the user, oldest first. Operators who name neither a user nor a session get
+        those of all users.
+        """
         asked = get("/decisions", session_id=session, agent=agent, method=method)
-        return listed(self._gateway, DecisionPage, asked, lambda page: page.decisions)
+        return paginate(self._gateway, DecisionPage, asked, lambda page: page.decisions)
 
     async def explain(self, session: str, sequence: int) -> DecisionShown:
-        """The decision that stands in the session's event of that number. InvocationMissing when there is none."""
+        """Returns the decision in the session's event with this sequence number. Raises InvocationMissing."""
         return await self._gateway.ask(DecisionShown, get(_decision_path(session, sequence)))
 
     async def label(self, session: str, sequence: int, agent: str | None) -> None:
-        """Says who should have been chosen; None takes that back. For operators. InvocationMissing."""
-        await self._gateway.fetch(Asked("PUT", _decision_path(session, sequence) + "/label", body={"agent": agent}))
+        """Stores the agent that should have been chosen; None removes the label. For operators. Raises InvocationMissing."""
+        await self._gateway.fetch(ApiRequest("PUT", _decision_path(session, sequence) + "/label", body={"agent": agent}))
 
 
 def _decision_path(session: str, sequence: int) -> str:
-    return at_session(session, "decisions", str(int(sequence)))
+    return session_path(session, "decisions", str(int(sequence)))
 
 
 class Sessions:
-    """Made, listed, read, taken back, copied and deleted. All of it raises what the gateway tells, and Unreached."""
+    """Creates, lists, reads, rewinds, forks and deletes sessions. All methods raise the gateway's errors and Unreached."""
 
     def __init__(self, gateway: Gateway, issuer: Issuer) -> None:
         self._gateway, self._issuer = gateway, issuer
 
     async def create(self, id: str | None = None, *, state: Mapping[str, JsonValue] | None = None) -> SessionShown:
-        """An empty session with that state; without an id it gets one. SessionExists.
+        """Creates an empty session with this state; generates an id if it is None.
 
-        With an id it is not tried again when it may have been made: else nobody could tell it from somebody else's.
+        With an id, the request is not retried if the session may have been created: it could be somebody else's.
+        Raises SessionExists.
         """
-        return await self._made("/sessions", id, {"state": dict(state or {})})
+        return await self._create("/sessions", id, {"state": dict(state or {})})
 
     def list(self, *, all_users: bool = False) -> AsyncIterator[SessionRow]:
-        """All of the user, or everybody's, for operators: by user and id."""
+        """Yields the sessions of the user, sorted by user and id; of all users with `all_users`, for operators."""
         asked = get("/sessions", all_users=all_users)
-        return listed(self._gateway, SessionPage, asked, lambda page: page.sessions)
+        return paginate(self._gateway, SessionPage, asked, lambda page: page.sessions)
 
     async def get(self, session: str) -> SessionShown:
-        """How it stands. SessionMissing."""
-        return await self._gateway.ask(SessionShown, get(at_session(session)))
+        """Returns the session's status. Raises SessionMissing."""
+        return await self._gateway.ask(SessionShown, get(session_path(session)))
 
     def events(
         self,
@@ -164,60 +170,84 @@ class Sessions:
         invocation_id: str | None = None,
         hidden: bool = False,
     ) -> AsyncIterator[Event]:
-        """Its log, or what of it lies between these numbers, oldest first. hidden: also what was taken back. SessionMissing."""
+        """Yields the session's events, oldest first. Raises SessionMissing.
+
+        Args:
+            session: The session's id.
+            after: Only events with a higher sequence number.
+            before: Only events with a lower sequence number; None for no limit.
+            invocation_id: Only events of this invocation.
+            hidden: Whether to include rewound events.
+        """
         asked = get(
-            at_session(session, "events"),
+            session_path(session, "events"),
             after=after,
             before=before,
             invocation_id=invocation_id,
             hidden=hidden,
         )
-        return listed(self._gateway, EventPage, asked, lambda page: page.events)
+        return paginate(self._gateway, EventPage, asked, lambda page: page.events)
 
     async def last_events(self, session: str, count: int) -> tuple[Event, ...]:
-        """The newest that many (up to 200), oldest first. SessionMissing."""
-        page = await self._gateway.ask(EventPage, get(at_session(session, "events"), last=count))
+        """Returns the newest `count` events (at most 200), oldest first. Raises SessionMissing."""
+        page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count))
         return tuple(page.events)
 
     async def state(self, session: str) -> SessionState:
-        """What agents keep in it, and share between the user's sessions. SessionMissing."""
-        return await self._gateway.ask(SessionState, get(at_session(session, "state")))
+        """Returns the session's state, merged with the state that the user's sessions share. Raises SessionMissing."""
+        return await self._gateway.ask(SessionState, get(session_path(session, "state")))
 
     async def write_state(self, session: str, state: Mapping[str, JsonValue], *, revision: int | None = None) -> SessionState:
-        """Writes these keys of the state; None removes one. Idempotent. SessionMissing, SessionBusy.
+        """Writes keys of the state; None removes a key. Idempotent.
 
-        revision: which the session must have, else PreconditionFailed. Then it is not tried again when it may have been done:
-        it would find its own write.
+        Args:
+            session: The session's id.
+            state: The keys to write.
+            revision: The revision that the session must have. With a revision, the request is not retried if it may
+                have succeeded, because its own write would fail the condition.
+
+        Raises:
+            SessionMissing: There is no such session.
+            SessionBusy: The session is answering a message.
+            PreconditionFailed: The session has another revision.
         """
-        asked = if_revision(Asked("PATCH", at_session(session, "state"), body={"state": dict(state)}), revision)
+        asked = with_revision(ApiRequest("PATCH", session_path(session, "state"), body={"state": dict(state)}), revision)
         return await self._gateway.ask(SessionState, asked, repeatable=revision is None)
 
     async def rewind(self, session: str, invocation_id: str, *, revision: int | None = None) -> SessionShown:
-        """Back to before that invocation. Not tried again when it may have been done. InvocationMissing, SessionBusy.
+        """Rewinds the session to before the invocation. Not retried if it may have succeeded. `revision` is as for
+        `write_state`.
 
-        revision: as of `write_state`.
+        Raises:
+            InvocationMissing: There is no such invocation.
+            SessionBusy: The session is answering a message.
         """
-        asked = if_revision(post(at_session(session, "rewind"), {"invocation_id": invocation_id}), revision)
+        asked = with_revision(post(session_path(session, "rewind"), {"invocation_id": invocation_id}), revision)
         return await self._gateway.ask(SessionShown, asked, repeatable=False)
 
     async def fork(self, session: str, id: str | None = None, *, before_invocation_id: str | None = None) -> SessionShown:
-        """A copy, of what came before that invocation, or of all. As `create` for the id. SessionMissing, InvocationMissing."""
-        return await self._made(at_session(session, "fork"), id, {"before_invocation_id": before_invocation_id})
+        """Copies the session, or its events before an invocation. `id` is as for `create`.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such invocation.
+        """
+        return await self._create(session_path(session, "fork"), id, {"before_invocation_id": before_invocation_id})
 
     async def delete(self, session: str, *, revision: int | None = None) -> None:
-        """All that is kept of it. Idempotent. SessionBusy. revision: as of `write_state`."""
-        asked = if_revision(Asked("DELETE", at_session(session)), revision)
+        """Deletes the session and all its data. Idempotent. Raises SessionBusy. `revision` is as for `write_state`."""
+        asked = with_revision(ApiRequest("DELETE", session_path(session)), revision)
         await self._gateway.fetch(asked, repeatable=revision is None)
 
     async def delete_user(self, user: str) -> None:
-        """All that is kept of that user. Idempotent. SessionBusy."""
-        await self._gateway.fetch(Asked("DELETE", f"/users/{escaped(user)}"))
+        """Deletes all data of the user. Idempotent. Raises SessionBusy."""
+        await self._gateway.fetch(ApiRequest("DELETE", f"/users/{escape_path(user)}"))
 
-    async def _made(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
+    async def _create(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
         if id is not None:
             return await self._gateway.ask(SessionShown, post(path, {"id": id, **body}), repeatable=False)
         own = self._issuer.new_id("session")
         try:
             return await self._gateway.ask(SessionShown, post(path, {"id": own, **body}))
         except SessionExists:
-            return await self.get(own)  # nobody else knows that id: it was made by a request whose answer was lost
+            return await self.get(own)  # only this call knows the id, so an earlier attempt created the session

@@ -1,4 +1,4 @@
-"""How long what may pass is tried again."""
+"""Retries: which errors are temporary, and how long they are retried."""
 
 import asyncio
 import random
@@ -7,15 +7,19 @@ from typing import Protocol
 from turnwise.facts.errors import Closing, StoreUnavailable, TooMany, TurnwiseError
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
-STRANGER_SECONDS = 2.0
-"""How long an address is tried at which nobody was ever heard: it may be wrong."""
+FIRST_CONTACT_SECONDS = 2.0
+"""How many seconds an address is retried that has never responded: it may be wrong."""
 
 
 class Unreached(StoreUnavailable):
-    """The gateway could not be reached, or the connection broke off.
+    """The gateway could not be reached, or the connection broke.
 
-    sent: whether it may have got the request. quiet: whether the connection stood, and nothing came. retry_after: seconds
-    that somebody on the way asks to wait; None = nobody does.
+    Args:
+        problem: What happened.
+        fix: How to solve it.
+        sent: Whether the gateway may have received the request.
+        quiet: Whether the connection was open and no byte came.
+        retry_after: Seconds to wait, as an intermediary requests; None if it does not.
     """
 
     def __init__(
@@ -25,44 +29,44 @@ class Unreached(StoreUnavailable):
         self.sent, self.quiet, self.retry_after = sent, quiet, retry_after
 
 
-PASSING = (StoreUnavailable, Closing, TooMany)
-"""What may be different after a while."""
+TEMPORARY = (StoreUnavailable, Closing, TooMany)
+"""Temporary errors."""
 
 
 def was_refused(error: TurnwiseError) -> bool:
-    """Whether it is certain that nothing was done, so that trying again is safe, whatever was asked for."""
+    """Returns whether the request certainly had no effect, so that any request is safe to retry."""
     return isinstance(error, TooMany) or (isinstance(error, Unreached) and not error.sent)
 
 
-class Known(Protocol):
-    """Whether the gateway was ever heard."""
+class Contact(Protocol):
+    """Tells whether the gateway has ever responded."""
 
     heard: bool
 
 
-class Patience:
-    """For one undertaking: so many seconds from the first failure of a row."""
+class RetryBudget:
+    """The retry budget of one operation: this many seconds from the first failure of a series."""
 
-    def __init__(self, seconds: float, known: Known) -> None:
-        self._seconds, self._known = seconds, known
+    def __init__(self, seconds: float, contact: Contact) -> None:
+        self._seconds, self._contact = seconds, contact
         self._failures, self._since, self._last = 0, 0.0, 0.0
 
     def restart(self) -> None:
-        """Something came: the next failure is the first of its row."""
+        """Ends the series of failures, because the gateway responded."""
         self._failures = 0
 
-    async def lasts(self, error: TurnwiseError) -> bool:
-        """Waits until it is time to try again; False at once when there is no time left for that."""
+    async def wait_for_retry(self, error: TurnwiseError) -> bool:
+        """Waits until the next attempt and returns True; returns False at once if the budget does not suffice."""
         now = asyncio.get_running_loop().time()
         if now - self._last > LONGEST_WAIT and not getattr(error, "quiet", False):
-            self.restart()  # the connection stood since
+            self.restart()  # the connection worked in between
         if not self._failures:
             self._since = now
         wait = self._wait(error)
         self._failures += 1
         if now + wait - self._since >= self._limit(error):
             return False
-        await asyncio.sleep(wait * random.uniform(1.0, 1.2))  # not in step with others
+        await asyncio.sleep(wait * random.uniform(1.0, 1.2))  # jitter
         self._last = asyncio.get_running_loop().time()
         return True
 
@@ -71,5 +75,5 @@ class Patience:
         return max(asked or 0.0, min(FIRST_WAIT * 2.0**self._failures, LONGEST_WAIT))
 
     def _limit(self, error: TurnwiseError) -> float:
-        stranger = isinstance(error, Unreached) and not error.sent and not self._known.heard
-        return min(self._seconds, STRANGER_SECONDS) if stranger else self._seconds
+        stranger = isinstance(error, Unreached) and not error.sent and not self._contact.heard
+        return min(self._seconds, FIRST_CONTACT_SECONDS) if stranger else self._seconds

@@ -1,4 +1,4 @@
-"""A running answer, read to its end over as many connections as it takes: nothing is lost, nothing comes twice."""
+"""Reads a running answer to its end over as many connections as needed, without losing or repeating an event."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from turnwise.client.errors import error_in, strange_stream
+from turnwise.client.errors import error_in, not_a_gateway_stream
 from turnwise.client.gateway import Gateway
-from turnwise.client.request import Asked
-from turnwise.client.retry import PASSING, Patience, Unreached
+from turnwise.client.request import ApiRequest
+from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
 from turnwise.wire.messages import Answer
@@ -18,50 +18,55 @@ if TYPE_CHECKING:
     from httpx_sse import ServerSentEvent
 
 
-class Pieces:
-    """What the reader of one answer has had of it."""
+class SeenEvents:
+    """Tracks which events and partial texts the reader has received."""
 
     def __init__(self) -> None:
-        self._had: dict[str, int] = {}
-        self._before_cut: set[str] = set()
-        self._whole: set[str] = set()
+        self._seen_characters: dict[str, int] = {}
+        self._before_disconnect: set[str] = set()
+        self._complete: set[str] = set()
 
-    def new_in(self, event: Event, after: int) -> Event | None:
-        """What the reader has not had; None when that is nothing. after: the sequence number up to which it has everything."""
+    def unseen_part(self, event: Event, after: int) -> Event | None:
+        """Returns the part of the event that the reader does not have; None if he has all of it.
+
+        `after` is the sequence number up to which the reader has every event.
+        """
         if not event.partial:
-            self._whole.add(event.id)
+            self._complete.add(event.id)
             return event if event.sequence is None or event.sequence > after else None
-        if event.id in self._whole:
+        if event.id in self._complete:
             return None
-        had, offset, text = self._had.get(event.id, 0), event.offset or 0, event.text
-        if event.id in self._before_cut:
+        had, offset, text = self._seen_characters.get(event.id, 0), event.offset or 0, event.text
+        if event.id in self._before_disconnect:
             if not text:
-                return None  # a piece without text has no place by which it could be known again
+                return None  # a piece without text cannot be recognized as a repetition
             if offset < had:
                 text, offset = text[had - offset :], had
                 if not text:
                     return None
                 event = event.model_copy(update={"content": text_content(text), "offset": offset})
-        self._had[event.id] = max(had, offset + len(text))
+        self._seen_characters[event.id] = max(had, offset + len(text))
         return event
 
-    def cut(self) -> None:
-        """The connection broke off: what was in pieces then may begin anew."""
-        self._before_cut |= self._had.keys()
+    def on_disconnect(self) -> None:
+        """Records that the connection broke: partial texts may be sent again from their beginning."""
+        self._before_disconnect |= self._seen_characters.keys()
 
 
-async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) -> Answer:
-    """The answer that `asked` waits for; when that takes too long for a quiet connection, `first` and `again` are read as a
-    stream, which shows signs of life.
+async def answer_to(gateway: Gateway, asked: ApiRequest, first: ApiRequest, again: ApiRequest) -> Answer:
+    """Returns the answer to the request `asked`.
+
+    If the connection times out without a byte, `first` and `again` are read as a stream, which sends keep-alive
+    comments.
     """
     patience = gateway.patience()
     while True:
         try:
-            return await gateway.once(Answer, asked)
-        except PASSING as error:
+            return await gateway.ask_once(Answer, asked)
+        except TEMPORARY as error:
             if getattr(error, "quiet", False):
                 break
-            if not await patience.lasts(error):
+            if not await patience.wait_for_retry(error):
                 raise
     async with aclosing(read(gateway, first, again, patience=patience)) as said:
         async for each in said:
@@ -71,19 +76,26 @@ async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) 
 
 
 async def read(
-    gateway: Gateway, first: Asked, again: Asked, after: int = 0, patience: Patience | None = None
+    gateway: Gateway, first: ApiRequest, again: ApiRequest, after: int = 0, patience: RetryBudget | None = None
 ) -> AsyncGenerator[Event | Answer, None]:
-    """The events above that sequence number as they come, partial ones too, and the answer as the last.
+    """Yields the events above `after` as they come, including partial ones. The last item is the answer.
 
-    first: where it begins. again: where it is read on once an event came. Connections that break off, and gateways that are
-    being stopped, are followed by another; what then is missing are pieces at most, whose whole comes all the same.
+    Broken connections and gateway shutdowns are followed by a new connection. Only seen of a text can be missing
+    then; the complete event follows.
+
+    Args:
+        gateway: The gateway.
+        first: The request that opens the stream.
+        again: The request that resumes it after an event came.
+        after: The sequence number to start after.
+        patience: The retry budget; None for a new one.
     """
-    patience, pieces, asked = patience or gateway.patience(), Pieces(), first
+    patience, seen, asked = patience or gateway.patience(), SeenEvents(), first
     while True:
         try:
-            async with aclosing(_one(gateway, asked, after)) as stream:
+            async with aclosing(_read_once(gateway, asked, after)) as stream:
                 async for said in stream:
-                    new = said if isinstance(said, Answer) else pieces.new_in(said, after)
+                    new = said if isinstance(said, Answer) else seen.unseen_part(said, after)
                     if new is None:
                         continue
                     patience.restart()
@@ -93,13 +105,13 @@ async def read(
                     after, asked = new.sequence or after, again
                     yield new
             raise Unreached("The gateway ended the stream before the answer.", fix="Read it again.")
-        except PASSING as error:
-            pieces.cut()
-            if not await patience.lasts(error):
+        except TEMPORARY as error:
+            seen.on_disconnect()
+            if not await patience.wait_for_retry(error):
                 raise
 
 
-async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Event | Answer, None]:
+async def _read_once(gateway: Gateway, asked: ApiRequest, after: int) -> AsyncGenerator[Event | Answer, None]:
     from httpx_sse import EventSource
 
     headers = {**asked.headers, **({"Last-Event-ID": str(after)} if after else {})}
@@ -108,12 +120,12 @@ async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Eve
         aclosing(EventSource(response).aiter_sse()) as sent,
     ):
         async for each in sent:
-            if (said := _said(each)) is not None:
+            if (said := _parsed(each)) is not None:
                 yield said
 
 
-def _said(sent: "ServerSentEvent") -> Event | Answer | None:
-    """What was sent; None for what this version does not know. Raises what went wrong there."""
+def _parsed(sent: "ServerSentEvent") -> Event | Answer | None:
+    """Returns the event or answer; None for an unknown kind. Raises the error that the gateway sent."""
     if sent.event in {"closing", "problem"}:
         raise error_in(sent.data, None if sent.retry is None else sent.retry / 1000)
     try:
@@ -121,4 +133,4 @@ def _said(sent: "ServerSentEvent") -> Event | Answer | None:
             return Event.model_validate_json(sent.data)
         return Answer.model_validate_json(sent.data) if sent.event == "answer" else None
     except ValidationError:
-        raise strange_stream() from None
+        raise not_a_gateway_stream() from None

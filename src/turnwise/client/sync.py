@@ -1,4 +1,4 @@
-"""The client's sync door, for programs without an event loop."""
+"""Runs the client's coroutines in programs without an event loop."""
 
 import asyncio
 import threading
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Sync:
-    """Opened at its first use, since most have a loop and need none."""
+    """A blocking portal that is opened at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._door: BlockingPortal | None = None
+        self._portal: BlockingPortal | None = None
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. ConfigError inside a running event loop."""
+        """Returns the coroutine's result. Raises ConfigError inside a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -30,7 +30,7 @@ class Sync:
         raise ConfigError("run_sync was called inside an event loop.", fix="Use `await` or `async for` there.")
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Each of them as it comes. Whoever leaves the loop early ends the reading."""
+        """Yields the items. Closing the iterator closes the stream."""
         try:
             while True:
                 try:
@@ -38,22 +38,22 @@ class Sync:
                 except StopAsyncIteration:
                     return
         finally:
-            self.result(_ended(items))
+            self.result(_close(items))
 
     def _open(self) -> "BlockingPortal":
         from turnwise.runner.blocking_portal import BlockingPortal
 
         with self._lock:
-            if self._door is None:
-                self._door = BlockingPortal()
-            return self._door
+            if self._portal is None:
+                self._portal = BlockingPortal()
+            return self._portal
 
 
 async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
 
 
-async def _ended(items: AsyncIterator[Any]) -> None:
+async def _close(items: AsyncIterator[Any]) -> None:
     close = getattr(items, "aclose", None)
     if close is not None:
         await close()

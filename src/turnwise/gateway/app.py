@@ -1,4 +1,4 @@
-"""The gateway as one ASGI application: the protocols' routers, one below each prefix, and what is the same for all."""
+"""Builds the gateway as one ASGI application: the protocols' routers below their prefixes, and the middleware."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -12,35 +12,40 @@ from starlette.middleware.cors import CORSMiddleware
 from turnwise.facts.callers import Caller
 from turnwise.gateway import documentation
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.credentials import say_credentials
+from turnwise.gateway.credentials import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.head_requests import Heads
+from turnwise.gateway.middleware.head_requests import HeadRequests
 from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, TraceContext
-from turnwise.gateway.problems import Form, answer_problems
+from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 from turnwise.gateway.protocols import protocols
 
 TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location", "X-Session-ID")
-"""Headers of answers that web pages of other origins may read."""
+"""Response headers that web pages of other origins may read."""
 
 
 class _Gateway(FastAPI):
-    """An application whose OpenAPI names the credentials that it takes."""
+    """An application whose OpenAPI document lists the credentials that the gateway accepts."""
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
-        say_credentials(document, self.state.front.config.auth)
+        add_security_schemes(document, self.state.front.config.auth)
         return document
 
 
 def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
-    """The application. Whoever serves it lets it live (ASGI's lifespan), and closes the runner. lifespan: what goes on beside
-    it.
+    """Returns the gateway's application.
+
+    The server has to run ASGI's lifespan, and its owner closes the runner.
+
+    Args:
+        front: The app and its services.
+        lifespan: A context to enter for the application's lifetime.
     """
     spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
 
@@ -68,29 +73,29 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
             app.include_router(each.top)
-    app.include_router(api.top)
+    app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
-    form_for = forms(spoken)
-    answer_problems(app, form_for)
-    for surrounding in _surroundings(front, app.state.pending, spoken, form_for):
+    form_for = error_formatter(spoken)
+    register_error_handlers(app, form_for)
+    for surrounding in _middleware(front, app.state.pending, spoken, form_for):
         app.user_middleware.append(surrounding)
     return app
 
 
-def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
-    """How the protocol at a path writes what went wrong; our own way where there is none."""
+def error_formatter(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
+    """Returns a function that maps a path to its protocol's error format; to the REST API's for any other path."""
 
     def form_for(path: str) -> Form:
-        return next((each.form for each in spoken if each.has(path)), api.form)
+        return next((each.form for each in spoken if each.has(path)), api.error_response)
 
     return form_for
 
 
-def _surroundings(
+def _middleware(
     front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
-    """What is around every request, from the outermost on."""
+    """Yields the middleware, outermost first."""
     config = front.config
 
     async def count(caller: Caller, size: int) -> None:
@@ -103,7 +108,7 @@ def _surroundings(
     yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI))
     yield Middleware(SecurityHeaders)
     if config.origins:
-        # Nobody is known by a cookie here, so no page is ever sent along what its user could do.
+        # The gateway reads no cookies, so a page never acts with a credential that it does not have.
         yield Middleware(
             CORSMiddleware,
             allow_origins=config.origins,
@@ -112,7 +117,7 @@ def _surroundings(
             expose_headers=READABLE,
         )
     yield Middleware(ProblemResponses, form_for=form_for)
-    yield Middleware(Heads)
+    yield Middleware(HeadRequests)
     if config.auth is None:
         yield Middleware(LocalOnly, origins=config.origins)
     yield Middleware(PlainTextPaths)

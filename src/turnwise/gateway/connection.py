@@ -1,48 +1,49 @@
-"""One connection: uvicorn's, with bounds for what it leaves unbounded."""
+"""uvicorn's HTTP connection, with limits for header size, slow clients and stalled responses."""
 
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_BYTES = 64 * 1024
-"""Of a request's URL and headers together."""
+"""The maximum size of a request's URL and headers together."""
 
 
 class Connection(HttpToolsProtocol):
-    """Refuses heads that are too long with 431, and closes connections on which a head, or the rest of a refused body, does
-    not come to its end in time, or whose answer is not taken.
-
-    head_seconds: how long a head may take, and a new connection to say anything. linger_seconds: how long the rest of a body
-    that nobody wants is taken in; who is still sending it may not see the answer otherwise. stalled_seconds: how long nothing
-    at all may be taken of an answer that is there; a stream can be read on later.
-    """
+    """Rejects oversized request heads with 431, and closes slow or stalled connections."""
 
     head_seconds, linger_seconds, stalled_seconds = 30.0, 5.0, 60.0
+    """Timeouts in seconds.
+
+    `head_seconds`: for the first byte on a new connection, and for a request's head. `linger_seconds`: for the rest
+    of a rejected body, which is read so that a client that is still sending can see the response. `stalled_seconds`:
+    after this time without any byte of a pending response being read, the connection is cut; a stream can be resumed
+    later.
+    """
     _head_bytes = 0
-    _limit: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect(self.head_seconds)
+        self._set_timeout(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._expect(None)
-        self._watch(None)
+        self._set_timeout(None)
+        self._watch_progress(None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch(self.transport.get_write_buffer_size())
+        self._watch_progress(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self._watch(None)
+        self._watch_progress(None)
         super().resume_writing()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_bytes = 0
-        self._expect(self.head_seconds)
+        self._set_timeout(self.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         self._measure(len(url))
@@ -50,22 +51,22 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._measure(len(name) + len(value))
-        # The parser leaves the blanks behind a value, which are no part of it (RFC 9110, 5.5).
+        # The parser keeps whitespace after a value, which is not part of it (RFC 9110, 5.5).
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        self._expect(None)
+        self._set_timeout(None)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         if self.cycle is not None and self.cycle.response_complete:
-            self._expect(None)
+            self._set_timeout(None)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body:
-            self._expect(self.linger_seconds)
+            self._set_timeout(self.linger_seconds)
 
     def send_400_response(self, msg: str) -> None:
         if self._head_bytes <= HEAD_BYTES:
@@ -77,24 +78,24 @@ class Connection(HttpToolsProtocol):
     def _measure(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES:
-            raise ValueError  # stops the parser, which then has a bad request answered
+            raise ValueError  # stops the parser, which then calls `send_400_response`
 
-    def _expect(self, seconds: float | None) -> None:
-        """The connection is closed after so many seconds, unless something else is expected before."""
-        if self._limit is not None:
-            self._limit.cancel()
-        self._limit = None if seconds is None else self.loop.call_later(seconds, self._close)
+    def _set_timeout(self, seconds: float | None) -> None:
+        """Closes the connection after this many seconds, unless it is called again before. None cancels the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._close)
 
-    def _watch(self, left: int | None) -> None:
-        """The connection is cut when for a while nothing is taken of so much that is left; None = nothing is to be taken."""
-        if self._stalled is not None:
-            self._stalled.cancel()
-        self._stalled = None if left is None else self.loop.call_later(self.stalled_seconds, self._look, left)
+    def _watch_progress(self, left: int | None) -> None:
+        """Cuts the connection if none of the `left` bytes are read within `stalled_seconds`. None stops watching."""
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        self._stall_timer = None if left is None else self.loop.call_later(self.stalled_seconds, self._check_progress, left)
 
-    def _look(self, left: int) -> None:
+    def _check_progress(self, left: int) -> None:
         now = self.transport.get_write_buffer_size()
         if now < left:
-            self._watch(now)
+            self._watch_progress(now)
         else:
             self.transport.abort()
 

@@ -1,4 +1,4 @@
-"""Which credentials the OpenAPI says that operations take: those that the gateway is configured to take."""
+"""The OpenAPI security schemes: the credentials that the gateway is configured to accept."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,11 +7,11 @@ from typing import Any
 from turnwise.facts.gateway import AuthConfig
 
 OPEN: dict[str, Any] = {"security": []}
-"""For the OpenAPI of an operation that needs no credential in any case."""
+"""OpenAPI entry of an operation that never needs a credential."""
 
 
 def schemes_for(auth: AuthConfig | None) -> Mapping[str, Any]:
-    """Returns the security schemes by name; none where everybody on this machine may enter."""
+    """Returns the security schemes by name; empty if the gateway needs no credentials."""
     if auth is None:
         return {}
     kinds = [kind for kind, counts in (("an API key", auth.keys), ("a JSON web token", auth.jwt is not None)) if counts]
@@ -19,8 +19,8 @@ def schemes_for(auth: AuthConfig | None) -> Mapping[str, Any]:
     return found | ({"api_key": dict(_API_KEY)} if auth.keys else {})
 
 
-def say_credentials(document: dict[str, Any], auth: AuthConfig | None) -> None:
-    """Names the schemes in the OpenAPI, and at each operation that needs one of them. Idempotent."""
+def add_security_schemes(document: dict[str, Any], auth: AuthConfig | None) -> None:
+    """Adds the security schemes to the OpenAPI document and to each operation that needs one. Idempotent."""
     schemes = schemes_for(auth)
     if schemes:
         document.setdefault("components", {})["securitySchemes"] = dict(schemes)

@@ -1,4 +1,4 @@
-"""The page that shows the OpenAPI: Swagger UI, with all that it needs from here, so that it is there without the internet."""
+"""The page that displays the OpenAPI document: Swagger UI, served from here so that it works offline."""
 
 from importlib.resources import as_file, files
 
@@ -8,11 +8,11 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 DOCUMENTATION, OPENAPI = "/docs", "/openapi.json"
 
 _POLICY = (
-    # The page sets styles of its elements itself.
+    # Swagger UI sets inline styles.
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     "frame-ancestors 'none'"
 )
-# Places are told as seen from the page, which may be below another path at a proxy.
+# URLs are relative to the page, because a proxy may serve it below another path.
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

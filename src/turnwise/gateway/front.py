@@ -1,4 +1,4 @@
-"""What every protocol stands on: the app behind it, and the doors by which callers reach it."""
+"""`Front`: the runner, configuration and services that every protocol's routes use, and their FastAPI dependencies."""
 
 import asyncio
 from typing import Annotated, NamedTuple
@@ -27,16 +27,13 @@ from turnwise.telemetry.metrics import Metrics
 
 
 class Front(NamedTuple):
-    """ready: set when messages are answered without preparing anything first, by whoever serves it. closing: set when this
-    process takes nothing more. metrics: what is counted here, for Prometheus; None = nothing is.
-    traced: whether requests belong to the traces that they name.
-    """
+    """One app with its configuration and the services of the gateway."""
 
     runner: Runner
     config: GatewayConfig
-    gatekeeper: Authenticator
+    authenticator: Authenticator
     quotas: Quotas
-    whose: SessionScope
+    scope: SessionScope
     messages: Messages
     sessions: Sessions
     invocations: Invocations
@@ -48,43 +45,47 @@ class Front(NamedTuple):
     threads: Threads
     tasks: Tasks
     pushes: Pushes
-    standing: HealthCheck
+    health: HealthCheck
     closing: asyncio.Event
+    """Set when this process accepts no more messages."""
     ready: asyncio.Event
+    """Set by the server when the policy is prepared."""
     metrics: Metrics | None = None
+    """The Prometheus metrics; None if they are off."""
     traced: bool = False
+    """Whether requests continue the traces that they name."""
 
 
 def front(
     runner: Runner,
     config: GatewayConfig,
-    gatekeeper: Authenticator,
+    authenticator: Authenticator,
     quotas: Quotas,
     metrics: Metrics | None = None,
     *,
     traced: bool = False,
 ) -> Front:
-    """The front of that app. Inside an event loop."""
-    closing, ready, whose = asyncio.Event(), asyncio.Event(), SessionScope(runner)
-    messages = Messages(runner, whose, quotas, closing)
+    """Returns the front of an app. Has to be called inside an event loop."""
+    closing, ready, scope = asyncio.Event(), asyncio.Event(), SessionScope(runner)
+    messages = Messages(runner, scope, quotas, closing)
     return Front(
         runner=runner,
         config=config,
-        gatekeeper=gatekeeper,
+        authenticator=authenticator,
         quotas=quotas,
-        whose=whose,
+        scope=scope,
         messages=messages,
-        sessions=Sessions(runner, whose),
-        invocations=Invocations(runner, whose, messages),
-        artifacts=Artifacts(runner, whose),
-        decisions=Decisions(runner, whose),
-        agents=Agents(runner, whose),
-        addressees=Addressees(runner, whose),
-        conversations=Conversations(runner, whose, messages),
-        threads=Threads(runner, whose, messages),
-        tasks=Tasks(runner, whose),
-        pushes=Pushes(runner, whose),
-        standing=HealthCheck(runner, closing, ready),
+        sessions=Sessions(runner, scope),
+        invocations=Invocations(runner, scope, messages),
+        artifacts=Artifacts(runner, scope),
+        decisions=Decisions(runner, scope),
+        agents=Agents(runner, scope),
+        addressees=Addressees(runner, scope),
+        conversations=Conversations(runner, scope, messages),
+        threads=Threads(runner, scope, messages),
+        tasks=Tasks(runner, scope),
+        pushes=Pushes(runner, scope),
+        health=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,
         metrics=metrics,
@@ -93,32 +94,37 @@ def front(
 
 
 def front_of(connection: HTTPConnection) -> Front:
-    """The front that a request came to."""
+    """Returns the front that serves the request."""
     front: Front = connection.app.state.front
     return front
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
-    """Who asks, as counted once for each request. NotAuthenticated, TooMany."""
+    """Returns the authenticated caller of the request, and counts the request once.
+
+    Raises:
+        NotAuthenticated: The credential is missing or invalid.
+        TooMany: The caller's rate limit is exceeded.
+    """
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is not None:
         return known
     front = front_of(connection)
     headers = connection.headers
     address = connection.client.host if connection.client else ""
-    caller = await front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+    caller = await front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
     await front.quotas.request(caller, caller.user)
     connection.state.caller = caller
     return caller
 
 
 def redactor_of(connection: HTTPConnection) -> Redactor:
-    """What the one who asks is shown."""
+    """Returns the redactor for the request's caller."""
     return Redactor(connection.state.caller, front_of(connection).runner.tree)
 
 
 async def _the_front(connection: HTTPConnection) -> Front:
-    # A dependency that is no coroutine would be called in another thread.
+    # FastAPI runs a dependency that is not a coroutine in another thread.
     return front_of(connection)
 
 

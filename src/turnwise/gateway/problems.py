@@ -1,4 +1,4 @@
-"""Whatever goes wrong with a request, as one value that each protocol writes in its own form."""
+"""Converts errors of requests to a `Problem`, which each protocol writes in its own format."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from turnwise.facts.errors import (
 from turnwise.gateway.documentation import DOCUMENTATION
 
 INTERNAL = "internal"
-"""The code of what is a defect of ours; its cause is in the log, under the request's id, and nowhere else."""
+"""The code of an internal error. Only the log has its cause, under the request's id."""
 
 STATUS: Mapping[str, int] = MappingProxyType(
     {
@@ -70,18 +70,18 @@ STATUS: Mapping[str, int] = MappingProxyType(
         INTERNAL: 500,
     }
 )
-"""A code that is not here has the status of its branch, the part before the dot; a branch that is not here has 500."""
+"""HTTP status by error code. Other codes have the status of the part before the dot, or 500."""
 
 RETRY_SECONDS = 1.0
 
 
 def status_of(code: str) -> int:
-    """The HTTP status of an error with that code."""
+    """Returns the HTTP status of an error code."""
     return STATUS.get(code) or STATUS.get(code.partition(".")[0]) or 500
 
 
 def retry_after(error: TurnwiseError) -> int | None:
-    """Whole seconds after which it is worth trying again; None when that does not help."""
+    """Returns after how many seconds a retry may succeed; None if a retry does not help."""
     if isinstance(error, TooMany):
         return math.ceil(error.retry_after)
     if isinstance(error, ModelUnavailable) and error.retry_after is not None:
@@ -92,7 +92,7 @@ def retry_after(error: TurnwiseError) -> int | None:
 
 
 def headers_of(error: TurnwiseError) -> dict[str, str]:
-    """The headers that go with it, whatever the form of the body."""
+    """Returns the error's response headers, which are the same in every protocol."""
     headers = {}
     if (seconds := retry_after(error)) is not None:
         headers["Retry-After"] = str(seconds)
@@ -103,21 +103,24 @@ def headers_of(error: TurnwiseError) -> dict[str, str]:
     return headers
 
 
-def takes(scope: Scope, method: str) -> bool:
-    """Whether one of the app's routes takes that method at the request's path."""
+def accepts_method(scope: Scope, method: str) -> bool:
+    """Returns whether a route of the app accepts the method at the request's path."""
     asked = {**scope, "method": method}
     return any(route.matches(asked)[0] is Match.FULL for route in scope["app"].routes)
 
 
 class Problem(NamedTuple):
-    """code: ours, stable. where: the place in the request, as names and numbers. request_id: by which the log knows it."""
+    """An error response before a protocol writes it."""
 
     status: int
     code: str
+    """Turnwise's stable error code."""
     problem: str
     fix: str
     where: tuple[str | int, ...]
+    """The path of the invalid field in the request."""
     request_id: str
+    """The request's id in the log."""
     headers: Mapping[str, str]
 
 
@@ -129,7 +132,7 @@ _RANKS = {_MISSING: 0, _UNKNOWN: 1}
 
 
 class RaisedProblem(HTTPException):
-    """An error, raised where the framework would take any other for a mistake in the body: while it reads one."""
+    """Carries an error out of the reading of a body, where FastAPI would report any other exception as an invalid body."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(status_of(error.code if isinstance(error, TurnwiseError) else INTERNAL))
@@ -137,9 +140,9 @@ class RaisedProblem(HTTPException):
 
 
 def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
-    """That error as the answer to that request."""
+    """Returns the error as a problem of the request."""
     if isinstance(error, SessionBusy) and connection.app.state.front.closing.is_set():
-        # Whoever waits here for what another process answers is told to ask again when the runner closes.
+        # At shutdown, a request that waits for another process's answer ends with Closing instead.
         error = Closing("This process is being stopped.", fix="Ask again: another one answers.")
     where = error.where if isinstance(error, RequestError) else ()
     status = status_of(error.code)
@@ -147,18 +150,18 @@ def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
 
 
 def problem_response(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
-    """The answer in the form of the path's protocol; it is counted."""
-    return _answered(problem_of(error, connection), connection, form_for)
+    """Returns the response for the error in the format of the path's protocol, and counts the error."""
+    return _response(problem_of(error, connection), connection, form_for)
 
 
-def defect_response(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
-    """The same for what should not happen, which says nothing of it."""
+def internal_error_response(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+    """Returns the response for an unexpected exception. It does not reveal the cause."""
     fix = "Its cause is in the log, under the request's id."
     problem = Problem(500, INTERNAL, "This is a defect of the gateway.", fix, (), request_id_of(connection), {})
-    return _answered(problem, connection, form_for)
+    return _response(problem, connection, form_for)
 
 
-def _answered(problem: Problem, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+def _response(problem: Problem, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     metrics = connection.app.state.front.metrics
     if metrics is not None:
         metrics.count_error(problem.code)
@@ -169,24 +172,24 @@ def request_id_of(connection: HTTPConnection) -> str:
     return str(connection.scope.get("state", {}).get("request_id", ""))
 
 
-def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
-    """What the routes raise becomes an answer in the form of the path's protocol, but for defects."""
+def register_error_handlers(app: FastAPI, form_for: Callable[[str], Form]) -> None:
+    """Registers exception handlers that respond in the format of the path's protocol. Unexpected exceptions pass through."""
 
     async def ours(request: Request, error: Any) -> Response:
         return problem_response(error, request, form_for)
 
     async def invalid(request: Request, error: Any) -> Response:
-        return await ours(request, _invalid(error.errors(), request))
+        return await ours(request, _validation_error(error.errors(), request))
 
     async def http(request: Request, error: Any) -> Response:
         if isinstance(error, RaisedProblem):
             if not isinstance(error.error, TurnwiseError):
                 raise error.error
             return await ours(request, error.error)
-        answer = await ours(request, _http(error, request))
+        answer = await ours(request, _http_error(error, request))
         answer.headers.update(error.headers or {})
         if error.status_code == 405:
-            answer.headers["Allow"] = ", ".join(_methods_of(request))
+            answer.headers["Allow"] = ", ".join(_allowed_methods(request))
         return answer
 
     app.add_exception_handler(TurnwiseError, ours)
@@ -194,17 +197,18 @@ def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
     app.add_exception_handler(HTTPException, http)
 
 
-def _methods_of(request: Request) -> Iterator[str]:
-    """What the path takes: by all routes of it, and not only the first, by which the framework goes."""
+def _allowed_methods(request: Request) -> Iterator[str]:
+    """Yields the methods of all routes at the path; the framework considers only the first route."""
     for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
         # HEAD is answered wherever GET is.
-        if takes(request.scope, method) or (method == "HEAD" and takes(request.scope, "GET")):
+        if accepts_method(request.scope, method) or (method == "HEAD" and accepts_method(request.scope, "GET")):
             yield method
 
 
-def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
-    """One of the mistakes: a missing field before an unknown one, and both before all others. The problem begins with the
-    field's name. An unknown field is told beside a missing one, because it is often that field, misspelt.
+def _validation_error(errors: Sequence[Any], request: Request) -> RequestInvalid:
+    """Returns the most useful of the validation errors: a missing field before an unknown field before any other.
+
+    An unknown field is mentioned together with a missing one, because it is often that field, misspelled.
     """
     first = min(errors, key=lambda error: _RANKS.get(error["type"], len(_RANKS)))
     where = tuple(first["loc"])
@@ -212,33 +216,33 @@ def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
         return RequestInvalid("The body is not JSON.", fix="Send a JSON object in UTF-8.", where=where[:1])
     if where == ("body",) and "json" not in request.headers.get("content-type", ""):
         fix = "Send the header Content-Type: application/json, if it is."
-        return RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=where)
-    told = f"{_place(where)}: {first['msg']}."
+        return RequestInvalid("The Content-Type of the body is not JSON.", fix=fix, where=where)
+    problem_text = f"{_field_name(where)}: {first['msg']}."
     if first["type"] == _MISSING and (unknown := next((each for each in errors if each["type"] == _UNKNOWN), None)):
-        told += f" There is no field {_place(tuple(unknown['loc']))!r}."
+        problem_text += f" There is no field {_field_name(tuple(unknown['loc']))!r}."
     more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
-    return RequestInvalid(told + more, fix=_described(request), where=where)
+    return RequestInvalid(problem_text + more, fix=_documentation_hint(request), where=where)
 
 
-def _place(where: tuple[str | int, ...]) -> str:
-    """The name of a field, without the word for body, path or query; a field of a field has dots."""
+def _field_name(where: tuple[str | int, ...]) -> str:
+    """Returns the field's dotted name, without the leading body, path or query."""
     return ".".join(map(str, where[1:] or where))[:PLACE_CHARACTERS]
 
 
-def _described(request: Request) -> str:
-    """Where to look what there is, unless that is not the place for this path."""
+def _documentation_hint(request: Request) -> str:
+    """Returns a hint to the documentation page, if the path is documented there."""
     is_described = getattr(request.scope.get("route"), "include_in_schema", True)
-    return f"What there is, is described at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
+    return f"See the API reference at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
 
 
 _KINDS: Mapping[int, tuple[type[RequestError], str]] = {
     404: (NothingHere, "There is nothing at this path."),
     405: (WrongMethod, "This path does not take that method."),
-    408: (RequestTimeout, "The request did not come in time."),
+    408: (RequestTimeout, "The request did not arrive in time."),
     413: (RequestTooLarge, "The request's body is too large."),
 }
 
 
-def _http(error: HTTPException, request: Request) -> RequestError:
-    kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be read."))
-    return kind(text, fix=_described(request) if kind is NothingHere else "")
+def _http_error(error: HTTPException, request: Request) -> RequestError:
+    kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be parsed."))
+    return kind(text, fix=_documentation_hint(request) if kind is NothingHere else "")

@@ -1,4 +1,4 @@
-"""A protocol, as the gateway sees it."""
+"""`Protocol`: the interface between a protocol's package and the gateway."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,22 +11,23 @@ from turnwise.gateway.problems import Form
 
 
 @asynccontextmanager
-async def _nothing(_: Front) -> AsyncIterator[None]:
+async def _no_context(_: Front) -> AsyncIterator[None]:
     yield
 
 
 class Protocol(NamedTuple):
-    """A protocol: below which path it is, its routes, and how it writes what went wrong.
-
-    running: what has to go on as long as the gateway is served. top: its routes that are not below its path.
-    """
+    """A protocol of the gateway."""
 
     prefix: str
+    """The path prefix of its routes."""
     router: APIRouter
     form: Form
-    running: Callable[[Front], AbstractAsyncContextManager[None]] = _nothing
+    """Writes a problem in the protocol's error format."""
+    running: Callable[[Front], AbstractAsyncContextManager[None]] = _no_context
+    """A context that is entered as long as the gateway is served."""
     top: APIRouter | None = None
+    """Routes outside the prefix."""
 
     def has(self, path: str) -> bool:
-        """Whether that path is this protocol's."""
+        """Returns whether the path belongs to this protocol."""
         return path == self.prefix or path.startswith(self.prefix + "/")

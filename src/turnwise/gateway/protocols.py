@@ -1,4 +1,4 @@
-"""Which protocols are spoken. What takes an extra is imported only if it is."""
+"""The protocols that are switched on. A protocol that needs an extra is imported only if it is on."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ from turnwise.gateway.protocol import Protocol
 
 
 def protocols(config: Protocols) -> Iterator[Protocol]:
-    """Ours, and those that are on, the more special prefix first."""
+    """Yields the REST API and the protocols that are on; a longer prefix comes before its own prefix."""
     if is_on(config.graph_chat):
         yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.error_response)
-    yield Protocol("/api/v1", api.router, api.form)
+    yield Protocol("/api/v1", api.router, api.error_response)
     if is_on(config.openai):
         yield Protocol("/v1", openai.router, openai.error_response)
     if is_on(config.adk):
@@ -35,5 +35,5 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
 
 
 def is_on(switch: Switch, extra: str | None = None) -> bool:
-    """Whether that protocol is spoken. extra: what it takes, if it takes more than is always there."""
+    """Returns whether the protocol is on. `extra` is the extra that it needs, which has to be installed."""
     return switch.on is not False and (extra is None or is_installed(extra))

@@ -1,4 +1,4 @@
-"""What of the records is for whom: users see their conversation, operators and admins how it came about, too."""
+"""Removes from events and selections the parts that a caller may not see. Operators and admins see everything."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,35 +16,39 @@ from turnwise.facts.tree import AgentTree
 from turnwise.transcript.waits import Kind, kind_of
 
 FAILED = "The agent failed."
-"""What a user reads instead of what an agent raised: that is for those who keep it."""
+"""Shown to users instead of an agent's exception text."""
 
 
 def may_see_internals(caller: Caller) -> bool:
-    """Whether the caller is shown what went wrong inside, agents that he cannot reach, and what all users share."""
+    """Returns whether the caller sees internal errors, agents beyond his roles, and state that all users share."""
     return caller.role != "user"
 
 
 class Redactor:
-    """What one caller is shown. roles: those by which he reaches agents."""
+    """Reduces events, selections, errors and state to what one caller may see.
+
+    Attributes:
+        inside: Whether the caller sees everything.
+    """
 
     def __init__(self, caller: Caller, tree: AgentTree) -> None:
-        self.inside, self._tells_late = may_see_internals(caller), may_report_late_results(caller)
+        self.inside, self._reports_late_results = may_see_internals(caller), may_report_late_results(caller)
         self._tree, self._roles = tree, frozenset(caller.agent_roles or ())
         self._any_role = caller.agent_roles is None
 
     def reaches(self, agent: str) -> bool:
-        """Whether the caller may know of that agent. One that is no more is known by whatever it left behind."""
+        """Returns whether the caller may know the agent. Agents that no longer exist may be known."""
         return self.inside or self._any_role or agent not in self._tree or self._tree.reachable(agent, self._roles)
 
     def answers(self, kind: Kind) -> bool:
-        """Whether a call of that kind is the caller's to answer, so that it can be put to him."""
-        return kind != "late" or self._tells_late
+        """Returns whether the caller may answer a call of this kind."""
+        return kind != "late" or self._reports_late_results
 
     def event(self, event: Event) -> Event:
-        """The event as the caller may read it: every one has its place, also if nothing of it is left.
+        """Returns the event as the caller may read it. An event always remains, even if it is empty.
 
-        A user sees what is said, which tools are called, and in full only the calls that wait for somebody outside. What was
-        thought, looked up, told among agents, asked in private, or said by an exception stays inside.
+        A user sees texts, the names of called tools, and only those calls in full that wait for an answer from
+        outside. Thoughts, tool results, messages between agents, private questions and exception texts are removed.
         """
         if self.inside:
             return event
@@ -54,27 +58,28 @@ class Redactor:
         return event.model_copy(update=update)
 
     def error(self, error: ErrorInfo) -> ErrorInfo:
-        """The error without what is for those who keep the agents."""
+        """Returns the error without its internal message."""
         return error if self.inside else error.model_copy(update={"message": FAILED})
 
     def end(self, end: End) -> End:
-        """The end, of a failed invocation without what is for those who keep the agents."""
+        """Returns the end; for a failed invocation, without the internal detail."""
         return end if self.inside or end.reason != "failed" else end.model_copy(update={"detail": FAILED})
 
     def state(self, session: Session) -> Mapping[str, JsonValue]:
-        """The session's state, and what it shares; without what all users share."""
-        return session.merged_state if self.inside else _own(session.merged_state)
+        """Returns the session's merged state; for users, without the keys that all users share."""
+        return session.merged_state if self.inside else _without_app_keys(session.merged_state)
 
     def selection(self, selection: Selection) -> Selection:
-        """The selection without agents that the caller cannot reach, without what is said of them, and without what was not
-        obeyed: why not may depend on them.
+        """Returns the selection without agents that the caller may not use, and without texts that name them.
+
+        Ignored rules are removed, too, because they may depend on such agents.
         """
         if self.inside:
             return selection
-        excluded = self._known(selection.excluded)
+        excluded = self._visible_exclusions(selection.excluded)
         return selection.model_copy(
             update={
-                "reason": self._words(selection.reason, f"It was chosen by {selection.method}."),
+                "reason": self._visible_text(selection.reason, f"It was chosen by {selection.method}."),
                 "excluded": excluded,
                 "excluded_count": len(excluded),
                 "verdicts": tuple(map(self._verdict, selection.verdicts)),
@@ -83,7 +88,7 @@ class Redactor:
 
     def _actions(self, actions: Actions) -> Actions:
         changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "jobs": (), "next": None}
-        changed |= {name: _own(getattr(actions, name)) for name in ("state_delta", "state_before")}
+        changed |= {name: _without_app_keys(getattr(actions, name)) for name in ("state_delta", "state_before")}
         if actions.selection is not None:
             changed["selection"] = self.selection(actions.selection)
         if actions.end is not None:
@@ -92,19 +97,19 @@ class Redactor:
 
     def _verdict(self, verdict: Verdict) -> Verdict:
         known = [each for each in verdict.candidates if self.reaches(each.agent)]
-        candidates = [each.model_copy(update={"evidence": self._words(each.evidence)}) for each in known]
+        candidates = [each.model_copy(update={"evidence": self._visible_text(each.evidence)}) for each in known]
         update = {
-            "reason": self._words(verdict.reason),
-            "question": self._words(verdict.question),
+            "reason": self._visible_text(verdict.reason),
+            "question": self._visible_text(verdict.question),
             "candidates": tuple(candidates),
-            "passed_over": self._known(verdict.passed_over),
+            "passed_over": self._visible_exclusions(verdict.passed_over),
             "also": tuple(filter(self.reaches, verdict.also)),
             "ignored": (),
         }
         return verdict.model_copy(update=update)
 
     def _content(self, event: Event) -> Content | None:
-        """What a user reads of the event; None when nothing is left."""
+        """Returns the content that a user may read; None if nothing remains."""
         content, awaited = event.content, event.actions.awaits
         if content is None or event.author == USER:
             return content
@@ -114,22 +119,22 @@ class Redactor:
         parts = tuple(_parts(content, awaited.id if awaited and awaited.id in asked else None, partial=event.partial))
         return content.model_copy(update={"parts": parts}) if parts else None
 
-    def _known(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
+    def _visible_exclusions(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
         known = (each for each in excluded if self.reaches(each.agent))
-        return tuple(each.model_copy(update={"detail": self._words(each.detail)}) for each in known)
+        return tuple(each.model_copy(update={"detail": self._visible_text(each.detail)}) for each in known)
 
-    def _words(self, text: str, instead: str = "") -> str:
-        """The text, unless an agent is named in it that the caller cannot reach."""
-        return instead if self._hidden is not None and self._hidden.search(text) else text
+    def _visible_text(self, text: str, instead: str = "") -> str:
+        """Returns the text; `instead` if it names an agent that the caller may not use."""
+        return instead if self._hidden_names is not None and self._hidden_names.search(text) else text
 
     @cached_property
-    def _hidden(self) -> re.Pattern[str] | None:
-        """The names of all whom the caller cannot reach; None when that is nobody."""
+    def _hidden_names(self) -> re.Pattern[str] | None:
+        """Returns a pattern of the names of agents that the caller may not use; None if there are none."""
         names = [re.escape(card.name) for card in self._tree if not self.reaches(card.name)]
         return re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)") if names else None
 
 
-def _own(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _without_app_keys(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value for key, value in state.items() if not key.startswith(APP_PREFIX)}
 
 

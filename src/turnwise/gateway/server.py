@@ -1,4 +1,4 @@
-"""A gateway that listens: uvicorn in the running event loop, begun and ended as its owner says."""
+"""Runs the gateway with uvicorn in the current event loop. The owner starts and stops it."""
 
 import asyncio
 import socket
@@ -19,40 +19,48 @@ from turnwise.telemetry.metrics import Metrics
 
 BACKLOG = 2048
 IDLE_SECONDS = 75
-"""How long a connection may be idle: longer than proxies keep theirs, so that none sends into one that is being closed."""
+"""Timeout of idle connections. It is longer than that of common proxies, so that they do not send into a closing connection."""
 
 END_SECONDS, CUT_SECONDS = 5.0, 1.0
-"""How long answers may still take that nothing is computed for any more, and what is said instead of them."""
+"""Shutdown timeouts in seconds: for pending responses to finish, and for cut ones to send their last bytes."""
 
 
 def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = None, *, traced: bool = False) -> Front:
-    """The front of that app, with its gatekeeper and quotas. Inside an event loop. ConfigError."""
+    """Returns the front of an app with authentication and quotas. Has to be called inside an event loop.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+    """
     for _, mistake in gateway_mistakes(config):
         raise mistake
-    gatekeeper, quotas = doorkeepers(runner.app, config, runner.store)
-    return front(runner, config, gatekeeper, quotas, metrics, traced=traced)
+    authenticator, quotas = doorkeepers(runner.app, config, runner.store)
+    return front(runner, config, authenticator, quotas, metrics, traced=traced)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket at that address; port 0 = any that is free. ConfigError when it cannot be had."""
+    """Returns a listening socket. Port 0 picks a free port.
+
+    Raises:
+        ConfigError: The address cannot be bound.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         family, address = found[0], found[4]
         both = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
         listening = socket.create_server(address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=both)
-        # Connections inherit it. Otherwise the body of an answer waits 40 ms until the reader has acknowledged its headers.
+        # Connections inherit this. Otherwise a response's body waits 40 ms for the client to acknowledge its headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as problem:
-        why = (problem.strerror or str(problem)).partition(" (while")[0]  # the address is told already
+        why = (problem.strerror or str(problem)).partition(" (while")[0]  # the message below has the address
         raise ConfigError(
             f"It cannot listen at {host}, port {port}: {why}.",
-            fix="Choose another with --host and --port, or stop what is there.",
+            fix="Choose another with --host and --port, or stop the program that uses it.",
         ) from None
 
 
 class Serving:
-    """A front at a socket. For one event loop, and one time."""
+    """A gateway that listens at a socket. For one event loop; it can be started once."""
 
     def __init__(self, front: Front, at: socket.socket, connection: type[Connection] = Connection) -> None:
         self.front = front
@@ -63,16 +71,16 @@ class Serving:
 
     @property
     def address(self) -> str:
-        """Its URL."""
+        """The gateway's URL."""
         return _url(self._host, self._port)
 
     @property
     def address_here(self) -> str:
-        """Its URL for who is on this machine."""
+        """The gateway's URL for clients on this machine."""
         return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host), self._port)
 
     async def begin(self) -> None:
-        """Returns when it accepts connections."""
+        """Starts the server, and returns when it accepts connections."""
         self._task = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
         up = asyncio.create_task(self._uvicorn.up.wait())
         await asyncio.wait({self._task, up}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,9 +89,10 @@ class Serving:
             self._task.result()
 
     async def end(self, seconds: float = END_SECONDS) -> None:
-        """Accepts nothing more, and returns when what came before is answered.
+        """Stops the server, and returns when pending requests are answered.
 
-        After so many seconds whoever still waits is told to come again; who does not take even that is cut off.
+        After `seconds`, pending requests are cut short with an error that tells the client to retry. Connections that
+        still do not end are closed.
         """
         self.front.closing.set()
         self._uvicorn.should_exit = True
@@ -104,7 +113,7 @@ class Serving:
 async def serving(
     front: Front, host: str = "127.0.0.1", port: int = 0, connection: type[Connection] = Connection
 ) -> AsyncIterator[Serving]:
-    """That front at that address, as long as the context is entered."""
+    """Serves the front at an address while the context is entered."""
     served = Serving(front, bound_socket(host, port), connection)
     await served.begin()
     try:
@@ -114,7 +123,7 @@ async def serving(
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are its owner's; `up` is set when it accepts connections."""
+    """A server that leaves signals to its owner. `up` is set when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -127,7 +136,7 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.lifespan.should_exit:
-            raise RuntimeError("What goes on beside the requests could not begin: the log says why.")
+            raise RuntimeError("A background task of the gateway could not start; see the log.")
         self.up.set()
 
 

@@ -1,4 +1,4 @@
-"""Events as a stream of server-sent events, with signs of life, and an end when this process is being stopped."""
+"""Server-sent event responses with keep-alive comments and an orderly end at shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
 
 T = TypeVar("T")
 Hint = bytes | Callable[[], bytes]
-"""The last thing written when this process is being stopped; made then, if it depends on what was written before."""
+"""The last bytes of a stream at shutdown. A function is called at that time."""
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -17,15 +17,19 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def event_stream(
     items: AsyncIterator[T], write: Callable[[T], bytes], *, ping: float, closing: asyncio.Event, hint: Hint
 ) -> EventSourceResponse:
-    """The response that writes each item as it comes, and a comment after so many quiet seconds.
+    """Returns a response that streams the items.
 
-    When `closing` is set it ends with `hint`, which tells the reader to come again; nothing of the items is waited for then.
-    A reader who leaves ends the reading, nothing else.
+    Args:
+        items: The items to send. Closed when the client disconnects, which has no other effect.
+        write: Serializes an item.
+        ping: After this many seconds without an item, a comment is sent.
+        closing: When set, the stream ends with `hint` without waiting for more items.
+        hint: The last bytes at shutdown, which tell the client to reconnect.
     """
-    return EventSourceResponse(_written(items, write, ping, closing, hint), headers=HEADERS)
+    return EventSourceResponse(_serialized(items, write, ping, closing, hint), headers=HEADERS)
 
 
-async def _written(
+async def _serialized(
     items: AsyncIterator[T], write: Callable[[T], bytes], ping: float, closing: asyncio.Event, hint: Hint
 ) -> AsyncIterator[bytes]:
     closed = asyncio.create_task(closing.wait())
@@ -48,9 +52,9 @@ async def _written(
             else:
                 yield KEEPALIVE_COMMENT
     finally:
-        await _dropped(closed)
+        await _cancel(closed)
         if coming is not None:
-            await _dropped(coming)
+            await _cancel(coming)
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
@@ -60,7 +64,7 @@ async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
 
 
-async def _dropped(future: "asyncio.Future[Any]") -> None:
+async def _cancel(future: "asyncio.Future[Any]") -> None:
     future.cancel()
     with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
         await future

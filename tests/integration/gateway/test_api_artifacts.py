@@ -188,7 +188,7 @@ async def test_a_client_that_cuts_off_its_upload_is_no_defect(
         finally:
             logging.getLogger("turnwise").removeHandler(access)
         assert [each.getMessage() for each in caplog.records if each.exc_info or each.levelno >= logging.WARNING] == []
-        assert "The client left before its request was whole." in [each.getMessage() for each in caplog.records]
+        assert "The client disconnected before its request was complete." in [each.getMessage() for each in caplog.records]
         assert (await client.get(f"{A}/cut")).status_code == 404
 
 
@@ -224,7 +224,7 @@ async def test_an_app_that_keeps_none_says_so(make_keeper: MakeRunner) -> None:
         await with_session(client)
         for method, path in (("GET", A), ("PUT", f"{A}/f"), ("GET", f"{A}/f"), ("DELETE", f"{A}/f")):
             answer = await client.request(method, path)
-            assert (answer.status_code, answer.json()["title"]) == (404, "This app keeps no artifacts."), method
+            assert (answer.status_code, answer.json()["title"]) == (404, "This app has no artifact store."), method
 
 
 async def test_operators_read_and_admins_write_everybodys(make_keeper: MakeRunner) -> None:

@@ -43,7 +43,7 @@ async def test_it_is_not_ready_without_its_store_and_does_not_say_where_that_is(
     store = Fails(make_runner(desk).store, "check_writable", away, times=1)
     async with served(make_runner(desk, store=store)) as client:
         answer = await client.get(f"{API}/ready")
-        assert (answer.status_code, answer.json()["title"]) == (503, "The session store takes no messages now.")
+        assert (answer.status_code, answer.json()["title"]) == (503, "The session store is not writable.")
         assert "db.example" not in answer.text
         assert (await client.get(f"{API}/ready")).status_code == 200
 

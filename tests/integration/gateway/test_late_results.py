@@ -265,7 +265,7 @@ async def test_nor_is_it_by_telling_that_it_was_so_before(name: str, believed: b
         assert answer.status_code == 200
         (heard,) = desk.heard
         results = [part.result for content in heard.messages for part in content.tool_results]
-        assert results == (["paid"] if believed else ["What it gave is not on record."])
+        assert results == (["paid"] if believed else ["The result is not recorded."])
         # The same conversation is known again.
         asked = answer.json()["choices"][0]["message"]
         again = [*messages, {"role": "assistant", "content": asked["content"]}, {"role": "user", "content": "show_map"}]

@@ -70,9 +70,9 @@ async def test_a_client_for_another_user_shares_the_connections() -> None:
 @pytest.mark.parametrize("named", [{}, {"message_id": "m", "invocation_id": "i"}])
 async def test_a_message_or_an_invocation_has_to_be_named(named: dict[str, str]) -> None:
     script = Script(good(ANSWER))
-    with pytest.raises(RequestInvalid, match="which message, or which invocation"):
+    with pytest.raises(RequestInvalid, match="Neither a message nor an invocation"):
         await client(script).find("s", message_id=named.get("message_id"), invocation_id=named.get("invocation_id"))
-    with pytest.raises(RequestInvalid, match="which message, or which invocation"):
+    with pytest.raises(RequestInvalid, match="Neither a message nor an invocation"):
         client(script).attach("s", message_id=named.get("message_id"), invocation_id=named.get("invocation_id"))
     assert script.asked == []
 

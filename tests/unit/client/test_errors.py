@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from turnwise.client.errors import error_in, error_of, problem_in, strange
+from turnwise.client.errors import error_in, error_of, not_a_gateway, problem_in
 from turnwise.client.retry import Unreached
 from turnwise.facts import errors
 from turnwise.facts.errors import (
@@ -24,7 +24,7 @@ from turnwise.facts.errors import (
     TransferRefused,
     TurnwiseError,
 )
-from turnwise.gateway.api.errors import form
+from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.problems import Problem
 
 REQUEST = httpx.Request("GET", "http://gateway.test:8000/api/v1/x")
@@ -49,12 +49,12 @@ def told(status: int, problem: dict[str, Any], **headers: str) -> TurnwiseError:
 def test_every_error_comes_back_as_what_it_was(kind: type[TurnwiseError]) -> None:
     """All that the gateway writes: the same class, code and words as in the same process."""
     problem = Problem(409, kind.code, "It went wrong.", "Do better.", ("body", 0), "r-1", {})
-    answer = form(problem)
+    answer = error_response(problem)
     error = told(409, json.loads(bytes(answer.body)))
     assert (error.code, error.problem, error.fix) == (kind.code, "It went wrong.", "Do better.")
     # What needs more than words is raised before anything is served, or inside an agent: its branch is near enough.
     assert type(error) is (kind if kind not in (errors.MissingExtra, TransferRefused) else kind.__base__)
-    assert error.__notes__ == ["The gateway's log has it under the request's id r-1."]
+    assert error.__notes__ == ["The gateway's log has the cause under the request's id r-1."]
 
 
 def test_what_belongs_to_a_kind() -> None:
@@ -137,9 +137,9 @@ def test_what_is_good_is_no_problem() -> None:
 
 
 def test_an_answer_of_something_else() -> None:
-    error = strange(response(200, html="<h1>Welcome</h1>"))
+    error = not_a_gateway(response(200, html="<h1>Welcome</h1>"))
     assert isinstance(error, NothingHere)
-    assert error.problem == "http://gateway.test:8000 answers with text/html that no gateway sends."
+    assert error.problem == "http://gateway.test:8000 answers with text/html, which is not a gateway's response."
     assert not issubclass(NothingHere, ConfigError)
 
 

@@ -7,7 +7,7 @@ import pytest
 from client_play import Script, problem
 
 from turnwise.client.gateway import Gateway
-from turnwise.client.request import Asked, get, post
+from turnwise.client.request import ApiRequest, get, post
 from turnwise.client.retry import Unreached
 from turnwise.facts.errors import Closing, Forbidden, NothingHere, RequestInvalid, StoreUnavailable, TooMany, TurnwiseError
 from turnwise.facts.messages import OfferedTool
@@ -25,7 +25,7 @@ def gateway(script: Script, *, key: str | None = None, patience: float = 60.0) -
 async def test_a_request_as_it_goes_out() -> None:
     script = Script(GOOD)
     asking = gateway(script, key="tw_abc").for_user("ann & co")
-    found = await asking.ask(OfferedTool, Asked("POST", "/x/%2E%2E", {"a": 1, "b": None}, {"c": "ä"}))
+    found = await asking.ask(OfferedTool, ApiRequest("POST", "/x/%2E%2E", {"a": 1, "b": None}, {"c": "ä"}))
     assert found.name == "find"
     (request,) = script.asked
     assert str(request.url) == "http://gateway.test/below/api/v1/x/%2E%2E?user=ann+%26+co&a=1"
@@ -107,7 +107,7 @@ async def test_whoever_asks_to_wait_longer_than_patience_lasts_is_not_waited_for
     ],
 )
 async def test_a_good_answer_of_something_else(answer: httpx.Response) -> None:
-    with pytest.raises(NothingHere, match=r"http://gateway.test answers with .* that no gateway sends"):
+    with pytest.raises(NothingHere, match=r"http://gateway.test answers with .*, which is not a gateway"):
         await gateway(Script(answer)).ask(OfferedTool, get("/x"))
 
 
@@ -135,7 +135,7 @@ async def test_how_it_was_not_reached(raised: Exception, told: str, sent: bool, 
 
 
 @pytest.mark.parametrize("asked", [get("/x", name="\ud800"), get("/" + "x" * 70_000)])
-async def test_what_no_url_can_hold_is_not_sent(asked: Asked) -> None:
+async def test_what_no_url_can_hold_is_not_sent(asked: ApiRequest) -> None:
     script = Script(GOOD)
     with pytest.raises(RequestInvalid, match="It cannot be sent"):
         await gateway(script).ask(OfferedTool, asked)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.client.gateway import checked_key, checked_url, is_this_machine
+from turnwise.client.gateway import check_key, check_url, is_this_machine
 from turnwise.facts.errors import ConfigError
 
 
@@ -16,7 +16,7 @@ from turnwise.facts.errors import ConfigError
     ],
 )
 def test_what_is_an_address_is_kept_without_its_last_slash(given: str, kept: str) -> None:
-    assert checked_url(given) == kept
+    assert check_url(given) == kept
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_what_is_an_address_is_kept_without_its_last_slash(given: str, kept: str
 )
 def test_what_is_no_address_is_refused_at_once(given: str) -> None:
     with pytest.raises(ConfigError, match="is no address of a gateway") as caught:
-        checked_url(given)
+        check_url(given)
     assert repr(given) in caught.value.problem
 
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as caught:
-        checked_url("ftp://ann:secret@host")
+        check_url("ftp://ann:secret@host")
     assert "secret" not in str(caught.value)
 
 
@@ -58,12 +58,12 @@ def test_other_machines(url: str) -> None:
 
 
 def test_a_key_out_of_a_file_loses_the_space_around_it() -> None:
-    assert checked_key(" tw_abc\n") == "tw_abc"
-    assert checked_key(None) is None
+    assert check_key(" tw_abc\n") == "tw_abc"
+    assert check_key(None) is None
 
 
 @pytest.mark.parametrize("key", ["", "  ", "tw_a b", "tw_ä", "tw_a\nX-Other: b"])
 def test_what_can_be_no_key_is_refused_and_not_repeated(key: str) -> None:
-    with pytest.raises(ConfigError, match="key is empty, or has characters") as caught:
-        checked_key(key)
+    with pytest.raises(ConfigError, match="key is empty, or contains invalid characters") as caught:
+        check_key(key)
     assert not key.strip() or key.strip() not in str(caught.value)

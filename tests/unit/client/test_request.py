@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnwise.client.request import Asked, at_session, escaped, get, post
+from turnwise.client.request import ApiRequest, escape_path, get, post, session_path
 from turnwise.facts.content import BlobPart, Content
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import MessageContext
@@ -12,9 +12,9 @@ from turnwise.facts.messages import MessageContext
 
 def test_a_body_is_json() -> None:
     assert post("/x", {"a": "ä", "b": [1, None]}).written() == b'{"a":"\\u00e4","b":[1,null]}'
-    assert get("/x", limit=2) == Asked("GET", "/x", {"limit": 2})
+    assert get("/x", limit=2) == ApiRequest("GET", "/x", {"limit": 2})
     assert get("/x").written() is None
-    assert Asked("PUT", "/x", content=b"\x00").written() == b"\x00"
+    assert ApiRequest("PUT", "/x", content=b"\x00").written() == b"\x00"
 
 
 def deep(levels: int = 5_000) -> list[object]:
@@ -61,19 +61,19 @@ def test_what_json_cannot_write_is_not_sent(value: object) -> None:
     ],
 )
 def test_names_are_parts_of_a_path_and_never_ways_through_it(name: str, path: str) -> None:
-    assert escaped(name) == path
+    assert escape_path(name) == path
 
 
 def test_what_utf_8_cannot_write_is_no_name() -> None:
     with pytest.raises(RequestInvalid, match="UTF-8"):
-        escaped("\ud800")
+        escape_path("\ud800")
 
 
 def test_a_session_is_one_part_of_a_path() -> None:
-    assert at_session("s 1", "messages", "m/1") == "/sessions/s%201/messages/m/1"
+    assert session_path("s 1", "messages", "m/1") == "/sessions/s%201/messages/m/1"
 
 
 @pytest.mark.parametrize("session", ["", ".", "..", "a/b", "/"])
 def test_what_can_be_no_session_is_refused(session: str) -> None:
-    with pytest.raises(RequestInvalid, match="one word of a URL"):
-        at_session(session)
+    with pytest.raises(RequestInvalid, match="cannot be part of a URL"):
+        session_path(session)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from turnwise.client.gateway import Gateway
 from turnwise.client.request import get
-from turnwise.client.resources import PAGE, listed
+from turnwise.client.resources import PAGE, paginate
 
 
 class Numbers(BaseModel):
@@ -26,7 +26,7 @@ def gateway(script: Script) -> Gateway:
 
 async def test_pages_are_asked_for_one_after_the_other() -> None:
     script = Script(page(1, 2, next="2"), page(next="x"), page(3))
-    rows = listed(gateway(script), Numbers, get("/x", of="me"), lambda page: page.numbers)
+    rows = paginate(gateway(script), Numbers, get("/x", of="me"), lambda page: page.numbers)
     assert [row async for row in rows] == [1, 2, 3]
     asked = [dict(request.url.params) for request in script.asked]
     usual = {"of": "me", "limit": str(PAGE)}
@@ -35,6 +35,6 @@ async def test_pages_are_asked_for_one_after_the_other() -> None:
 
 async def test_who_has_seen_enough_asks_for_no_more() -> None:
     script = Script(page(1, 2, next="2"))
-    async with aclosing(listed(gateway(script), Numbers, get("/x"), lambda page: page.numbers)) as rows:
+    async with aclosing(paginate(gateway(script), Numbers, get("/x"), lambda page: page.numbers)) as rows:
         assert await anext(rows) == 1
     assert len(script.asked) == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from turnwise.client.stream import Pieces
+from turnwise.client.stream import SeenEvents
 from turnwise.facts.content import Content, ThinkingPart, text_content
 from turnwise.facts.events import Event
 
@@ -25,38 +25,38 @@ def shown(*events: Event | None) -> list[tuple[int | None, str]]:
 @given(st.lists(st.text(min_size=1, max_size=5), max_size=6), st.lists(st.integers(0, 6), max_size=4), st.data())
 def test_however_often_it_begins_anew_no_letter_comes_twice(texts: list[str], cuts: list[int], data: st.DataObject) -> None:
     """Pieces are cut as the sender likes, anew each time; all that is shown fits together."""
-    whole, pieces, got = "".join(texts), Pieces(), ""
+    whole, pieces, got = "".join(texts), SeenEvents(), ""
     for upto in [*cuts, len(texts)]:
         sent, offset = texts[:upto], 0
         while offset < len("".join(sent)):
             end = data.draw(st.integers(offset + 1, len("".join(sent))))
-            new = pieces.new_in(piece(whole[offset:end], offset), 0)
+            new = pieces.unseen_part(piece(whole[offset:end], offset), 0)
             if new is not None:
                 assert new.offset == len(got)
                 got += new.text
             offset = end
-        pieces.cut()
+        pieces.on_disconnect()
     assert got == whole
 
 
 def test_what_is_joined_late_says_where_it_belongs() -> None:
     """After a cut the sender may know no more of the beginning: then a piece is missing, until the whole comes."""
-    pieces = Pieces()
-    first = pieces.new_in(piece("you ", 0), 0)
-    pieces.cut()
-    assert shown(first, pieces.new_in(piece("hi", 9), 0)) == [(0, "you "), (9, "hi")]
+    pieces = SeenEvents()
+    first = pieces.unseen_part(piece("you ", 0), 0)
+    pieces.on_disconnect()
+    assert shown(first, pieces.unseen_part(piece("hi", 9), 0)) == [(0, "you "), (9, "hi")]
 
 
 def test_pieces_without_text_are_not_shown_again() -> None:
     thought = event(content=Content(parts=(ThinkingPart(text="hm"),)), partial=True, offset=0)
-    pieces = Pieces()
-    assert [pieces.new_in(thought, 0), pieces.new_in(thought, 0)] == [thought, thought]
-    pieces.cut()
-    assert pieces.new_in(thought, 0) is None
+    pieces = SeenEvents()
+    assert [pieces.unseen_part(thought, 0), pieces.unseen_part(thought, 0)] == [thought, thought]
+    pieces.on_disconnect()
+    assert pieces.unseen_part(thought, 0) is None
 
 
 def test_a_stored_event_comes_once_and_no_piece_of_it_any_more() -> None:
-    pieces, stored = Pieces(), event(sequence=3)
-    assert pieces.new_in(stored, 2) is stored
-    assert pieces.new_in(stored, 3) is None
-    assert pieces.new_in(piece("you ", 0), 3) is None
+    pieces, stored = SeenEvents(), event(sequence=3)
+    assert pieces.unseen_part(stored, 2) is stored
+    assert pieces.unseen_part(stored, 3) is None
+    assert pieces.unseen_part(piece("you ", 0), 3) is None

@@ -7,7 +7,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
 from turnwise.gateway import graph_chat, mcp, openai
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.app import forms, gateway
+from turnwise.gateway.app import error_formatter, gateway
 from turnwise.gateway.protocols import protocols
 from turnwise.gateway.server import front_for
 
@@ -39,7 +39,7 @@ def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
     ],
 )
 async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: object) -> None:
-    form_for = forms(list(protocols(Protocols())))
+    form_for = error_formatter(list(protocols(Protocols())))
     assert form_for(path) is module.form  # type: ignore[attr-defined]
 
 

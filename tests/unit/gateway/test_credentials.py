@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.gateway import AuthConfig, JwtConfig
-from turnwise.gateway.credentials import OPEN, say_credentials, schemes_for
+from turnwise.gateway.credentials import OPEN, add_security_schemes, schemes_for
 
 JWT = JwtConfig(algorithms=("HS256",), key="x" * 64)
 DOCUMENT: dict[str, Any] = {"paths": {"/a": {"get": {}, "post": {"summary": "x"}}, "/health": {"get": OPEN}}}
@@ -27,7 +27,7 @@ def test_those_that_count(auth: AuthConfig | None, named: list[str], takes: str)
     assert not schemes or schemes["bearer"]["description"] == takes
     document = copy.deepcopy(DOCUMENT)
     for _ in range(2):
-        say_credentials(document, auth)
+        add_security_schemes(document, auth)
         paths = document["paths"]
         expected: list[dict[str, list[str]]] | None = [{name: []} for name in named] if named else None
         assert paths["/a"]["get"].get("security") == paths["/a"]["post"].get("security") == expected

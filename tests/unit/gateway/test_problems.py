@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTimeout, SessionBusy, TooMany
-from turnwise.gateway.problems import Problem, RaisedProblem, answer_problems, defect_response, problem_of
+from turnwise.gateway.problems import Problem, RaisedProblem, internal_error_response, problem_of, register_error_handlers
 from turnwise.telemetry.metrics import Metrics
 
 
@@ -58,7 +58,7 @@ async def asked(raised: Exception | None = None, **request: Any) -> httpx.Respon
             raise raised
 
     app.add_api_route("/elsewhere", route, methods=["POST"], include_in_schema=False)
-    answer_problems(app, lambda _: form)
+    register_error_handlers(app, lambda _: form)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.request(request.pop("method", "POST"), request.pop("path", "/x"), **request)
@@ -113,17 +113,17 @@ async def test_the_first_mistake_in_a_body_and_how_many_there_are() -> None:
 async def test_a_missing_field_is_told_first_then_one_that_is_not_known(body: dict[str, Any], place: str, told: str) -> None:
     problem = (await asked(json=body)).json()
     assert (problem["where"], problem["problem"]) == (["body", place], told)
-    assert problem["fix"] == "What there is, is described at /docs."
+    assert problem["fix"] == "See the API reference at /docs."
 
 
 async def test_json_that_is_said_to_be_something_else() -> None:
     problem = (await asked(content=b'{"number": 1}', headers={"Content-Type": "text/plain"})).json()
-    assert problem["problem"] == "The body is not JSON by what its header says."
+    assert problem["problem"] == "The Content-Type of the body is not JSON."
     assert problem["fix"] == "Send the header Content-Type: application/json, if it is."
 
 
 async def test_where_nothing_is_it_is_told_where_to_look() -> None:
-    assert (await asked(path="/y")).json()["fix"] == "What there is, is described at /docs."
+    assert (await asked(path="/y")).json()["fix"] == "See the API reference at /docs."
 
 
 async def test_what_the_openapi_does_not_describe_is_not_looked_for_there() -> None:
@@ -137,6 +137,6 @@ async def test_what_a_path_takes_is_told() -> None:
 
 async def test_a_defect_says_nothing_of_its_cause_and_is_counted() -> None:
     metrics = Metrics()
-    answer = defect_response(connection(metrics=metrics), lambda _: form)
+    answer = internal_error_response(connection(metrics=metrics), lambda _: form)
     assert (answer.status_code, b'"code":"internal"' in bytes(answer.body)) == (500, True)
     assert b"turnwise_errors_total{" in (await metrics.render())[0]

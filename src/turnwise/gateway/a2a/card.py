@@ -43,7 +43,7 @@ def public_card(front: Front, base: str) -> AgentCard:
 
 def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
     """Builds the card of all agents that the caller may reach. Raises Forbidden without `agents:read`."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     return _card(front, base, Redactor(caller, front.runner.tree))
 
 

@@ -33,10 +33,10 @@ async def find_task(front: Front, operation: OperationRequest, task_id: str, *, 
     name = parse_task_id(task_id)
     try:
         if name is None:
-            front.whose.require(operation.caller, to)
+            front.scope.require(operation.caller, to)
             raise InvocationMissing("This is not a task id.")
         if None not in (operation.user, name.user) and operation.user != name.user:
-            front.whose.user(operation.caller, to, operation.user)
+            front.scope.user(operation.caller, to, operation.user)
             raise InvocationMissing("The task belongs to another user than the request names.")
         known = await front.threads.whole(operation.caller, name.session, name.message, user_of_task(operation, name), to=to)
     except (InvocationMissing, SessionMissing):
@@ -44,7 +44,7 @@ async def find_task(front: Front, operation: OperationRequest, task_id: str, *, 
     except Forbidden:
         # Do not reveal that a task of another user exists to a caller who may not reach it.
         if operation.user is None and name is not None and name.user is not None:
-            front.whose.require(operation.caller, to)
+            front.scope.require(operation.caller, to)
             raise TaskNotFoundError("There is no such task.") from None
         raise
     return task_record(name, known)

@@ -115,7 +115,7 @@ async def _start_task(front: Front, operation: OperationRequest, message_request
     try:
         invocation = await front.messages.start(operation.caller, message_request)
     except MessageBlocked:
-        user = front.whose.user(operation.caller, "messages:write", message_request.user)
+        user = front.scope.user(operation.caller, "messages:write", message_request.user)
         name = _name(operation, message_request.session, message_request.id or "", user)
         return await find_task(front, operation, name.id, to="messages:write")
     key = invocation.session

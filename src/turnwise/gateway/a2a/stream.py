@@ -182,7 +182,9 @@ class TaskStream:
     async def _wait_for_more(self) -> TaskRecord:
         """Waits until the log holds more of the task than was sent, and returns the new record."""
         events, caller, session = self._delivered.events, self._operation.caller, self._name.session
-        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last_sequence(events), self._user)
+        await self._front.threads.wait_for_progress(
+            caller, session, events[0].invocation_id, _last_sequence(events), self._user
+        )
         return await find_task(self._front, self._operation, self._name.id, to=self._to)
 
     async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[StreamItem]:

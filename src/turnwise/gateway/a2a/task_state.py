@@ -11,7 +11,7 @@ from turnwise.facts.sessions import visible
 from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.threads import REFUSED, KnownMessage
-from turnwise.gateway.shared.utterances import GOOD, is_shown_to_user, shown_text
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
 from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.record.events import origin_of
@@ -141,8 +141,8 @@ def blocked_answer(events: Sequence[Event]) -> Event | None:
 
 
 def _state_at(reason: str, events: Sequence[Event]) -> TaskState:
-    if reason == "blocked" or (reason in GOOD and blocked_answer(events) is not None):
+    if reason == "blocked" or (reason in COMPLETE_ENDS and blocked_answer(events) is not None):
         return TaskState.TASK_STATE_REJECTED
-    if reason in _ALWAYS_COMPLETED or (reason in GOOD and any(map(shown_text, events))):
+    if reason in _ALWAYS_COMPLETED or (reason in COMPLETE_ENDS and any(map(shown_text, events))):
         return TaskState.TASK_STATE_COMPLETED
     return TaskState.TASK_STATE_CANCELED if reason == CANCELLED else TaskState.TASK_STATE_FAILED

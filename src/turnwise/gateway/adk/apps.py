@@ -40,7 +40,7 @@ async def is_alive() -> Response:
 @router.get("/version")
 async def get_version(front: TheFront, caller: TheCaller) -> Response:
     """Returns Turnwise's version, not the ADK's."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     body = {"version": version_of("turnwise"), "language": LANGUAGE, "language_version": platform.python_version()}
     return JSONResponse(body)
 

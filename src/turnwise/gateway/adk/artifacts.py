@@ -129,7 +129,7 @@ async def _load(front: Front, caller: Caller, app: str, user: str, session: str,
 
 def _check(front: Front, caller: Caller, permission: Permission, app: str, user: str) -> None:
     """Checks the permission before the app's name, so Forbidden reveals nothing about apps."""
-    front.whose.user(caller, permission, user)
+    front.scope.user(caller, permission, user)
     check_app(front, app)
 
 

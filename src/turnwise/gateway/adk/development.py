@@ -94,7 +94,7 @@ for _path, _value in EMPTY_ANSWERS.items():
 @router.get("/config/telemetry")
 async def get_consent(front: TheFront, caller: TheCaller) -> Response:
     """Tells the page not to send usage statistics."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     return JSONResponse({"telemetry": False})
 
 

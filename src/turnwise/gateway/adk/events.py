@@ -13,7 +13,7 @@ from turnwise.facts.usage import Usage
 from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import GOOD, failure_text
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text
 from turnwise.transcript.waits import kind_of
 
 METADATA_KEY = "turnwise"
@@ -108,7 +108,7 @@ class EventWriter:
         if event.error is not None:
             self._failed.add(event.invocation_id)
             return event.error.code, event.error.message
-        if end is None or end.reason in GOOD or event.invocation_id in self._failed:
+        if end is None or end.reason in COMPLETE_ENDS or event.invocation_id in self._failed:
             return None
         return end.reason, failure_text(end.reason, None, self._view)
 

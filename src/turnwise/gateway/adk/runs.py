@@ -21,7 +21,7 @@ from turnwise.gateway.adk.schema import RunBody, json_of, json_response
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.services.waits import waits_of
-from turnwise.gateway.shared.parameters import Key
+from turnwise.gateway.shared.parameters import IdempotencyKey
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
@@ -31,7 +31,7 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 @router.post("/run")
-async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
+async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
     """Sends a message and returns its events once it ends or waits. Disconnecting does not stop it."""
     invocation = await _start(front, caller, body, key, streaming=False)
     result = await invocation.result()
@@ -40,7 +40,7 @@ async def run(body: RunBody, request: Request, front: TheFront, caller: TheCalle
 
 
 @router.post("/run_sse")
-async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
+async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
     """Sends a message and streams its events; with `streaming`, partial events too.
 
     An error before the first event is an HTTP error; a later one is a stream item.
@@ -63,7 +63,7 @@ async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *
     Raises:
         RequestInvalid, SessionMissing, NothingHere: The request does not fit. Errors of `Messages.start` pass through.
     """
-    front.whose.session(caller, "messages:write", body.session_id, body.user_id)
+    front.scope.session(caller, "messages:write", body.session_id, body.user_id)
     check_app(front, body.app_name)
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:

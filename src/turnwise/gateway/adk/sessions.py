@@ -116,9 +116,9 @@ def _check_user(front: Front, caller: Caller, app: str, user: str, *, returned: 
     Args:
         returned: Whether the response returns the session, which requires the permission to read it.
     """
-    front.whose.user(caller, "sessions:write", user)
+    front.scope.user(caller, "sessions:write", user)
     if returned:
-        front.whose.user(caller, "sessions:read", user)
+        front.scope.user(caller, "sessions:read", user)
     check_app(front, app)
 
 

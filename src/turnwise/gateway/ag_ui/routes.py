@@ -31,7 +31,7 @@ from turnwise.gateway.problems import Problem, problem_of, request_id_of, status
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.waits import Wait, waits_of
 from turnwise.gateway.shared.parameters import User
-from turnwise.gateway.shared.utterances import Behind, failure_text
+from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
@@ -148,7 +148,7 @@ class RunStream:
     async def _record_metadata(self, last: Invocation, result: Result) -> dict[str, Any]:
         """Returns the ids of the run's record, and its selection."""
         calls = await self._front.conversations.open_calls(last, result)
-        where = Behind(session_id=self._run_request.key.id, message_id=last.message_id)
+        where = DecisionInfo(session_id=self._run_request.key.id, message_id=last.message_id)
         pending = any(call.kind == "late" for call in calls)
         return where.known(result.invocation_id, result.selection, self._view, pending=pending).model_dump(mode="json")
 

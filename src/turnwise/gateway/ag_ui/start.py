@@ -132,7 +132,7 @@ async def start_run(
     """
     ids = issuer or SystemIssuer()
     props = forwarded_props(body)
-    key = front.whose.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
+    key = front.scope.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
@@ -184,7 +184,7 @@ class _Start:
         run_request = self._run_request._replace(unknown=(*unknown, *late), skipped=new_input.skipped)
         if steps:
             first = await steps[0]()
-            return run_request._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
+            return run_request._replace(first=first, rest=self._front.invocations.run_in_order(first, steps[1:]))
         return await self._without_message(run_request, read_on=not answers)
 
     def _steps(self, answers: Sequence[InterruptAnswer], message: Content | None) -> list[Step]:

@@ -19,7 +19,7 @@ from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of, calls_in
-from turnwise.gateway.shared.utterances import GOOD, is_shown_to_user, shown_text
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
 from turnwise.runner import Result
 from turnwise.transcript.waits import kind_of
 
@@ -282,13 +282,13 @@ def _thought(shown: Event) -> str:
 def is_failed(result: Result) -> bool:
     """Returns whether the invocation failed. A stopped or waiting one did not."""
     reason = result.end.reason if result.end else ""
-    return bool(reason) and reason not in GOOD and not is_stopped(result)
+    return bool(reason) and reason not in COMPLETE_ENDS and not is_stopped(result)
 
 
 def is_stopped(result: Result) -> bool:
     """Returns whether the invocation was cancelled, or a limit stopped it before it had an answer."""
     reason = result.end.reason if result.end else ""
-    return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in GOOD)
+    return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in COMPLETE_ENDS)
 
 
 def outcome_of(result: Result | None, interrupts: Sequence[Wire], pending: Sequence[str]) -> Wire:

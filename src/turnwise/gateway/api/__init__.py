@@ -1,1 +1,1 @@
-"""Our own API, below /api/v1. Its bodies are those of `turnwise.wire`."""
+"""The gateway's own REST API, below `/api/v1`. Request and response bodies are the models of `turnwise.wire`."""

@@ -1,4 +1,4 @@
-"""The agents that a caller reaches."""
+"""Routes that list and show the agents that the caller may use."""
 
 from typing import Annotated
 
@@ -22,17 +22,25 @@ router = api_router("agents")
     response_description="A page of agents, in the tree's order.",
     responses={
         **problems(),
-        200: {"links": {"agent": link("get_agent", "The first.", {"agent_name": "$response.body#/agents/0/name"})}},
+        200: {
+            "links": {
+                "agent": link("get_agent", "The first agent of the page.", {"agent_name": "$response.body#/agents/0/name"})
+            }
+        },
     },
 )
 async def list_agents(
     request: Request,
     front: TheFront,
     caller: TheCaller,
-    after: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="The `next` of the page before.")] = None,
+    after: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="The `next` of the previous page.")] = None,
     limit: Limit = 50,
 ) -> AgentPage:
-    """Who can answer the caller. Others are as if they did not exist. By what they are chosen is for operators alone."""
+    """Lists the agents that the caller may use, in the tree's order.
+
+    Agents that the caller may not use are left out. Only operators and admins see an agent's matching data (patterns
+    and examples).
+    """
     page, next_ = front.agents.page(caller, after=after, limit=limit)
     view = redactor_of(request)
     return AgentPage(agents=[agent_details(known, view) for known in page], next=next_)
@@ -46,5 +54,5 @@ async def list_agents(
     responses=problems(404),
 )
 async def get_agent(agent_name: AgentId, request: Request, front: TheFront, caller: TheCaller) -> AgentShown:
-    """One agent, and its place in the tree."""
+    """Returns one agent with its parent and children. Answers 404 for an agent that the caller may not use."""
     return agent_details(front.agents.get(caller, agent_name), redactor_of(request))

@@ -1,4 +1,4 @@
-"""What became of a message, as our own API says it."""
+"""Builds the `Answer` of a message: its state, text, open waits, error and selection."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from turnwise.wire.messages import Answer, OpenCall
 
 
 def answer_of(invocation: Invocation, result: Result, view: Redactor) -> Answer:
-    """The answer to the message of that invocation, as its reader may see it."""
+    """Returns the answer to the invocation's message, reduced to the fields that the caller may see."""
     answer = Answer(
         session_id=invocation.session.id,
         message_id=invocation.message_id,
@@ -22,7 +22,7 @@ def answer_of(invocation: Invocation, result: Result, view: Redactor) -> Answer:
 
 
 def read_answer(session: str, reading: InvocationStatus, view: Redactor) -> Answer:
-    """The answer as far as it is on record."""
+    """Returns the answer that the log holds now; without a text while the message is queued."""
     result = reading.result
     answer = Answer(session_id=session, message_id=reading.message_id, invocation_id=None, state=reading.state)
     if result is None:
@@ -32,14 +32,17 @@ def read_answer(session: str, reading: InvocationStatus, view: Redactor) -> Answ
 
 
 def pending(invocation: Invocation) -> Answer:
-    """The answer to a message that was accepted and nothing more."""
+    """Returns the answer to a message that was accepted and is not answered yet."""
     return Answer(
         session_id=invocation.session.id, message_id=invocation.message_id, invocation_id=invocation.id, state="running"
     )
 
 
 def open_waits_of(events: Sequence[Event], view: Redactor) -> list[OpenCall]:
-    """What these events of one invocation wait for, oldest first; without arguments what is not the reader's to answer."""
+    """Returns the open waits in the events of one invocation, oldest first.
+
+    A wait that the caller may not answer is listed without its arguments.
+    """
     return [_open_call(wait, view) for wait in open_waits(events)]
 
 

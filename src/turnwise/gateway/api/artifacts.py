@@ -1,4 +1,4 @@
-"""Artifacts: files of a session, and of its user in all sessions."""
+"""Routes for artifacts: files of a session, and files that all sessions of a user share."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -21,25 +21,28 @@ _AT = "/sessions/{session_id}/artifacts/{name:path}"
 _MOST_VERSION = 2**31 - 1
 _ANY = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 _BYTES: dict[str, Any] = {"*/*": {}}
-"""Whatever was uploaded, which need not be what its type says."""
+"""The response's content type is the uploaded one, which the server does not verify."""
 _HEADERS = {
-    "ETag": {"description": "Which bytes they are.", "schema": {"type": "string"}},
-    "Content-Disposition": {"description": "Always an attachment.", "schema": {"type": "string"}},
+    "ETag": {"description": "A hash of the bytes.", "schema": {"type": "string"}},
+    "Content-Disposition": {"description": "Always `attachment`.", "schema": {"type": "string"}},
 }
-_VERSION = Query(ge=1, le=_MOST_VERSION, description="By default the latest.")
+_VERSION = Query(ge=1, le=_MOST_VERSION, description="The version; the latest if omitted.")
 
 
 @router.get(
     "/sessions/{session_id}/artifacts",
     summary="List artifacts",
     response_model=ArtifactList,
-    response_description="The latest version of each, or all versions of one.",
+    response_description="The latest version of each artifact, or all versions of one.",
     responses=problems(404),
 )
 async def list_artifacts(
     session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, name: Name = None
 ) -> ArtifactList:
-    """The artifacts of the session and its user's, by name. With `name`, all versions of that one, oldest first."""
+    """Lists the artifacts of the session and of its user, sorted by name, with the latest version of each.
+
+    With `name`, lists all versions of that artifact instead, oldest first.
+    """
     if name is None:
         found = await front.artifacts.list(caller, session_id, user)
     else:
@@ -58,17 +61,22 @@ async def list_artifacts(
         201: {
             "links": {
                 "artifact": link(
-                    "get_artifact", "What it holds.", {"session_id": "$request.path.session_id", "name": "$response.body#/name"}
+                    "get_artifact",
+                    "Download the artifact.",
+                    {"session_id": "$request.path.session_id", "name": "$response.body#/name"},
                 )
             }
         },
     },
-    openapi_extra={"requestBody": {"content": _ANY, "description": "The bytes, as they are."}},
+    openapi_extra={"requestBody": {"content": _ANY, "description": "The raw bytes."}},
 )
 async def put_artifact(
     session_id: SessionId, name: ArtifactId, request: Request, front: TheFront, caller: TheCaller, user: User = None
 ) -> ArtifactShown:
-    """Keep the body as a new version, one above the newest, under its `Content-Type`. At most `limits.blob_bytes`."""
+    """Stores the request body as a new version of the artifact, with the request's `Content-Type`.
+
+    The version number is one above the latest. The body may have at most `limits.blob_bytes` bytes.
+    """
     size = request.headers.get("content-length", "")
     info = await front.artifacts.save(
         caller,
@@ -86,12 +94,12 @@ async def put_artifact(
     _AT,
     summary="Download an artifact",
     response_class=Response,
-    response_description="The bytes, as they were uploaded.",
+    response_description="The bytes as uploaded.",
     responses={
         **problems(404, 416),
         200: {"content": _BYTES, "headers": _HEADERS},
-        206: {"content": _BYTES, "headers": _HEADERS, "description": "The part that was asked for."},
-        304: {"description": "The reader has it."},
+        206: {"content": _BYTES, "headers": _HEADERS, "description": "The requested range."},
+        304: {"description": "The artifact is unchanged."},
     },
 )
 async def get_artifact(
@@ -103,7 +111,10 @@ async def get_artifact(
     user: User = None,
     version: Annotated[int | None, _VERSION] = None,
 ) -> Response:
-    """What it holds. `Range` (one), `If-Range` and `If-None-Match` are understood. Browsers save it, and never show it."""
+    """Downloads an artifact. Supports `Range` (a single range), `If-Range` and `If-None-Match`.
+
+    The response is always an attachment, so browsers save the file and never display it.
+    """
     artifact = await front.artifacts.load(caller, session_id, name, version, user)
     data, given = artifact.data, request.headers
     headers = _headers(artifact)
@@ -113,7 +124,9 @@ async def get_artifact(
         part = part_of(given.get("range"), given.get("if-range"), len(data), headers["ETag"])
     except ValueError:
         raise NoSuchRange(
-            f"There is no such range in {len(data)} bytes.", fix="Leave the header out, or ask for less.", size=len(data)
+            f"The range lies outside the {len(data)} bytes.",
+            fix="Omit the Range header, or request a smaller range.",
+            size=len(data),
         ) from None
     if part is None:
         return Response(data, 200, headers)
@@ -123,9 +136,9 @@ async def get_artifact(
 
 @router.head(
     _AT,
-    summary="Look at an artifact",
+    summary="Get an artifact's headers",
     response_class=Response,
-    response_description="Its headers.",
+    response_description="The headers of the download.",
     responses={**problems(404), 200: {"headers": _HEADERS}},
 )
 async def head_artifact(
@@ -136,7 +149,7 @@ async def head_artifact(
     user: User = None,
     version: Annotated[int | None, _VERSION] = None,
 ) -> Response:
-    """As a download, without the bytes."""
+    """Returns the headers of the download, including `Content-Length`, without the bytes."""
     artifact = await front.artifacts.load(caller, session_id, name, version, user)
     return Response(None, 200, {**_headers(artifact), "Content-Length": str(len(artifact.data))})
 
@@ -146,18 +159,18 @@ async def head_artifact(
     summary="Delete an artifact",
     status_code=204,
     response_class=Response,
-    response_description="There is nothing left of it.",
+    response_description="The artifact is deleted.",
     responses=problems(404),
 )
 async def delete_artifact(
     session_id: SessionId, name: ArtifactId, front: TheFront, caller: TheCaller, user: User = None
 ) -> None:
-    """All versions of it. One that is not there is deleted as well."""
+    """Deletes all versions of an artifact. Succeeds also if there is no such artifact."""
     await front.artifacts.delete(caller, session_id, name, user)
 
 
 def _headers(artifact: Artifact) -> dict[str, str]:
-    """An uploaded page must never run as if it were ours, so nothing is shown in place, whatever it says that it is."""
+    """Returns the headers of a download. They prevent a browser from running an uploaded page in this origin."""
     name = artifact.info.name.rpartition("/")[2].removeprefix("user:")
     return {
         "Content-Type": artifact.info.mime_type,

@@ -1,4 +1,4 @@
-"""The headers `Idempotency-Key`, `If-Match` and `ETag` of our own API."""
+"""The headers `Idempotency-Key`, `If-Match` and `ETag` of the REST API."""
 
 import re
 from hashlib import sha256
@@ -13,7 +13,7 @@ from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN
 from turnwise.wire.messages import SendMessage
 
 ETAG: dict[str, Any] = {"ETag": {"description": "The session's revision, for `If-Match`.", "schema": {"type": "string"}}}
-"""What the OpenAPI says of the header."""
+"""The OpenAPI description of the header."""
 
 _TAG = re.compile(r"(?:W/)?\"([^\"]*)\"")
 
@@ -24,7 +24,7 @@ Key = Annotated[
         min_length=1,
         max_length=MOST_CHARACTERS,
         pattern=PLAIN,
-        description="The message's `id`, as a header. With another body under the same key the message is refused (422).",
+        description="The message's `id`, as a header. The same key with a different body is refused (422).",
     ),
 ]
 _IfMatch = Annotated[
@@ -32,7 +32,7 @@ _IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="An `ETag` of the session, or several, or `*`: refused (412) when it has another revision by now.",
+        description="One or several `ETag`s of the session, or `*`. Refused (412) if the session has another revision.",
     ),
 ]
 
@@ -46,7 +46,7 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
     tags = [_TAG.fullmatch(each.strip()) for each in if_match.split(",")]
     if not all(tags):
         raise RequestInvalid(
-            "If-Match is no ETag.", fix='Send the ETag as it came, in quotes: "5".', where=("header", "If-Match")
+            "If-Match is not an ETag.", fix='Send the ETag as received, in quotes: "5".', where=("header", "If-Match")
         )
     texts = [tag[1] for tag in tags if tag]
     return Expected(frozenset(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19))
@@ -56,12 +56,16 @@ IfMatch = Annotated[Expected | None, Depends(_expected)]
 
 
 def mark(response: Response, session: Session) -> None:
-    """Sets the header `ETag`."""
+    """Sets the `ETag` header to the session's revision."""
     response.headers["ETag"] = f'"{session.revision}"'
 
 
 def id_of(body: SendMessage, key: str | None) -> str | None:
-    """Returns the message's id, which the key is, too. RequestInvalid when both are there and differ."""
+    """Returns the message id from the body or from the `Idempotency-Key`; None if neither is given.
+
+    Raises:
+        RequestInvalid: The body and the header give different ids.
+    """
     if key is not None and body.id not in (None, key):
         raise RequestInvalid(
             "Idempotency-Key and the body's id differ.", fix="Send one of them.", where=("header", "Idempotency-Key")
@@ -70,5 +74,5 @@ def id_of(body: SendMessage, key: str | None) -> str | None:
 
 
 def digest_of(body: SendMessage) -> str:
-    """Returns a digest of all that the message says, but for its id."""
+    """Returns a digest of the message without its id."""
     return sha256(body.model_dump_json(exclude={"id"}).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Decisions: searched, explained and labelled."""
+"""Routes that search, explain and label selection decisions."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$
     summary="Search decisions",
     response_model=DecisionPage,
     response_description="A page of decisions, oldest first.",
-    responses={**problems(), 200: {"links": {"explain": link("explain_decision", "The first.", _FIRST)}}},
+    responses={**problems(), 200: {"links": {"explain": link("explain_decision", "The first decision of the page.", _FIRST)}}},
 )
 async def search_decisions(
     request: Request,
@@ -29,16 +29,22 @@ async def search_decisions(
     caller: TheCaller,
     user: User = None,
     session_id: Annotated[
-        str | None, Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Of one session only.")
+        str | None,
+        Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
     ] = None,
-    agent: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="Who was chosen.")] = None,
+    agent: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="Only decisions for this agent.")] = None,
     method: Annotated[
-        str | None, Query(max_length=64, pattern=PLAIN, description="By what.", examples=["strong_intent_match"])
+        str | None,
+        Query(max_length=64, pattern=PLAIN, description="Only decisions by this method.", examples=["strong_intent_match"]),
     ] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> DecisionPage:
-    """Who was chosen for which message, and why: in the caller's sessions; in everybody's for operators, who name no `user`."""
+    """Lists decisions, oldest first: which agent was chosen for which message, and why.
+
+    Covers the caller's own sessions. Operators who pass neither `user` nor `session_id` get the decisions of all
+    users.
+    """
     page = await front.decisions.search(
         caller, user=user, session=session_id, agent=agent, method=method, after=after, limit=limit
     )
@@ -50,13 +56,13 @@ async def search_decisions(
     "/sessions/{session_id}/decisions/{sequence}",
     summary="Explain a decision",
     response_model=DecisionShown,
-    response_description="The decision, with every verdict on the way.",
+    response_description="The decision with the verdict of every selector.",
     responses=problems(404),
 )
 async def explain_decision(
     session_id: SessionId, sequence: Sequence, request: Request, front: TheFront, caller: TheCaller, user: User = None
 ) -> DecisionShown:
-    """Why that agent answered: every selector's verdict in the order they were asked, and whom the rules passed over."""
+    """Returns why an agent was chosen: the verdict of every selector in call order, and the agents that rules excluded."""
     return decision_details(await front.decisions.find(caller, session_id, sequence, user), redactor_of(request))
 
 
@@ -65,11 +71,15 @@ async def explain_decision(
     summary="Label a decision",
     status_code=204,
     response_class=Response,
-    response_description="It is labelled.",
+    response_description="The label is stored.",
     responses=problems(404, body=True),
 )
 async def label_decision(
     session_id: SessionId, sequence: Sequence, body: LabelDecision, front: TheFront, caller: TheCaller, user: User = None
 ) -> None:
-    """Say who should have been chosen: operators' word, by which policies are measured. The log stays as it is."""
+    """Stores which agent should have been chosen, for evaluating selection policies. Needs the permission
+    `decisions:label`.
+
+    A label of `null` removes the label. The session's log does not change.
+    """
     await front.decisions.label(caller, session_id, sequence, body.agent, user)

@@ -1,4 +1,4 @@
-"""How our own API writes what went wrong: problem details as of RFC 9457, with our code and what to do."""
+"""Writes errors of the REST API as problem details (RFC 9457), with Turnwise's error code and a fix."""
 
 import json
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemDetails(BaseModel):
-    """What went wrong. `code` is stable, `fix` says what to do, `request_id` is in the gateway's log."""
+    """An error. `code` is stable, `fix` tells how to solve it, and the gateway's log contains `request_id`."""
 
     type: str = Field(examples=["urn:turnwise:error:session.missing"])
     title: str
     status: int
     code: str = Field(examples=["session.missing"])
     fix: str = ""
-    where: list[str | int] = Field(default=[], description="The place in the request; empty = the whole.")
+    where: list[str | int] = Field(default=[], description="The path of the invalid field; empty for the whole request.")
     request_id: str = ""
 
 
 def details_of(problem: Problem) -> ProblemDetails:
-    """The problem as a value of the wire."""
+    """Returns the problem as a response body."""
     return ProblemDetails(
         type=f"urn:turnwise:error:{problem.code}",
         title=problem.problem,
@@ -38,15 +38,20 @@ def details_of(problem: Problem) -> ProblemDetails:
     )
 
 
-def form(problem: Problem) -> Response:
-    """The answer to a request with that problem."""
-    # As ASCII: the place may be a key of the request that UTF-8 cannot write.
+def error_response(problem: Problem) -> Response:
+    """Returns the HTTP response for the problem."""
+    # ASCII escapes: `where` may contain a key from the request that UTF-8 cannot encode.
     body = json.dumps(details_of(problem).model_dump(), separators=(",", ":"))
     return Response(body, problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
 def problems(*statuses: int, body: bool = False) -> Responses:
-    """What the OpenAPI says of those statuses, and of those that any route may give; body: it reads one."""
+    """Returns the OpenAPI entries for these error statuses and for those that any route may return.
+
+    Args:
+        statuses: The statuses that are specific to the route.
+        body: Whether the route reads a request body, which adds the statuses of body errors.
+    """
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
     every = sorted({*statuses, *_ALWAYS, *(_WITH_BODY if body else ())})
     return {status: {"model": ProblemDetails, "description": _NAMES[status], "content": content} for status in every}
@@ -56,20 +61,20 @@ _ALWAYS = (400, 401, 403, 422, 429, 500, 503)
 _WITH_BODY = (408, 413, 507)
 _NAMES: Mapping[int, str] = MappingProxyType(
     {
-        400: "The request cannot be read.",
-        401: "No credential, or none that counts.",
-        403: "The credential may not do that.",
-        404: "There is no such thing, or it is somebody else's.",
-        408: "It did not come in time.",
-        409: "It cannot be done now.",
-        412: "It has changed since the revision that `If-Match` names.",
-        413: "Too large.",
-        416: "There is no such range; `Content-Range` says how large it is.",
-        422: "The request is wrong; `where` says at which place.",
-        429: "Too much in this time; `Retry-After` says when to come again.",
-        500: "A defect of the gateway; its log has it under the `request_id`.",
-        502: "The model gave no answer.",
-        503: "Not now; `Retry-After` says when to come again.",
-        507: "There is no space left.",
+        400: "The request cannot be parsed.",
+        401: "The credential is missing or invalid.",
+        403: "The credential does not permit this.",
+        404: "The resource does not exist or belongs to another user.",
+        408: "The request body did not arrive in time.",
+        409: "The current state of the resource does not allow this.",
+        412: "The session no longer has the revision that `If-Match` names.",
+        413: "The request body is too large.",
+        416: "The range does not exist; `Content-Range` gives the size.",
+        422: "The request is invalid; `where` names the field.",
+        429: "Rate limit exceeded; `Retry-After` gives the delay in seconds.",
+        500: "Internal error; the gateway's log has the cause under the `request_id`.",
+        502: "The model returned no answer.",
+        503: "Temporarily unavailable; `Retry-After` gives the delay in seconds.",
+        507: "The storage is full.",
     }
 )

@@ -1,4 +1,4 @@
-"""Whether this process is alive, and can serve. No credential is needed, and nothing else is told."""
+"""Liveness, readiness and version probes. They need no credential and return nothing else."""
 
 from importlib.metadata import version as version_of
 
@@ -13,35 +13,42 @@ _OPEN: Responses = {status: problems()[status] for status in (400, 500)}
 
 
 @router.get(
-    "/health", summary="Is it alive?", response_model=Alive, response_description="It is.", responses=_OPEN, openapi_extra=OPEN
+    "/health",
+    summary="Liveness probe",
+    response_model=Alive,
+    response_description="The process is alive.",
+    responses=_OPEN,
+    openapi_extra=OPEN,
 )
 async def is_alive() -> Alive:
-    """Whether this process answers at all. If it does not, start it anew."""
+    """Returns 200 as long as the process responds. If it does not respond, restart it."""
     return Alive(status="alive")
 
 
 @router.get(
     "/ready",
-    summary="Can it serve?",
+    summary="Readiness probe",
     response_model=Alive,
-    response_description="It can.",
+    response_description="The process accepts messages.",
     responses={**_OPEN, 503: problems()[503]},
     openapi_extra=OPEN,
 )
 async def is_ready(front: TheFront) -> Alive:
-    """Whether messages should be sent here: the store takes writes, the policy is prepared, and it is not being stopped."""
-    await front.standing.check()
+    """Returns 200 if the process accepts messages: the store is writable, the policy is prepared, and no shutdown is in
+    progress.
+    """
+    await front.health.check()
     return Alive(status="ready")
 
 
 @router.get(
     "/version",
-    summary="Which version is it?",
+    summary="Get the version",
     response_model=Version,
-    response_description="Turnwise's.",
+    response_description="The version of Turnwise.",
     responses=_OPEN,
     openapi_extra=OPEN,
 )
 async def get_version() -> Version:
-    """The version of Turnwise."""
+    """Returns the version of Turnwise that the gateway runs."""
     return Version(version=version_of("turnwise"))

@@ -1,4 +1,4 @@
-"""Invocations: looked at, read, stopped, answered and made anew."""
+"""Routes that read, cancel, answer and regenerate invocations."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ _AT = "/sessions/{session_id}/invocations/{invocation_id}"
     _AT,
     summary="Get an invocation",
     response_model=Answer,
-    response_description="What became of it.",
+    response_description="The invocation's state and answer.",
     responses=problems(404, 409),
 )
 async def get_invocation(
@@ -39,7 +39,10 @@ async def get_invocation(
     user: User = None,
     wait: Wait = False,
 ) -> Answer:
-    """An invocation with all its messages, as far as it is now, or with `wait=true` when it ends, or waits for the user."""
+    """Returns the state of an invocation, across all its messages.
+
+    With `wait=true` the response comes when the invocation has ended or waits for the user.
+    """
     if not wait:
         reading = await front.invocations.now(caller, session_id, invocation_id, user)
         return read_answer(session_id, reading, redactor_of(request))
@@ -51,7 +54,7 @@ async def get_invocation(
     f"{_AT}/events",
     summary="Read an invocation",
     response_model=EventPage,
-    response_description="Its events.",
+    response_description="A page of the invocation's events.",
     responses={**problems(404, 409), 200: {"content": STREAM}},
 )
 async def list_invocation_events(
@@ -61,13 +64,14 @@ async def list_invocation_events(
     front: TheFront,
     caller: TheCaller,
     user: User = None,
-    after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with higher numbers.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a higher sequence number.")] = 0,
     limit: Limit = 50,
 ) -> EventPage | Response:
-    """A page of its events, those of attempts that were given up among them.
+    """Lists the events of an invocation, including those of abandoned attempts.
 
-    Whoever accepts `text/event-stream` gets all that are stored above `Last-Event-ID`, then those that come, pieces of
-    answers among them, until it ends or waits: so a reader that was cut off goes on where it was.
+    With `Accept: text/event-stream` the response is a stream. It starts with the stored events above `Last-Event-ID`,
+    then sends new events and partial text until the invocation ends or waits. A client that lost its connection
+    resumes the stream by sending `Last-Event-ID`.
     """
     if wants_stream(request):
         return stream(front, request, await front.messages.attach(caller, session_id, invocation_id, user))
@@ -79,10 +83,10 @@ async def list_invocation_events(
 
 @router.post(
     f"{_AT}/cancel",
-    summary="Stop an invocation",
+    summary="Cancel an invocation",
     response_model=Stopping,
-    response_description="It has ended.",
-    responses={**problems(404), 202: {"model": Stopping, "description": "It was told to stop."}},
+    response_description="The invocation has ended.",
+    responses={**problems(404), 202: {"model": Stopping, "description": "Cancellation is requested."}},
 )
 async def cancel_invocation(
     session_id: SessionId,
@@ -91,9 +95,13 @@ async def cancel_invocation(
     front: TheFront,
     caller: TheCaller,
     user: User = None,
-    wait: Annotated[bool, Query(description="Whether to wait until it has ended.")] = True,
+    wait: Annotated[bool, Query(description="Whether to respond only when the invocation has ended.")] = True,
 ) -> Stopping:
-    """Stop it, wherever it runs, or give up what it waits for. One that has ended stays as it is. With `wait=false`: 202."""
+    """Cancels an invocation in whichever process it runs; an invocation that waits ends, too.
+
+    An invocation that has ended does not change. With `wait=false` the response may be 202, before the invocation has
+    ended.
+    """
     reading = await front.invocations.cancel(caller, session_id, invocation_id, user, wait=wait)
     response.status_code = 200 if reading.state == "ended" else 202
     end = reading.result.end if reading.result else None
@@ -102,9 +110,9 @@ async def cancel_invocation(
 
 @router.post(
     f"{_AT}/answer",
-    summary="Answer what it waits for",
+    summary="Answer an open wait",
     response_model=Answer,
-    response_description="What became of that message.",
+    response_description="The answer to that message.",
     responses={**problems(404, 409, 502, body=True), **ANSWERED},
 )
 async def answer_invocation(
@@ -117,9 +125,10 @@ async def answer_invocation(
     user: User = None,
     wait: Wait = True,
 ) -> Answer | Response:
-    """The invocation asked, or wants a tool's result, or leave to call one: see its `waits`. It goes on with this answer.
+    """Answers an open wait of the invocation, and the invocation continues.
 
-    It is a message like any other, and the same again is the same message: answer it as often as you like.
+    A wait is a question, a tool call whose result is missing, or an approval request: see the invocation's `waits`.
+    The request is idempotent, so it is safe to repeat.
     """
     invocation = await front.invocations.answer(caller, session_id, invocation_id, _given(body), user)
     return await answered(front, request, invocation, wait=wait)
@@ -127,9 +136,9 @@ async def answer_invocation(
 
 @router.post(
     f"{_AT}/regenerate",
-    summary="Answer once more",
+    summary="Regenerate an answer",
     response_model=Answer,
-    response_description="What became of it this time.",
+    response_description="The new answer.",
     responses={**problems(404, 409, 412, 502), **ANSWERED},
 )
 async def regenerate_answer(
@@ -142,7 +151,7 @@ async def regenerate_answer(
     wait: Wait = True,
     expected: IfMatch = None,
 ) -> Answer | Response:
-    """Take the session back to before that invocation, and answer its message again. Not idempotent."""
+    """Rewinds the session to before the invocation and answers its message again. Not idempotent."""
     invocation = await front.messages.regenerate(caller, session_id, invocation_id, user, expected)
     return await answered(front, request, invocation, wait=wait)
 

@@ -1,4 +1,4 @@
-"""Messages: sent, looked up again, or only judged."""
+"""Routes that send messages, look them up, and preview the selection."""
 
 from fastapi import Request, Response
 
@@ -20,33 +20,36 @@ router = api_router("messages")
 _IN_SESSION = {"session_id": "$response.body#/session_id"}
 _INVOCATION = {**_IN_SESSION, "invocation_id": "$response.body#/invocation_id"}
 LINKS = {
-    "message": link("find_message", "What became of it.", {**_IN_SESSION, "message_id": "$response.body#/message_id"}),
-    "invocation": link("get_invocation", "All of it.", _INVOCATION),
-    "events": link("list_invocation_events", "Its events.", _INVOCATION),
-    "cancel": link("cancel_invocation", "Stop it.", _INVOCATION),
+    "message": link("find_message", "Look up the message.", {**_IN_SESSION, "message_id": "$response.body#/message_id"}),
+    "invocation": link("get_invocation", "The invocation.", _INVOCATION),
+    "events": link("list_invocation_events", "The invocation's events.", _INVOCATION),
+    "cancel": link("cancel_invocation", "Cancel the invocation.", _INVOCATION),
     "answer": link(
         "answer_invocation",
-        "Answer what it waits for.",
+        "Answer an open wait.",
         _INVOCATION,
         body={"call_id": "$response.body#/waits/0/call_id", "text": "Order 1001."},
     ),
     "rewind": link(
-        "rewind_session", "Back to before it.", _IN_SESSION, body={"invocation_id": "$response.body#/invocation_id"}
+        "rewind_session",
+        "Rewind the session to before this invocation.",
+        _IN_SESSION,
+        body={"invocation_id": "$response.body#/invocation_id"},
     ),
-    "regenerate": link("regenerate_answer", "Once more.", _INVOCATION),
+    "regenerate": link("regenerate_answer", "Regenerate the answer.", _INVOCATION),
 }
 ANSWERED: Responses = {
     200: {"content": STREAM, "links": LINKS},
     202: {"model": Answer, "description": "Accepted.", "links": LINKS},
 }
-"""What the OpenAPI says of an answer."""
+"""The OpenAPI entries of responses that carry an answer."""
 
 
 @router.post(
     "/sessions/{session_id}/messages",
     summary="Send a message",
     response_model=Answer,
-    response_description="What became of it.",
+    response_description="The answer.",
     responses={**problems(404, 409, 412, 502, body=True), **ANSWERED},
 )
 async def send_message(
@@ -60,11 +63,11 @@ async def send_message(
     key: Key = None,
     expected: IfMatch = None,
 ) -> Answer | Response:
-    """Hand in a message. The answer is JSON, or a stream of events for whoever accepts `text/event-stream`.
+    """Sends a message to a session. The answer is JSON, or a stream of events with `Accept: text/event-stream`.
 
-    With `wait=false` it is answered with 202 as soon as the message is stored. Whatever happens to this connection, the run
-    goes on: send the message again under the same `id`, or look it up. A missing session is made, unless the app is
-    configured otherwise.
+    With `wait=false` the response is 202 as soon as the message is stored. The run continues if the connection
+    breaks: send the message again with the same `id`, or look it up. A missing session is created, unless the app
+    disables that.
     """
     id_ = id_of(body, key)
     ask = MessageRequest(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)
@@ -78,7 +81,7 @@ async def send_message(
     "/sessions/{session_id}/messages/{message_id:path}",
     summary="Look up a message",
     response_model=Answer,
-    response_description="What became of it.",
+    response_description="The message's state and answer.",
     responses={**problems(404, 409), 200: ANSWERED[200]},
 )
 async def find_message(
@@ -90,31 +93,31 @@ async def find_message(
     user: User = None,
     wait: Wait = False,
 ) -> Answer | Response:
-    """What became of a message that was sent before: as far as it is now, or with `wait=true` when it is answered.
+    """Returns the state of a message that was sent before; with `wait=true`, its final answer.
 
-    Whoever accepts `text/event-stream` gets its events, those above `Last-Event-ID`, and those that come.
+    With `Accept: text/event-stream` the response is a stream of its events above `Last-Event-ID` and of new events.
     """
     if not wait and not wants_stream(request):
-        reading = await front.invocations.message_now(caller, session_id, message_id, user)
+        reading = await front.invocations.message_status(caller, session_id, message_id, user)
         return read_answer(session_id, reading, redactor_of(request))
     return await answered(front, request, await front.messages.find(caller, session_id, message_id, user), wait=True)
 
 
 @router.post(
     "/select",
-    summary="See who would answer",
+    summary="Preview the selection",
     response_model=Selection,
-    response_description="The decision, with every verdict on the way.",
+    response_description="The decision with the verdict of every selector.",
     responses=problems(404, 409, 502, body=True),
 )
 async def select_agent(body: SelectAgent, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Selection:
-    """Who would answer this message now, and why. Nothing is stored and nobody runs."""
+    """Returns which agent would answer this message now, and why. Stores nothing and runs no agent."""
     selection = await front.messages.select(caller, body.content, session=body.session_id, user=user, context=body.context)
     return redactor_of(request).selection(selection)
 
 
 async def answered(front: Front, request: Request, invocation: Invocation, *, wait: bool) -> Answer | Response:
-    """What the caller gets of an invocation: a stream, the answer, or only that it was accepted."""
+    """Returns the response for an invocation: a stream, the answer, or 202 if the client does not wait."""
     if wants_stream(request):
         return stream(front, request, invocation)
     if not wait:
@@ -123,7 +126,7 @@ async def answered(front: Front, request: Request, invocation: Invocation, *, wa
 
 
 def _config(front: Front, body: SendMessage, request: Request) -> RunConfig | None:
-    """How it is to be run, if that is said; whatever is not is as configured."""
+    """Returns the run configuration with the request's settings; None if it equals the app's configuration."""
     usual = front.runner.config
     given = {name: value for name in ("when_busy", "deadline_seconds") if (value := getattr(body, name)) is not None}
     if "deadline_seconds" in given:

@@ -1,4 +1,4 @@
-"""Metrics, where Prometheus looks for them: at the top, not below our API."""
+"""The Prometheus metrics endpoint, at `/metrics` outside the API's prefix."""
 
 from fastapi import Request, Response
 
@@ -14,13 +14,13 @@ router = api_router("standing")
     "/metrics",
     summary="Metrics",
     response_class=Response,
-    response_description="As Prometheus reads them.",
+    response_description="Metrics in a Prometheus format.",
     responses={**problems(404), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def get_metrics(request: Request, front: TheFront, caller: TheCaller) -> Response:
-    """How the process does, for whoever has `metrics:read`."""
-    front.whose.require(caller, "metrics:read")
+    """Returns the metrics of this process. Needs the permission `metrics:read`."""
+    front.scope.require(caller, "metrics:read")
     if front.metrics is None:
-        raise NothingHere("There are no metrics.", fix="A program that serves by itself hands `Metrics` to `front_for`.")
+        raise NothingHere("Metrics are not enabled.", fix="Pass `Metrics` to `front_for`.")
     body, media_type = await front.metrics.render(request.headers.get("accept", ""))
     return Response(body, headers={"Content-Type": media_type})

@@ -1,4 +1,4 @@
-"""What the OpenAPI says beside the types: names of operations, and what leads where."""
+"""Helpers for the OpenAPI document: operation ids, links and shared headers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 Responses = dict[int | str, dict[str, Any]]
-"""What the OpenAPI says of answers, by status."""
+"""OpenAPI responses by status."""
 
 
 def _name(route: APIRoute) -> str:
@@ -15,17 +15,19 @@ def _name(route: APIRoute) -> str:
 
 
 def api_router(tag: str) -> APIRouter:
-    """A router whose operations are named as their functions."""
+    """Returns a router whose operation ids are the names of the route functions."""
     return APIRouter(tags=[tag], generate_unique_id_function=_name)
 
 
 def link(
     operation: str, description: str, parameters: Mapping[str, str], body: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A link to that operation; its parameters, and what stands in its body, may be runtime expressions."""
+    """Returns an OpenAPI link to an operation. Values in `parameters` and `body` may be runtime expressions."""
     found = {"operationId": operation, "description": description, "parameters": parameters}
     return found if body is None else {**found, "requestBody": body}
 
 
-LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "string", "format": "uri-reference"}}}
-STREAM = {"text/event-stream": {"schema": {"type": "string", "description": "Server-sent events, the last one `answer`."}}}
+LOCATION = {
+    "Location": {"description": "The URL of the new resource.", "schema": {"type": "string", "format": "uri-reference"}}
+}
+STREAM = {"text/event-stream": {"schema": {"type": "string", "description": "Server-sent events; the last one is `answer`."}}}

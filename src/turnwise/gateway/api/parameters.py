@@ -1,4 +1,4 @@
-"""What paths and queries of our own API hold, and its bounds."""
+"""Path and query parameters of the REST API with their bounds, and the check for unknown query parameters."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ InvocationId = Annotated[
 ]
 MessageId = Annotated[
     str,
-    Path(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN, description="The sender's id of it.", examples=["m-1"]),
+    Path(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN, description="The message's id.", examples=["m-1"]),
 ]
 UserId = Annotated[str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN, description="The user's id.")]
 AgentId = Annotated[str, Path(min_length=1, max_length=64, pattern=PLAIN, description="The agent's name.")]
@@ -26,11 +26,11 @@ ArtifactId = Annotated[
         min_length=1,
         max_length=300,
         pattern=PLAIN,
-        description="The artifact's name, slashes among it; with `user:` before it, it belongs to the user in all sessions.",
+        description="The artifact's name; may contain slashes. The prefix `user:` shares it between the user's sessions.",
         examples=["report.pdf", "user:letters/2026.txt"],
     ),
 ]
-Sequence = Annotated[int, Path(ge=1, le=MOST_SEQUENCE, description="The number of the event that holds the decision.")]
+Sequence = Annotated[int, Path(ge=1, le=MOST_SEQUENCE, description="The sequence number of the event that holds the decision.")]
 
 User = Annotated[
     str | None,
@@ -38,37 +38,40 @@ User = Annotated[
         min_length=1,
         max_length=MOST_CHARACTERS,
         pattern=PLAIN,
-        description="Whose it is; by default the caller's. Others' need rights over them.",
+        description="The user's id; the caller if omitted. Another user needs a credential that permits it.",
     ),
 ]
 Name = Annotated[str | None, Query(min_length=1, max_length=300, pattern=PLAIN)]
-Wait = Annotated[bool, Query(description="Whether to wait until it is answered, or waits itself.")]
+Wait = Annotated[bool, Query(description="Whether to respond only when the message is answered or the invocation waits.")]
 After = Annotated[
-    str | None, Query(max_length=MOST_CURSOR, pattern=r"^[^\x00]*$", description="The `next` of the page before this one.")
+    str | None, Query(max_length=MOST_CURSOR, pattern=r"^[^\x00]*$", description="The `next` of the previous page.")
 ]
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The maximum number of items.")]
 
 
 SHOWN = 64
-"""Characters of a name that the refusal repeats."""
+"""How many characters of an unknown parameter's name the error message repeats."""
 
 
 async def check_parameters(request: Request) -> None:
-    """RequestInvalid for a query parameter that the route does not know.
+    """Rejects query parameters that the route does not define.
 
-    A misspelled filter that is ignored would return everything, as if all of it fitted.
+    Without this check, a misspelled filter would be ignored and the route would return unfiltered results.
+
+    Raises:
+        RequestInvalid: The query contains an unknown parameter.
     """
     if not request.query_params:
         return
     known = sorted(set(_names(request.scope["route"].dependant)))
     for name in request.query_params:
         if name not in known:
-            fix = f"Known here: {', '.join(known)}." if known else "Leave it out: nothing is known here."
+            fix = f"Known here: {', '.join(known)}." if known else "Leave it out: this route has no query parameters."
             raise RequestInvalid(f"There is no query parameter {name[:SHOWN]!r} here.", fix=fix, where=("query", name[:SHOWN]))
 
 
 def _names(dependant: Any) -> Iterator[str]:
-    """The names of its query parameters, and of those that it depends on."""
+    """Yields the names of the query parameters of a route, including those of its dependencies."""
     for field in dependant.query_params:
         yield field.alias
     for needed in dependant.dependencies:

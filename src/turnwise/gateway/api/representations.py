@@ -1,4 +1,4 @@
-"""What is kept, as our own API shows it to a caller."""
+"""Converts sessions, artifacts, decisions and agents to the models of the REST API."""
 
 from turnwise.facts.sessions import Session
 from turnwise.gateway.redaction import Redactor
@@ -18,6 +18,7 @@ from turnwise.wire.kept import (
 
 
 def session_summary(info: SessionInfo) -> SessionRow:
+    """Returns the row of a session in a list."""
     return SessionRow(
         id=info.key.id,
         user=info.key.user,
@@ -29,6 +30,7 @@ def session_summary(info: SessionInfo) -> SessionRow:
 
 
 def session_details(session: Session, view: Redactor) -> SessionShown:
+    """Returns the session's status; `holder` is visible to operators and admins only."""
     head = session.head
     return SessionShown(
         id=session.id,

@@ -1,17 +1,17 @@
-"""All routes of our own API."""
+"""The router of the REST API, assembled from the routers of its resources."""
 
 from fastapi import APIRouter, Depends
 
 from turnwise.gateway.api import agents, artifacts, decisions, health, invocations, messages, metrics, sessions
-from turnwise.gateway.api.errors import form
+from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
-# They are looked through in this order for every request: what is asked most stands first.
+# Requests are matched in this order, so the most frequent routes come first.
 for part in (messages, sessions, invocations, artifacts, decisions, agents):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
-router.include_router(health.router)  # a probe is answered whatever stands in its query
-top = metrics.router
-"""What is not below any protocol's prefix."""
+router.include_router(health.router)  # probes accept any query parameters
+root_router = metrics.router
+"""Routes outside the prefix of any protocol."""
 
-__all__ = ["form", "router", "top"]
+__all__ = ["error_response", "root_router", "router"]

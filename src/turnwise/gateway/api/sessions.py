@@ -1,4 +1,4 @@
-"""Sessions: made, listed, read, taken back, copied and deleted."""
+"""Routes that create, list, read, rewind, fork and delete sessions."""
 
 from typing import Annotated
 from urllib.parse import quote
@@ -30,14 +30,14 @@ router = api_router("sessions")
 _THIS = {"session_id": "$response.body#/id"}
 _LINKS = {
     "session": link("get_session", "The session.", _THIS),
-    "message": link("send_message", "Send it a message.", _THIS),
-    "events": link("list_events", "Its events.", _THIS),
-    "state": link("get_state", "Its state.", _THIS),
-    "write": link("write_state", "Write to its state.", _THIS),
-    "artifacts": link("list_artifacts", "Its artifacts.", _THIS),
-    "decisions": link("search_decisions", "Why who answered.", _THIS),
-    "fork": link("fork_session", "Copy it.", _THIS),
-    "delete": link("delete_session", "Delete it.", _THIS),
+    "message": link("send_message", "Send a message to the session.", _THIS),
+    "events": link("list_events", "The session's events.", _THIS),
+    "state": link("get_state", "The session's state.", _THIS),
+    "write": link("write_state", "Write to the session's state.", _THIS),
+    "artifacts": link("list_artifacts", "The session's artifacts.", _THIS),
+    "decisions": link("search_decisions", "The session's selection decisions.", _THIS),
+    "fork": link("fork_session", "Fork the session.", _THIS),
+    "delete": link("delete_session", "Delete the session.", _THIS),
 }
 _CREATED: Responses = {201: {"headers": LOCATION | ETAG, "links": _LINKS}}
 _FOUND: Responses = {200: {"headers": ETAG, "links": _LINKS}}
@@ -55,9 +55,10 @@ _STATE: Responses = {200: {"headers": ETAG}}
 async def create_session(
     body: CreateSession, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
 ) -> SessionShown:
-    """Make an empty session, perhaps with a state to begin with: keys that begin with `user:` are the user's, in all sessions.
+    """Creates an empty session, optionally with an initial state.
 
-    Nobody needs to: the first message makes a session, too.
+    State keys that begin with `user:` apply to all sessions of the user. Calling this is optional: the first message
+    creates a missing session.
     """
     session = await front.sessions.create(caller, body.id, body.state, user)
     response.headers["Location"] = _place(request, session, user)
@@ -76,11 +77,13 @@ async def list_sessions(
     front: TheFront,
     caller: TheCaller,
     user: User = None,
-    all_users: Annotated[bool, Query(description="Everybody's, for operators.")] = False,
+    all_users: Annotated[bool, Query(description="Lists the sessions of all users; operators only.")] = False,
     after: After = None,
     limit: Limit = 50,
 ) -> SessionPage:
-    """The sessions of the caller, of the `user` who is named, or of all users: by user and id, without state or events."""
+    """Lists sessions of the caller, of `user`, or of all users, sorted by user and id. Rows contain neither state nor
+    events.
+    """
     page = await front.sessions.page(caller, user=user, everybody=all_users, after=after, limit=limit)
     return SessionPage(sessions=[session_summary(info) for info in page.items], next=page.next)
 
@@ -95,7 +98,7 @@ async def list_sessions(
 async def get_session(
     session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
 ) -> SessionShown:
-    """How the session stands: whether it is busy, who spoke last, and what it waits for."""
+    """Returns the status of a session: whether it is busy, its active agent, and its open waits."""
     session = await front.sessions.get(caller, session_id, user)
     mark(response, session)
     return session_details(session, redactor_of(request))
@@ -114,16 +117,26 @@ async def list_events(
     front: TheFront,
     caller: TheCaller,
     user: User = None,
-    after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with higher numbers.")] = 0,
-    before: Annotated[int | None, Query(ge=0, le=MOST_SEQUENCE, description="Only events with lower numbers.")] = None,
-    last: Annotated[int | None, Query(ge=1, le=MOST_ROWS, description="The newest that many, in place of `limit`.")] = None,
+    after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a higher sequence number.")] = 0,
+    before: Annotated[
+        int | None, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a lower sequence number.")
+    ] = None,
+    last: Annotated[
+        int | None, Query(ge=1, le=MOST_ROWS, description="Returns this many of the newest events; replaces `limit`.")
+    ] = None,
     limit: Limit = 50,
     invocation_id: Annotated[
-        str | None, Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only of this one.")
+        str | None,
+        Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only events of this invocation."),
     ] = None,
-    hidden: Annotated[bool, Query(description="Also what was taken back, or left by a process that died.")] = False,
+    hidden: Annotated[
+        bool, Query(description="Whether to include events that were rewound or that a crashed process left.")
+    ] = False,
 ) -> EventPage:
-    """The session's log: numbered from 1 without gaps. A page's `next` goes into `after` for the one behind it."""
+    """Lists the session's log, whose events are numbered from 1 without gaps.
+
+    Pass a page's `next` as `after` to get the following page.
+    """
     window = Window(after, before, last, limit, invocation_id, hidden)
     page, view = await front.sessions.events(caller, session_id, window, user), redactor_of(request)
     return EventPage(events=[view.event(event) for event in page.events], next=page.next)
@@ -133,13 +146,13 @@ async def list_events(
     "/sessions/{session_id}/state",
     summary="Get the state",
     response_model=SessionState,
-    response_description="The state of all scopes in one.",
+    response_description="The state of all scopes, merged.",
     responses={**problems(404), **_STATE},
 )
 async def get_state(
     session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
 ) -> SessionState:
-    """What agents keep in the session, and what they share between the user's sessions."""
+    """Returns the session's state, merged with the state that the user's sessions share."""
     session = await front.sessions.get(caller, session_id, user)
     mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
@@ -149,7 +162,7 @@ async def get_state(
     "/sessions/{session_id}/state",
     summary="Write to the state",
     response_model=SessionState,
-    response_description="The state as it is then.",
+    response_description="The new state.",
     responses={**problems(404, 409, 412, body=True), **_STATE},
 )
 async def write_state(
@@ -162,7 +175,10 @@ async def write_state(
     user: User = None,
     expected: IfMatch = None,
 ) -> SessionState:
-    """Write some keys, not while the session answers. What a message brings with it is written in its `context`."""
+    """Writes some keys of the session's state. Answers 409 while the session is processing a message.
+
+    To write state together with a message, pass it in the message's `context` instead.
+    """
     session = await front.sessions.write_state(caller, session_id, body.state, user, expected)
     mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
@@ -170,9 +186,9 @@ async def write_state(
 
 @router.post(
     "/sessions/{session_id}/rewind",
-    summary="Take a session back",
+    summary="Rewind a session",
     response_model=SessionShown,
-    response_description="The session as it is then.",
+    response_description="The rewound session.",
     responses={**problems(404, 409, 412, body=True), **_FOUND},
 )
 async def rewind_session(
@@ -185,9 +201,9 @@ async def rewind_session(
     user: User = None,
     expected: IfMatch = None,
 ) -> SessionShown:
-    """Back to before that invocation. What is taken back stays in the log, hidden.
+    """Rewinds the session to before an invocation. The events after that point stay in the log, hidden.
 
-    Artifacts, and state that begins with `user:` or `app:`, stay as they are.
+    Artifacts and state keys that begin with `user:` or `app:` do not change.
     """
     session = await front.sessions.rewind(caller, session_id, body.invocation_id, user, expected)
     mark(response, session)
@@ -196,10 +212,10 @@ async def rewind_session(
 
 @router.post(
     "/sessions/{session_id}/fork",
-    summary="Copy a session",
+    summary="Fork a session",
     status_code=201,
     response_model=SessionShown,
-    response_description="The copy.",
+    response_description="The new session.",
     responses={**problems(404, 409, 412, body=True), **_CREATED},
 )
 async def fork_session(
@@ -212,7 +228,10 @@ async def fork_session(
     user: User = None,
     expected: IfMatch = None,
 ) -> SessionShown:
-    """A new session of the same user with what can be seen of the log, or what came before an invocation; artifacts, too."""
+    """Copies the session's visible events and its artifacts to a new session of the same user.
+
+    With `before_invocation_id` the copy contains only the events before that invocation.
+    """
     session = await front.sessions.fork(caller, session_id, body.id, body.before_invocation_id, user, expected)
     response.headers["Location"] = _place(request, session, user)
     mark(response, session)
@@ -224,13 +243,16 @@ async def fork_session(
     summary="Delete a session",
     status_code=204,
     response_class=Response,
-    response_description="There is nothing left of it.",
+    response_description="The session is deleted.",
     responses=problems(409, 412),
 )
 async def delete_session(
     session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, expected: IfMatch = None
 ) -> None:
-    """All that is kept of it: log, inbox, decisions, artifacts. Not while it answers. What is not there is deleted as well."""
+    """Deletes a session with its log, inbox, decisions and artifacts. Succeeds also if there is no such session.
+
+    Answers 409 while the session is processing a message.
+    """
     await front.sessions.delete(caller, session_id, user, expected)
 
 
@@ -239,15 +261,15 @@ async def delete_session(
     summary="Delete a user",
     status_code=204,
     response_class=Response,
-    response_description="There is nothing left of the user.",
+    response_description="The user's data is deleted.",
     responses=problems(409),
 )
 async def delete_user(user_id: UserId, front: TheFront, caller: TheCaller) -> None:
-    """All that is kept of a user: sessions, state, artifacts. Credentials stay as they are."""
+    """Deletes all data of a user: sessions, state and artifacts. The user's credentials stay valid."""
     await front.sessions.delete_user(caller, user_id)
 
 
 def _place(request: Request, session: Session, user: str | None) -> str:
-    """The session's address, on this server."""
+    """Returns the session's URL path on this server."""
     path = f"{request.url.path.partition('/sessions')[0]}/sessions/{quote(session.id, safe='')}"
     return path if user is None else f"{path}?user={quote(user, safe='')}"

@@ -1,10 +1,10 @@
-"""An invocation as server-sent events of our own API.
+"""Streams an invocation as server-sent events of the REST API.
 
 event: event     a stored event; its id is the sequence number, for Last-Event-ID
-event: partial   the next piece of an event that is still being said
-event: answer    the last one: what became of the message
-event: closing   this process is being stopped: come again with Last-Event-ID, to whoever is there then
-event: problem   it could not be read on
+event: partial   a piece of an event that is not complete yet
+event: answer    the last event: the answer to the message
+event: closing   this process is shutting down: reconnect with Last-Event-ID
+event: problem   the stream ends because of an error
 """
 
 from collections.abc import AsyncIterator
@@ -27,28 +27,34 @@ RETRY_MILLISECONDS = 1_000
 
 
 class Item(NamedTuple):
+    """One server-sent event before it is serialized."""
+
     event: str
     data: BaseModel
     id: str | None = None
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether the caller asks for server-sent events instead of one JSON answer."""
+    """Returns whether the client accepts server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 def last_event_id(request: Request) -> int:
-    """The sequence number that the reader has; 0 = none. RequestInvalid for what is no such number."""
+    """Returns the last sequence number that the client has; 0 if it has none.
+
+    Raises:
+        RequestInvalid: The header `Last-Event-ID` is not a sequence number.
+    """
     given = request.headers.get("last-event-id", "").strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
-        raise RequestInvalid("Last-Event-ID is no sequence number.", fix="Send the id of the last event that came.")
+        raise RequestInvalid("Last-Event-ID is not a sequence number.", fix="Send the id of the last received event.")
     return int(given)
 
 
 def stream(front: Front, request: Request, invocation: Invocation) -> EventSourceResponse:
-    """Its events above Last-Event-ID as they come, up to its answer."""
+    """Streams the invocation's events above Last-Event-ID as they come, and then its answer."""
     items = _items(request, invocation, last_event_id(request))
-    closing = Closing("This process is being stopped.", fix="Come again with Last-Event-ID.")
+    closing = Closing("This process is being stopped.", fix="Reconnect with Last-Event-ID.")
     hint = _written(Item("closing", details_of(problem_of(closing, request))), retry=RETRY_MILLISECONDS)
     return event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 
@@ -66,7 +72,7 @@ async def _items(request: Request, invocation: Invocation, after: int) -> AsyncI
 
 
 def _item(event: Event) -> Item:
-    # As the root of a model that is no fact: those write numbers that JSON does not know.
+    # Serialized as a RootModel: a Fact would write NaN and infinity, which are not JSON.
     data = RootModel[Event].model_construct(event)
     return Item("partial", data) if event.partial else Item("event", data, str(event.sequence))
 

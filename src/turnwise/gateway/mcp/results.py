@@ -10,7 +10,7 @@ from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.gateway.mcp.links import ArtifactLink
 from turnwise.gateway.mcp.schema import Answered, Awaited, Failed, Kept, State
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import GOOD, failure_text, is_shown_to_user, joined_text
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text, is_shown_to_user, joined_text
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation, Result
 
@@ -74,7 +74,7 @@ def _state(result: Result) -> State:
     if result.end is None:
         return "waiting"
     reason = result.end.reason
-    is_good = reason in GOOD or (reason.startswith(LIMIT) and joined_text(result.events))
+    is_good = reason in COMPLETE_ENDS or (reason.startswith(LIMIT) and joined_text(result.events))
     return "completed" if is_good else "failed"
 
 

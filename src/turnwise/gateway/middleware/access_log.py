@@ -1,4 +1,4 @@
-"""A line for every request, with nothing in it that is secret or a user's: neither ids in paths, nor queries, nor headers."""
+"""Access log: one line for each request, without ids, queries, headers or other user data."""
 
 import logging
 import time
@@ -6,19 +6,22 @@ from collections.abc import Collection, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEFT = 499
-"""Instead of a status, when whoever asked was gone before there was one."""
+CLIENT_CLOSED_REQUEST = 499
+"""Logged instead of a status if the client disconnected before the response began."""
 UPGRADED = 101
-QUIET = frozenset({"/api/v1/health", "/api/v1/ready", "/metrics"})
-"""What machines ask all the time is only told when there is something wrong."""
+QUIET_PATHS = frozenset({"/api/v1/health", "/api/v1/ready", "/metrics"})
+"""Paths that monitoring requests constantly. They are logged only with a status of 500 or more."""
 
 log = logging.getLogger("turnwise.gateway.access")
 
 
 class AccessLog:
-    """Logs method, the path's template, status and milliseconds, when the answer is complete.
+    """Logs method, path template, status and duration in milliseconds when the response is complete.
 
-    prefixes: below which paths the routers are. fixed: paths besides, of which nothing is a user's.
+    Args:
+        app: The wrapped application.
+        prefixes: The path prefixes of the routers.
+        fixed: Other paths that contain no user data.
     """
 
     def __init__(self, app: ASGIApp, prefixes: Sequence[str], fixed: Collection[str]) -> None:
@@ -28,7 +31,7 @@ class AccessLog:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), LEFT
+        began, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
 
         async def noting_status(message: Message) -> None:
             nonlocal status
@@ -45,7 +48,7 @@ class AccessLog:
 
     def _write(self, scope: Scope, status: int, ms: float) -> None:
         path = self._template(scope)
-        if path in QUIET and status < 500:
+        if path in QUIET_PATHS and status < 500:
             return
         caller = scope["state"].get("caller")
         method = scope.get("method", "GET")
@@ -55,10 +58,10 @@ class AccessLog:
         log.info("%s %s %d in %.1f ms", method, path, status, ms, extra=more)
 
     def _template(self, scope: Scope) -> str:
-        """The path with names instead of what was sent; what no route is for is not told, as it may be anything."""
+        """Returns the path with parameter names instead of values. The unmatched part of a path is not logged."""
         path = scope["path"]
         if path in self._fixed or path in self._prefixes:
             return str(path)
         below = next((prefix for prefix in self._prefixes if path.startswith(prefix + "/")), "")
         known: str = getattr(scope.get("route"), "path", "") or "/…"
-        return known if below and known.startswith(below + "/") else below + known  # of a web socket's it is the whole
+        return known if below and known.startswith(below + "/") else below + known  # a web socket's template has the prefix

@@ -1,4 +1,4 @@
-"""Bodies come from somebody who may enter, in time, not too large, and are counted."""
+"""Checks requests before the routes: authentication, timeout and size of bodies, encoding of paths, and local access."""
 
 import asyncio
 import re
@@ -13,44 +13,52 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, RequestTooLarge
 from turnwise.gateway.problems import RaisedProblem
 
-PACE = 64 * 1024
-"""For so many bytes that came a body gets a second more: a large one comes through a slow line, one that drips does not."""
+BYTES_PER_SECOND = 64 * 1024
+"""A body's timeout grows by a second for every so many bytes received, so slow but steady uploads succeed."""
 
-Enter = Callable[[HTTPConnection], Awaitable[Caller]]
-Count = Callable[[Caller, int], Awaitable[None]]
+Authenticate = Callable[[HTTPConnection], Awaitable[Caller]]
+CountBytes = Callable[[Caller, int], Awaitable[None]]
 
 
 class RequestBodies:
-    """Before the first byte of a body is read, whoever sends it has to be let in.
+    """Authenticates the caller before the first byte of a body is read, and limits the body's time and size.
 
-    enter: gives the caller, or raises. count: told of bytes that came, or are announced; raises when they are too many.
-    json_bytes: the largest body, but for those that are no JSON: they may have upload_bytes, if that is more. Whatever is
-    wrong is raised out of `receive`, as `RaisedProblem`.
+    Every error is raised from `receive` as `RaisedProblem`.
+
+    Args:
+        app: The wrapped application.
+        enter: Returns the caller, or raises.
+        count: Counts received or announced bytes, and raises if the quota is used up.
+        json_bytes: The maximum size of a JSON body.
+        upload_bytes: The maximum size of other bodies, if it is larger.
+        seconds: The base timeout of a body.
     """
 
-    def __init__(self, app: ASGIApp, enter: Enter, count: Count, json_bytes: int, upload_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, enter: Authenticate, count: CountBytes, json_bytes: int, upload_bytes: int, seconds: float
+    ) -> None:
         self._app, self._enter, self._count = app, enter, count
         self._json_bytes, self._upload_bytes, self._seconds = json_bytes, upload_bytes, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not (_announced(headers) or "transfer-encoding" in headers):
+        if not (_content_length(headers) or "transfer-encoding" in headers):
             await self._app(scope, receive, send)  # there is no body
             return
         most = self._json_bytes if _is_json(headers) else max(self._json_bytes, self._upload_bytes)
-        body = _Body(HTTPConnection(scope), receive, self._enter, self._count, most, self._seconds, _announced(headers))
+        body = _Body(HTTPConnection(scope), receive, self._enter, self._count, most, self._seconds, _content_length(headers))
         await self._app(scope, body.receive, send)
 
 
 class _Body:
-    """One body on its way. announced: its length; None = it is not known before, or there is none."""
+    """One request body. `announced` is its Content-Length; None if it is not known."""
 
     def __init__(
         self,
         connection: HTTPConnection,
         receive: Receive,
-        enter: Enter,
-        count: Count,
+        enter: Authenticate,
+        count: CountBytes,
         most: int,
         seconds: float,
         announced: int | None,
@@ -77,10 +85,10 @@ class _Body:
             if self._announced:
                 await self._count(self._caller, self._announced)
         try:
-            async with asyncio.timeout_at(self._began + self._seconds + self._came / PACE):
+            async with asyncio.timeout_at(self._began + self._seconds + self._came / BYTES_PER_SECOND):
                 message = await self._receive()
         except TimeoutError:
-            raise RequestTimeout("The body did not come in time.", fix="Send it again, faster or in parts.") from None
+            raise RequestTimeout("The body did not arrive in time.", fix="Send it again, faster or in parts.") from None
         self._complete = message["type"] != "http.request" or not message.get("more_body", False)
         came = len(message.get("body", b""))
         self._came += came
@@ -101,13 +109,13 @@ def _is_json(headers: Headers) -> bool:
     return kind == "" or kind.endswith("json")
 
 
-def _announced(headers: Headers) -> int | None:
+def _content_length(headers: Headers) -> int | None:
     length = headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else None
 
 
 class PlainTextPaths:
-    """Refuses requests whose path or query is no such text. Raises RequestError."""
+    """Rejects requests whose path or query is not UTF-8 or contains NUL. Raises RequestError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -116,7 +124,7 @@ class PlainTextPaths:
         if scope["type"] in {"http", "websocket"}:
             for what, given in (("path", scope.get("raw_path") or b""), ("query", scope.get("query_string") or b"")):
                 if not _is_text(given):
-                    raise RequestError(f"The {what} is no text in UTF-8, or holds NUL.", fix="Send it percent-encoded UTF-8.")
+                    raise RequestError(f"The {what} is not UTF-8 text, or contains NUL.", fix="Send it percent-encoded UTF-8.")
         await self._app(scope, receive, send)
 
 
@@ -131,11 +139,12 @@ def _is_text(given: bytes) -> bool:
     return b"\0" not in plain
 
 
-_HERE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 class LocalOnly:
-    """Refuses requests to another name than this machine's, and those of pages of other origins than its own or `origins`.
+    """Rejects requests whose Host is not this machine, and those of web pages with another origin that is not in
+    `origins`.
 
     Raises Forbidden.
     """
@@ -147,13 +156,13 @@ class LocalOnly:
         if scope["type"] in {"http", "websocket"}:
             headers = Headers(scope=scope)
             hosts = headers.getlist("host")
-            if len(hosts) != 1 or not _HERE.fullmatch(hosts[0]):
+            if len(hosts) != 1 or not _LOCAL_HOST.fullmatch(hosts[0]):
                 raise Forbidden(
                     "Without gateway.auth, this gateway is reached as localhost, 127.0.0.1 or [::1] only.",
                     fix="Use one of these names, or set gateway.auth.",
                 )
             origin = headers.get("origin")
-            if origin is not None and origin not in self._origins and not _is_own(origin, hosts[0]):
+            if origin is not None and origin not in self._origins and not _is_same_origin(origin, hosts[0]):
                 raise Forbidden(
                     "Without gateway.auth, web pages of other origins may not call this gateway.",
                     fix="Name the page's origin in gateway.origins, or set gateway.auth.",
@@ -161,5 +170,5 @@ class LocalOnly:
         await self._app(scope, receive, send)
 
 
-def _is_own(origin: str, host: str) -> bool:
+def _is_same_origin(origin: str, host: str) -> bool:
     return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}

@@ -1,4 +1,4 @@
-"""Whatever is raised, inside and around the routes, becomes an answer in the form of the path's protocol."""
+"""Converts exceptions to responses in the format of the path's protocol, and ends requests at shutdown."""
 
 import asyncio
 import logging
@@ -9,19 +9,19 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.errors import Closing, TurnwiseError
-from turnwise.gateway.problems import Form, defect_response, problem_response
+from turnwise.gateway.problems import Form, internal_error_response, problem_response
 
 POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
-"""With which codes a web socket is closed."""
+"""Close codes of web sockets."""
 
 log = logging.getLogger("turnwise.gateway")
 
 
 class ProblemResponses:
-    """Answers what is raised; what should not happen is logged with its cause, and answered without it.
+    """Responds to exceptions. Unexpected ones are logged with their cause, which the response does not reveal.
 
-    A client that leaves before its body is whole is no defect: it is noted, and gets no answer.
-    When the answer has begun already, the connection is closed in the middle of it.
+    A client that disconnects before its body is complete is logged as info. If the response has begun already, the
+    connection is closed in the middle of it.
     """
 
     def __init__(self, app: ASGIApp, form_for: Callable[[str], Form]) -> None:
@@ -38,24 +38,26 @@ class ProblemResponses:
         try:
             await self._app(scope, receive, noting_start)
         except ClientDisconnect:
-            log.info("The client left before its request was whole.")
+            log.info("The client disconnected before its request was complete.")
         except Exception as error:
             known = error if isinstance(error, TurnwiseError) else None
             if known is None:
-                log.error("A request was not served because of a defect.", exc_info=error)
+                log.error("A request failed with an unexpected exception.", exc_info=error)
             if scope["type"] == "websocket":
                 with suppress(RuntimeError):  # it may be closed already
                     await send({"type": "websocket.close", "code": INTERNAL_ERROR if known is None else POLICY_VIOLATION})
             elif not begun:
                 asked = HTTPConnection(scope)
                 answer = (
-                    defect_response(asked, self._form_for) if known is None else problem_response(known, asked, self._form_for)
+                    internal_error_response(asked, self._form_for)
+                    if known is None
+                    else problem_response(known, asked, self._form_for)
                 )
                 await answer(scope, receive, send)
 
 
 SERVICE_RESTART = 1012
-"""The code with which a web socket is closed then."""
+"""The close code of web sockets at shutdown."""
 
 
 class PendingRequests:
@@ -66,14 +68,14 @@ class PendingRequests:
         self.is_over = False
 
     def cut_short(self) -> None:
-        """Ends all of them."""
+        """Cancels all of them."""
         self.is_over = True
         for task in self.tasks:
             task.cancel()
 
 
 class ShutdownResponses:
-    """Raises Closing in requests that are cut short; a web socket is closed."""
+    """Raises Closing in requests that are cancelled at shutdown; closes web sockets."""
 
     def __init__(self, app: ASGIApp, pending: PendingRequests) -> None:
         self._app, self._pending = app, pending
@@ -98,5 +100,5 @@ class ShutdownResponses:
 
 
 def closing_error() -> Closing:
-    """The error for who comes, or still waits, when this process is being stopped."""
+    """Returns the error for requests during shutdown."""
     return Closing("This process is being stopped.", fix="Send it again: the same message id is answered once.")

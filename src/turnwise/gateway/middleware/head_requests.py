@@ -1,25 +1,30 @@
-"""HEAD is answered wherever GET is: the same status and headers, and no body."""
+"""Answers HEAD on every path that has GET, with the same status and headers and without a body."""
 
 import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnwise.gateway.problems import takes
+from turnwise.gateway.problems import accepts_method
 
 STREAM = b"text/event-stream"
 
 
-class Heads:
-    """Answers HEAD as GET, without the body, on paths that have no HEAD of their own. A stream ends with its headers."""
+class HeadRequests:
+    """Runs GET for a HEAD request, without the body, on paths without their own HEAD route. A stream ends after its headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "HEAD" or takes(scope, "HEAD") or not takes(scope, "GET"):
+        if (
+            scope["type"] != "http"
+            or scope["method"] != "HEAD"
+            or accepts_method(scope, "HEAD")
+            or not accepts_method(scope, "GET")
+        ):
             await self._app(scope, receive, send)
             return
-        answer, asked = _Answer(send), {**scope, "method": "GET"}
+        answer, asked = _HeadResponse(send), {**scope, "method": "GET"}
         answer.task = asyncio.create_task(self._run(asked, receive, answer.send))
         try:
             await answer.task
@@ -33,8 +38,8 @@ class Heads:
         await self._app(scope, receive, send)
 
 
-class _Answer:
-    """Passes the head on. is_over: the whole answer was told."""
+class _HeadResponse:
+    """Forwards the response's start and drops its body. `is_over` is set when the response is complete."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Every request has an id: in its answer, in the log, and in what it sets off."""
+"""Headers of every request: request id, trace context and security headers."""
 
 import re
 import secrets
@@ -10,11 +10,11 @@ from turnwise.telemetry.about import requested
 
 HEADER = "X-Request-ID"
 _NAME = HEADER.lower().encode()
-_GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIds:
-    """Takes the sender's id if it is a plain one, else makes one; `state.request_id` of the connection."""
+    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -38,11 +38,11 @@ class RequestIds:
 
 def _id_of(scope: Scope) -> str:
     given: bytes = next((value for name, value in scope["headers"] if name == _NAME), b"")
-    return given.decode() if _GIVEN.fullmatch(given) else secrets.token_hex(8)
+    return given.decode() if _VALID_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 class TraceContext:
-    """Joins the trace of whoever asks, if he names one. Needs the extra `otel`."""
+    """Continues the trace that the request names. Needs the extra `otel`."""
 
     def __init__(self, app: ASGIApp) -> None:
         from turnwise.telemetry.spans import joined
@@ -57,19 +57,19 @@ class TraceContext:
             await self._app(scope, receive, send)
 
 
-NOTHING = "default-src 'none'; frame-ancestors 'none'"
+CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
-    "content-security-policy": NOTHING,
+    "content-security-policy": CONTENT_POLICY,
 }
-_USUAL = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class SecurityHeaders:
-    """Adds those headers that an answer does not have."""
+    """Adds the security headers that a response does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -83,7 +83,7 @@ class SecurityHeaders:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in given}
-                message["headers"] = given + [header for header in _USUAL if header[0] not in names]
+                message["headers"] = given + [header for header in _ENCODED if header[0] not in names]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible door, below /v1: models, chat completions and responses, for clients as they are."""
+"""The OpenAI-compatible API below `/v1`: models, chat completions and responses."""
 
 from fastapi import APIRouter
 

@@ -1,7 +1,7 @@
-"""How the OpenAI-compatible door writes what went wrong: `{"error": {message, type, param, code}}`.
+"""Errors in OpenAI's format, `{"error": {message, type, param, code}}`, and checks that both OpenAI endpoints share.
 
-The client makes its exceptions of the status, and reads `code` and `param`. Where OpenAI has a code for it, that one is given;
-otherwise ours (docs/errors.md).
+OpenAI's clients choose the exception by the status, and expose `code` and `param`. An error has OpenAI's code where
+one exists, otherwise Turnwise's code (docs/errors.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from turnwise.gateway.problems import Problem
 TYPES: Mapping[int, str] = MappingProxyType(
     {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 )
-"""By status; any other below 500 is `invalid_request_error`, from 500 on `server_error`."""
+"""Error types by status. Other statuses have `invalid_request_error` below 500, and `server_error` from 500 on."""
 
 CODES: Mapping[str, str] = MappingProxyType(
     {
@@ -26,7 +26,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "message.blocked": "content_filter",
     }
 )
-"""OpenAI's names for codes of ours."""
+"""OpenAI's codes for Turnwise's codes."""
 
 MISSING: Mapping[str, str] = MappingProxyType(
     {
@@ -35,21 +35,21 @@ MISSING: Mapping[str, str] = MappingProxyType(
         "conversation": "conversation_not_found",
     }
 )
-"""OpenAI's names for what is not there, by the parameter that names it."""
+"""OpenAI's codes for a missing resource, by the parameter that names it."""
 
 _NAMES: Mapping[int, str] = MappingProxyType(
     {
-        400: "The request cannot be read.",
-        401: "No credential, or none that counts.",
-        403: "The credential may not do that.",
-        404: "There is no such thing, or it is somebody else's.",
-        408: "It did not come in time.",
-        409: "It cannot be done now.",
-        413: "Too large.",
-        422: "The request is wrong; `param` says at which place.",
-        429: "Too much in this time.",
+        400: "The request cannot be parsed.",
+        401: "The credential is missing or invalid.",
+        403: "The credential does not permit this.",
+        404: "The resource does not exist or belongs to another user.",
+        408: "The request body did not arrive in time.",
+        409: "The current state of the resource does not allow this.",
+        413: "The request body is too large.",
+        422: "The request is invalid; `param` names the field.",
+        429: "Rate limit exceeded.",
         500: "The agent failed.",
-        503: "Not now.",
+        503: "Temporarily unavailable.",
     }
 )
 _SOURCES = frozenset({"body", "query", "path", "header"})
@@ -63,13 +63,13 @@ class WireError(BaseModel):
 
 
 class Refusal(BaseModel):
-    """The body of an answer that is none."""
+    """The body of an error response."""
 
     error: WireError
 
 
 def error_of(problem: Problem) -> WireError:
-    """The problem as a value of the wire."""
+    """Returns the problem in OpenAI's format."""
     param = param_of(problem.where)
     code = MISSING.get(param or "", problem.code) if problem.code == NothingHere.code else problem.code
     type_ = TYPES.get(problem.status, "server_error" if problem.status >= 500 else "invalid_request_error")
@@ -77,14 +77,15 @@ def error_of(problem: Problem) -> WireError:
 
 
 def param_of(where: Sequence[str | int]) -> str | None:
-    """The place in the request as OpenAI writes it: `messages[0].content`; None = the whole."""
+    """Returns the field's path in OpenAI's notation, such as `messages[0].content`; None for the whole request."""
     names = where[1:] if where and where[0] in _SOURCES else where
     return "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names).lstrip(".") or None
 
 
 def error_response(problem: Problem) -> Response:
-    """The answer to a request with that problem. Whether the client tries again by itself is said, too: else it would do so
-    for a mistake of its own that has one of certain statuses.
+    """Returns the response for the problem.
+
+    It tells the client whether to retry. Otherwise OpenAI's clients would retry some statuses on their own.
     """
     again = "true" if "Retry-After" in problem.headers else "false"
     headers = {**problem.headers, "x-should-retry": again}
@@ -92,44 +93,48 @@ def error_response(problem: Problem) -> Response:
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the OpenAPI says of those statuses, and of those that any route may give."""
+    """Returns the OpenAPI entries for these error statuses and for those that any route may return."""
     every = sorted({*statuses, 400, 401, 403, 422, 429, 503})
     return {status: {"model": Refusal, "description": _NAMES[status]} for status in every}
 
 
 Where = tuple[str | int, ...]
-"""A place in the body."""
+"""The path of a field in the body."""
 Metadata = dict[Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]]
 
 
 def invalid_parameter(where: str | Where, problem: str, *, fix: str = "Leave it out.") -> RequestInvalid:
-    """The error that names a parameter of the body."""
+    """Returns an error that names a parameter of the body."""
     return RequestInvalid(problem, fix=fix, where=("body", *((where,) if isinstance(where, str) else where)))
 
 
-def check_form(form: JsonValue, where: Where) -> None:
-    """RequestInvalid for an answer's form that is any other than text."""
+def check_response_format(form: JsonValue, where: Where) -> None:
+    """Raises RequestInvalid for a response format other than text."""
     if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
-        problem = "The form of an answer is its agent's: it cannot be given with a request."
+        problem = "The agent determines the answer's format; a request cannot set it."
         raise invalid_parameter(where, problem, fix="Leave it out, or give the agent an output type.")
 
 
-def no_probabilities(where: str) -> RequestInvalid:
-    """The error for whoever asks how sure a model was of its words."""
-    return invalid_parameter(where, "Agents give no log probabilities.")
+def log_probabilities_error(where: str) -> RequestInvalid:
+    """Returns the error for requested log probabilities."""
+    return invalid_parameter(where, "Agents do not return log probabilities.")
 
 
 def check_choice(*, tools: bool, choice: JsonValue, parallel: bool | None) -> None:
-    """RequestInvalid for who would decide on calls in the agents' place. tools: whether there are any of the caller's."""
+    """Checks the parameters that control tool calls. `tools` tells whether the caller offers tools.
+
+    Raises:
+        RequestInvalid: The request forces or forbids calls in a way that agents do not support.
+    """
     if choice not in (None, "auto", "none"):
         raise invalid_parameter("tool_choice", "Agents choose their tools themselves: only 'auto' and 'none' are supported.")
     if tools and parallel is False:
-        problem = "Agents may make several calls at once: this cannot be switched off with a request."
+        problem = "Agents may make parallel calls; a request cannot disable this."
         raise invalid_parameter("parallel_tool_calls", problem)
 
 
-def not_a_function(where: Where, kind: str) -> RequestInvalid:
-    """The error for tools of other types."""
+def unsupported_tool_error(where: Where, kind: str) -> RequestInvalid:
+    """Returns the error for tools that are not functions."""
     return invalid_parameter(
         where, f"Tools of the type {kind[:64]!r} are not supported, only functions.", fix="Use a function."
     )

@@ -1,4 +1,4 @@
-"""Models: the front door, which selects who answers, and each agent that the caller can address past it."""
+"""Models: `turnwise`, which selects an agent for each message, and each agent that the caller may address directly."""
 
 from typing import Literal
 
@@ -11,14 +11,14 @@ from turnwise.facts.errors import NothingHere
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.errors import refusals
 
-FRONT_DOOR = "turnwise"
-"""The model that stands for all agents. An agent of that name is not addressed by it."""
+SELECTING_MODEL = "turnwise"
+"""The model that selects an agent. An agent with the same name cannot be addressed directly."""
 
 router = APIRouter(tags=["openai"])
 
 
 class Model(BaseModel):
-    """id: the agent's name. owned_by: the app."""
+    """A model: `turnwise` or an agent. `id` is the agent's name, `owned_by` the app's."""
 
     id: str
     object: Literal["model"] = "model"
@@ -28,15 +28,19 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
+    """A list of models."""
+
     object: Literal["list"] = "list"
     data: list[Model]
 
 
-def addressee(front: Front, caller: Caller, model: str) -> str | None:
-    """The agent that the model stands for; None = whoever is selected. NothingHere when the caller reaches none of that name,
-    whether there is one or not.
+def agent_of_model(front: Front, caller: Caller, model: str) -> str | None:
+    """Returns the agent that the model names; None for `turnwise`, which selects one.
+
+    Raises:
+        NothingHere: There is no such agent, or the caller may not address it.
     """
-    if model == FRONT_DOOR:
+    if model == SELECTING_MODEL:
         return None
     if not front.addressees.has(caller, model):
         raise _missing(model)
@@ -45,15 +49,15 @@ def addressee(front: Front, caller: Caller, model: str) -> str | None:
 
 @router.get("/models", responses=refusals())
 async def list_models(front: TheFront, caller: TheCaller) -> Models:
-    """What may stand as `model`."""
-    names = (FRONT_DOOR, *(name for name in front.addressees.names(caller) if name != FRONT_DOOR))
+    """Lists the values for `model`: `turnwise`, and the agents that the caller may address directly."""
+    names = (SELECTING_MODEL, *(name for name in front.addressees.names(caller) if name != SELECTING_MODEL))
     return Models(data=[Model(id=name, owned_by=front.runner.app) for name in names])
 
 
 @router.get("/models/{model:path}", responses=refusals(404))
 async def get_model(model: str, front: TheFront, caller: TheCaller) -> Model:
-    """One of them."""
-    if model != FRONT_DOOR and model not in front.addressees.names(caller):
+    """Returns one model."""
+    if model != SELECTING_MODEL and model not in front.addressees.names(caller):
         raise _missing(model)
     return Model(id=model, owned_by=front.runner.app)
 

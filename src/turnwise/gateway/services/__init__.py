@@ -1,1 +1,1 @@
-"""services"""
+"""Operations on agents, sessions, messages and artifacts, each with the caller's rights checked. All protocols use them."""

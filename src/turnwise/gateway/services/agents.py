@@ -1,4 +1,4 @@
-"""The agents that a caller reaches."""
+"""Lookup of the agents that a caller may see, and of those that a caller may address directly."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -14,35 +14,54 @@ from turnwise.selection.eligibility import eligible
 
 
 class VisibleAgent(NamedTuple):
-    """An agent, and those of its children that the caller may know of."""
+    """An agent's card, with the children that the caller may see."""
 
     card: AgentCard
     children: tuple[str, ...]
 
 
 class Agents:
-    """What callers may know of agents: those whom they do not reach are as if they did not exist. Forbidden."""
+    """Lists and shows the agents that a caller may see. An agent that the caller may not use looks like a missing one.
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    All methods raise Forbidden without the permission `agents:read`.
+    """
+
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     def page(self, caller: Caller, *, after: str | None, limit: int) -> tuple[Sequence[VisibleAgent], str | None]:
-        """A page in the tree's order, and after whom there are more; None at the end. RequestInvalid for an unknown `after`."""
+        """Returns one page of agents in the tree's order.
+
+        Args:
+            caller: The caller, whose rights filter the agents.
+            after: The last name of the previous page; None for the first page.
+            limit: The maximum number of agents.
+
+        Returns:
+            The agents, and the name to pass as the next `after`; None if this is the last page.
+
+        Raises:
+            RequestInvalid: `after` is not the name of a visible agent.
+        """
         names = list(self._known(caller))
         if after is not None and after not in names:
-            raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` as it is.", where=("query", "after"))
+            raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` unchanged.", where=("query", "after"))
         begin = 0 if after is None else names.index(after) + 1
         page = [self._with_children(caller, name) for name in names[begin : begin + limit]]
         return page, names[begin + limit - 1] if len(names) > begin + limit else None
 
     def get(self, caller: Caller, name: str) -> VisibleAgent:
-        """NothingHere for one that there is not, or that the caller does not reach."""
+        """Returns the agent with this name.
+
+        Raises:
+            NothingHere: There is no such agent, or the caller may not use it.
+        """
         if name not in self._known(caller):
             raise NothingHere(f"There is no agent {name[:64]!r}.", fix="List the agents.")
         return self._with_children(caller, name)
 
     def _known(self, caller: Caller) -> dict[str, None]:
-        self._whose.require(caller, "agents:read")
+        self._scope.require(caller, "agents:read")
         view = Redactor(caller, self._runner.tree)
         return {card.name: None for card in self._runner.tree if view.reaches(card.name)}
 
@@ -52,22 +71,22 @@ class Agents:
 
 
 DIRECT = "direct"
-"""The selector that lets a caller choose (behaviour C1); a policy without it decides for every message."""
+"""The selector that lets a caller name an agent (behaviour C1). Without it in the policy, naming an agent has no effect."""
 
 
 class Addressees:
-    """The agents that answer a caller who names them; any other is as if it did not exist."""
+    """The agents that a caller may address by name, past the selectors."""
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     def names(self, caller: Caller) -> Sequence[str]:
-        """Their names in the tree's order. Forbidden."""
-        self._whose.require(caller, "agents:read")
+        """Returns the names in the tree's order. Raises Forbidden without the permission `agents:read`."""
+        self._scope.require(caller, "agents:read")
         return tuple(self._names(caller))
 
     def has(self, caller: Caller, name: str) -> bool:
-        """Whether that is one of them, for a message."""
+        """Returns whether the caller may address a message to this agent."""
         return name in self._names(caller)
 
     def _names(self, caller: Caller) -> Collection[str]:

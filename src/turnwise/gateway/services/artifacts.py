@@ -1,4 +1,4 @@
-"""Artifacts of sessions, and those that all sessions of a user share."""
+"""Artifacts of sessions, and artifacts that all sessions of a user share."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -11,34 +11,39 @@ from turnwise.runner import Runner
 
 
 class Artifacts:
-    """What callers can do with artifacts. All of it raises Forbidden, SessionMissing, what the store raises, and NothingHere in
-    an app that keeps none.
+    """Stores, lists, reads and deletes artifacts with the caller's rights.
 
-    user: whom the request names; None = the caller. Names that begin with `user:` are the user's, whichever of the sessions
-    is named.
+    `user` is the user that the request names; None means the caller. A name that begins with `user:` belongs to the
+    user, in whichever session it is addressed.
+
+    All methods raise Forbidden, SessionMissing, the store's errors, and NothingHere if the app has no artifact store.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def list(self, caller: Caller, session: str, user: str | None = None) -> Sequence[ArtifactInfo]:
-        """The latest version of each, by name."""
+        """Returns the latest version of each artifact, sorted by name."""
         store, key = await self._place(caller, "artifacts:read", session, user)
         return await store.list(key)
 
     async def versions(self, caller: Caller, session: str, name: str, user: str | None = None) -> Sequence[ArtifactInfo]:
-        """All versions of one, oldest first; none when there is no such."""
+        """Returns all versions of an artifact, oldest first; empty if there is no such artifact."""
         store, key = await self._place(caller, "artifacts:read", session, user)
         return await store.versions(key, name)
 
     async def load(
         self, caller: Caller, session: str, name: str, version: int | None = None, user: str | None = None
     ) -> Artifact:
-        """That version, or the latest. NothingHere."""
+        """Returns one version of an artifact with its bytes; the latest if `version` is None.
+
+        Raises:
+            NothingHere: The artifact or the version does not exist.
+        """
         store, key = await self._place(caller, "artifacts:read", session, user)
         found = await store.load(key, name, version=version)
         if found is None:
-            raise NothingHere("There is no such artifact, or not that version of it.", fix="List the session's artifacts.")
+            raise NothingHere("The artifact or the version does not exist.", fix="List the session's artifacts.")
         return found
 
     async def save(
@@ -52,9 +57,19 @@ class Artifacts:
         size: int | None,
         user: str | None = None,
     ) -> ArtifactInfo:
-        """Keeps what comes as a new version. size: how much is said to come; None = it is not said.
+        """Stores the body as a new version.
 
-        ArtifactTooLarge as soon as that is known; then nothing is kept.
+        Args:
+            caller: The caller.
+            session: The session's id.
+            name: The artifact's name.
+            body: The bytes in chunks.
+            mime_type: The content type to store.
+            size: The announced size in bytes; None if it is unknown.
+            user: The user that the request names; None for the caller.
+
+        Raises:
+            ArtifactTooLarge: The announced or the received size exceeds `limits.blob_bytes`. Nothing is stored.
         """
         store, key = await self._place(caller, "artifacts:write", session, user)
         most = self._runner.config.limits.blob_bytes
@@ -66,16 +81,16 @@ class Artifacts:
         return await store.save(key, name, bytes(data), mime_type=mime_type)
 
     async def delete(self, caller: Caller, session: str, name: str, user: str | None = None) -> None:
-        """All versions. Idempotent."""
+        """Deletes all versions of an artifact. Idempotent."""
         store, key = await self._place(caller, "artifacts:write", session, user)
         await store.delete(key, name)
 
     async def _place(
         self, caller: Caller, permission: Permission, session: str, user: str | None
     ) -> tuple[ArtifactStore, SessionKey]:
-        key = self._whose.session(caller, permission, session, user)
+        key = self._scope.session(caller, permission, session, user)
         if self._runner.artifacts is None:
-            raise NothingHere("This app keeps no artifacts.", fix="Name a place: artifacts: in turnwise.yaml.")
+            raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)
         return self._runner.artifacts, key
 

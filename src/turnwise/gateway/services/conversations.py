@@ -1,4 +1,7 @@
-"""Conversations of callers who tell all of it with every request, and name no session: they are found by what was said."""
+"""Sessions for stateless clients, which send the whole conversation with each request and name no session.
+
+The session is found by a hash of the conversation's opening, and the position in it by the ids of its messages.
+"""
 
 import asyncio
 from collections import Counter
@@ -20,9 +23,9 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.lineage import (
     Match,
+    logged_turns,
     match,
     message_ids,
-    moments_in,
     past_exchanges,
     session_base,
     without_results,
@@ -33,223 +36,246 @@ from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Result, Runner
 from turnwise.transcript.waits import AwaitedCall, open_calls
 
-MOST = 10_000
+MAX_REFUSED = 10_000
+"""How many refused requests are remembered."""
 
 
 class RefusedRequests:
-    """Counts refusals by what was asked. The oldest are forgotten."""
+    """Counts how often each request was refused. When it is full, it forgets the oldest request."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_REFUSED) -> None:
         self._most = most
         self._times: Counter[Hashable] = Counter()
 
-    def add(self, asked: Hashable) -> None:
-        """It was refused once more."""
-        self._times[asked] += 1
+    def add(self, signature: Hashable) -> None:
+        """Records that the request was refused once more."""
+        self._times[signature] += 1
         if len(self._times) > self._most:
             del self._times[next(iter(self._times))]
 
-    def take(self, asked: Hashable) -> bool:
-        """Whether it was refused and has not come again since; now it has."""
-        if not self._times[asked]:
-            del self._times[asked]
+    def take(self, signature: Hashable) -> bool:
+        """Returns whether a refusal of the request is recorded, and removes one such record."""
+        if not self._times[signature]:
+            del self._times[signature]
             return False
-        self._times[asked] -= 1
+        self._times[signature] -= 1
         return True
 
 
-LOOKED_AT = 20
-"""How many sessions with the same opening are looked at, the newest first."""
-RECENT = 60
-"""How many events of a log are looked at first: a conversation that simply goes on is known by its end."""
-RETRIED_WITHIN = timedelta(minutes=2)
-"""How long after its end an answer is still the one that a repeated request wants: clients repeat within seconds."""
+SESSIONS_SEARCHED = 20
+"""How many sessions with the same opening are searched, the newest first."""
+RECENT_EVENTS = 60
+"""How many of the newest events are compared first. A conversation that simply continues matches at its end."""
+RETRY_WINDOW = timedelta(minutes=2)
+"""How long after its end an answer still serves a repeated request: clients retry within seconds."""
 
 
 class ConversationRequest(NamedTuple):
-    """A request that tells the conversation: its past turns, and the new message.
-
-    instructions: what the caller wants beside it. user: whom the request names; None = the caller. session: which session it
-    is, if that is said. agent: who is to answer, past all selectors. repeated: the client sent it before, and got no answer.
-    key: the client's own name for the request, the same when it is sent again. id: the message's own, in a session that is
-    named.
-    """
+    """A request that carries the whole conversation: its past turns and the new message."""
 
     past: Sequence[PastTurn]
+    """The past turns, oldest first."""
     message: Content
+    """The new message."""
     instructions: DataPart | None = None
+    """System or developer instructions for the agent."""
     user: str | None = None
+    """The user that the request names; None for the caller."""
     session: str | None = None
+    """The session's id, if the request names one."""
     agent: str | None = None
+    """The agent that has to answer, past all selectors; None to select one."""
     context: MessageContext = NO_CONTEXT
     config: RunConfig | None = None
     repeated: bool = False
+    """Whether the client marks the request as a retry."""
     key: str | None = None
+    """The client's idempotency key."""
     id: str | None = None
+    """The id of the message; only with `session`."""
 
 
 class _Place(NamedTuple):
-    """Where a message belongs: the session, and the message's id there."""
+    """The session that a message goes to, and the message's id in it."""
 
     session: str
     message_id: str
 
 
 class Conversations:
-    """What can be done with whole conversations by callers. All of it raises Forbidden, and what the runner raises."""
+    """Finds or creates the session of a conversation and sends its new message.
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
+    All methods raise Forbidden and the runner's errors.
+    """
+
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
         self._issuer = issuer or SystemIssuer()
         self._refused = RefusedRequests()
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def send(self, caller: Caller, talk: ConversationRequest) -> Invocation:
-        """`Messages.start` in the session whose log is the conversation so far.
+    async def send(self, caller: Caller, request: ConversationRequest) -> Invocation:
+        """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
-        A log that goes on otherwise is copied up to there; turns that are in no log are put on record first, without what
-        calls gave if the caller is not to say that. A request that is repeated gets the answer that was begun before.
-        UnknownToolCall for results that nobody waits for.
+        If the log continues differently after the matching turns, the message goes to a fork of the matching part.
+        Turns that are in no log are imported first. Tool results in them are replaced unless the caller may report
+        them. A repeated request returns the invocation that the first request started.
+
+        Raises:
+            UnknownToolCall: The message brings tool results that no invocation waits for.
         """
-        user = self._whose.user(caller, "messages:write", talk.user)
-        base = session_base(talk.past, talk.message) if talk.session is None else talk.session
-        ids = message_ids(talk.past, talk.message)
-        asked = user, base, ids[-1]
+        user = self._scope.user(caller, "messages:write", request.user)
+        base = session_base(request.past, request.message) if request.session is None else request.session
+        ids = message_ids(request.past, request.message)
+        signature = user, base, ids[-1]
         if not may_report_late_results(caller):
-            talk = talk._replace(past=tuple(map(without_results, talk.past)))
-        if talk.repeated and self._refused.take(asked):
-            talk = talk._replace(repeated=False)
-        # Two requests at once must not find each other's place free.
+            request = request._replace(past=tuple(map(without_results, request.past)))
+        if request.repeated and self._refused.take(signature):
+            request = request._replace(repeated=False)
+        # Two concurrent requests must not both find the same place free.
         async with self._locks.setdefault((user, base), asyncio.Lock()):
-            find = self._found if talk.session is None else self._named
+            find = self._place_by_content if request.session is None else self._place_in_named_session
             try:
-                place = await find(self._runner.key(user, base), talk, ids)
-                content = await self._content(self._runner.key(user, place.session), talk)
-                ask = MessageRequest(place.session, content, user, place.message_id, talk.context, talk.config, talk.agent)
-                return await self._messages.start(caller, ask)
+                place = await find(self._runner.key(user, base), request, ids)
+                content = await self._content(self._runner.key(user, place.session), request)
+                message = MessageRequest(
+                    place.session, content, user, place.message_id, request.context, request.config, request.agent
+                )
+                return await self._messages.start(caller, message)
             except TurnwiseError:
-                self._refused.add(asked)
+                self._refused.add(signature)
                 raise
 
     async def open_calls(self, invocation: Invocation, result: Result) -> Sequence[AwaitedCall]:
-        """The calls whose results that invocation awaits from outside, whoever is to give them."""
+        """Returns the tool calls whose results the invocation awaits from outside."""
         if not result.waiting:
             return ()
         return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
-    async def _named(self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
-        """The place in the session that the request names: behind all that is there, whatever the request tells of before."""
+    async def _place_in_named_session(self, key: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
+        """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
-        if talk.message.tool_results:
-            return _Place(key.id, talk.id or message_ids((), talk.message)[0])
-        may_make = (talk.config or self._runner.config).create_session
-        while talk.past and (may_make if session is None else not session.last_sequence):
-            with suppress(SessionExists, SessionBusy, StaleWriter):  # another process was first
-                session = await self._bring(key, talk, ids)
+        if request.message.tool_results:
+            return _Place(key.id, request.id or message_ids((), request.message)[0])
+        may_make = (request.config or self._runner.config).create_session
+        while request.past and (may_make if session is None else not session.last_sequence):
+            with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
+                session = await self._import_turns(key, request, ids)
                 break
             session = await self._runner.store.open(key)
-        if talk.id is not None:
-            return _Place(key.id, talk.id)
-        if talk.key is not None:
-            return _Place(key.id, _keyed(ids[-1], talk.key))
+        if request.id is not None:
+            return _Place(key.id, request.id)
+        if request.key is not None:
+            return _Place(key.id, _keyed(ids[-1], request.key))
         turns = session.head.turns if session else 0
         numbered = [f"{ids[-1]}-{number}" for number in (turns, turns - 1)]
-        for id_ in numbered if talk.repeated else ():
+        for id_ in numbered if request.repeated else ():
             if await self._is_recent(key, id_):
                 return _Place(key.id, id_)
-        return _Place(key.id, await self._free(key, numbered[0]))
+        return _Place(key.id, await self._free_id(key, numbered[0]))
 
-    async def _found(self, base: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
-        newest = await self._newest(base)
-        id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
-        begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
-        sessions = [] if begins else await self._opened(base, newest)
-        if (again := await self._again(sessions, id_, talk)) is not None:
+    async def _place_by_content(self, base: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
+        """Returns the place in the session that matches the conversation; forks, imports or starts one if needed."""
+        newest = await self._highest_number(base)
+        id_ = ids[-1] if request.key is None else _keyed(ids[-1], request.key)
+        begins = not (request.past or request.repeated or request.key or request.message.tool_results)
+        sessions = [] if begins else await self._newest_sessions(base, newest)
+        if (again := await self._place_of_retry(sessions, id_, request)) is not None:
             return again
-        session, found = await self._best(sessions, ids, talk)
-        whole = session is not None and found == Match(len(talk.past))
-        if talk.message.tool_results and not whole:
+        session, found = await self._best_match(sessions, ids, request)
+        whole = session is not None and found == Match(len(request.past))
+        if request.message.tool_results and not whole:
             raise UnknownToolCall(
-                "Nobody waits for the results of these calls in this conversation.",
-                fix="Send them once, behind the messages that led to the calls, as they came.",
+                "This conversation does not wait for the results of these calls.",
+                fix="Send them once, after the messages with the calls, as received.",
             )
-        if not talk.past:
+        if not request.past:
             return _Place(_numbered(base, newest + 1).id, id_)
         if session is None:
-            return _Place((await self._moved(base, newest, talk, ids)).id, id_)
+            return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
         key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
-        if found.turns < len(talk.past):
+        if found.turns < len(request.past):
             try:
-                await self._bring(key, talk, ids, found.turns)
-            except (SessionBusy, StaleWriter):  # it is being gone on with otherwise
-                return _Place((await self._moved(base, newest, talk, ids)).id, id_)
-        return _Place(key.id, await self._free(key, id_) if whole else id_)
+                await self._import_turns(key, request, ids, found.turns)
+            except (SessionBusy, StaleWriter):  # another request continues the session differently
+                return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
+        return _Place(key.id, await self._free_id(key, id_) if whole else id_)
 
-    async def _again(self, sessions: Sequence[Session], id_: str, talk: ConversationRequest) -> _Place | None:
-        """Where this very request was begun before, if it was: what a call gave is sent once, and so is what has a key."""
-        for session in sessions if talk.repeated else ():
+    async def _place_of_retry(self, sessions: Sequence[Session], id_: str, request: ConversationRequest) -> _Place | None:
+        """Returns the place where this request was started before; None for a new request.
+
+        Tool results and requests with a key are sent only once, so they are looked up even without the retry mark.
+        """
+        for session in sessions if request.repeated else ():
             if await self._is_recent(session.key, id_):
                 return _Place(session.id, id_)
-        if talk.key is not None or talk.message.tool_results:
+        if request.key is not None or request.message.tool_results:
             for session in sessions:
                 if not await self._is_free(session.key, id_):
                     return _Place(session.id, id_)
         return None
 
-    async def _best(
-        self, sessions: Sequence[Session], ids: Sequence[str], talk: ConversationRequest
+    async def _best_match(
+        self, sessions: Sequence[Session], ids: Sequence[str], request: ConversationRequest
     ) -> tuple[Session | None, Match]:
-        """The session that has most of the conversation, and how much."""
+        """Returns the session with the longest match, and the match."""
         best: tuple[Session | None, Match] = (None, Match())
-        whole, sent = Match(len(talk.past)), sum(bool(turn.sent.parts) for turn in talk.past)
-        for session in sorted(sessions if talk.past else (), key=lambda each: each.head.turns != sent):
-            for last in (RECENT, None):
-                found = match(talk.past, ids, moments_in(await self._runner.sessions.events(session.key, last=last)), session)
+        whole, sent = Match(len(request.past)), sum(bool(turn.sent.parts) for turn in request.past)
+        for session in sorted(sessions if request.past else (), key=lambda each: each.head.turns != sent):
+            for last in (RECENT_EVENTS, None):
+                found = match(
+                    request.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session
+                )
                 if found == whole:
                     return session, found
             if found.turns > best[1].turns:
                 best = session, found
         return best
 
-    async def _content(self, key: SessionKey, talk: ConversationRequest) -> Content:
-        """The message, with the instructions unless they came with a message just before: whoever reads it knows them."""
-        content, told = talk.message, talk.instructions
-        says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
-        if told is None or not says or content.tool_results:
+    async def _content(self, key: SessionKey, request: ConversationRequest) -> Content:
+        """Returns the message with the instructions in front, unless a recent message already carries the same instructions."""
+        content, instructions = request.message, request.instructions
+        has_text = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
+        if instructions is None or not has_text or content.tool_results:
             return content
-        recent = await self._runner.sessions.events(key, last=RECENT)
-        if any(event.author == USER and event.content and told in event.content.parts for event in recent):
+        recent = await self._runner.sessions.events(key, last=RECENT_EVENTS)
+        if any(event.author == USER and event.content and instructions in event.content.parts for event in recent):
             return content
-        return content.model_copy(update={"parts": (told, *content.parts)})
+        return content.model_copy(update={"parts": (instructions, *content.parts)})
 
-    async def _moved(self, base: SessionKey, newest: int, talk: ConversationRequest, ids: Sequence[str]) -> SessionKey:
-        """A new session with a conversation that was had elsewhere."""
+    async def _import_to_new_session(
+        self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
+    ) -> SessionKey:
+        """Creates a session and imports the conversation's past turns."""
         while True:
             newest += 1
             with suppress(SessionExists):
-                return (await self._bring(_numbered(base, newest), talk, ids, new=True)).key
+                return (await self._import_turns(_numbered(base, newest), request, ids, new=True)).key
 
     async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
-        """A copy of that session up to before that invocation."""
+        """Copies the session's events before the invocation to a new session."""
         while True:
             newest += 1
             with suppress(SessionExists):
                 copy = await self._runner.sessions.fork(session.key, _numbered(base, newest).id, before_invocation=before)
                 return copy.key
 
-    async def _bring(
-        self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
+    async def _import_turns(
+        self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
     ) -> Session:
-        past = list(past_exchanges(talk.past[begin:], ids[begin:]))
-        return await self._runner.sessions.bring(key, past, author=talk.agent, new=new)
+        past = list(past_exchanges(request.past[begin:], ids[begin:]))
+        return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
 
-    async def _opened(self, base: SessionKey, newest: int) -> list[Session]:
-        numbers = range(newest, max(newest - LOOKED_AT, 0), -1)
+    async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:
+        numbers = range(newest, max(newest - SESSIONS_SEARCHED, 0), -1)
         opened = [await self._runner.store.open(_numbered(base, number)) for number in numbers]
         return [session for session in opened if session is not None]
 
-    async def _newest(self, base: SessionKey) -> int:
-        """The highest number of a session with that opening; 0 = there is none. Where some were deleted it may be lower."""
+    async def _highest_number(self, base: SessionKey) -> int:
+        """Returns the highest number of a session with this opening; 0 if there is none.
+
+        The binary search may return a lower number after sessions were deleted.
+        """
         low, high = 0, 1
         while await self._runner.store.open(_numbered(base, high)) is not None:
             low, high = high, high * 2
@@ -262,20 +288,20 @@ class Conversations:
         return low
 
     async def _is_recent(self, key: SessionKey, message_id: str) -> bool:
-        """Whether that message is being answered, or was just now."""
+        """Returns whether the message is being answered or was answered within `RETRY_WINDOW`."""
         try:
             reading = await self._runner.sessions.reading(key, message_id=message_id)
         except SessionError:
             return False
         if reading.state == "running" or reading.result is None:
             return True
-        return self._issuer.now() - reading.result.events[-1].created_at <= RETRIED_WITHIN
+        return self._issuer.now() - reading.result.events[-1].created_at <= RETRY_WINDOW
 
     async def _is_free(self, key: SessionKey, message_id: str) -> bool:
         return await self._runner.store.inbox.receipt(key, message_id) is None
 
-    async def _free(self, key: SessionKey, message_id: str) -> str:
-        """The id, or another if a message that was taken back has it."""
+    async def _free_id(self, key: SessionKey, message_id: str) -> str:
+        """Returns the id, or a variant of it if a rewound message has used it."""
         free = await self._is_free(key, message_id)
         return message_id if free else f"{message_id}-{self._issuer.new_id('again')}"
 

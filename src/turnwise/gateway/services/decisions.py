@@ -1,4 +1,4 @@
-"""Decisions: searched, explained and labelled."""
+"""Search, lookup and labelling of selection decisions."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,19 @@ from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Decision, Page
 from turnwise.runner import Runner
 
-LOOKED_AT = 100
-"""How many events are looked at at once for the newest decision."""
+EVENTS_PER_READ = 100
+"""How many events each read fetches when looking for the newest decision."""
 
 
 class Decisions:
-    """What callers can do with decisions. All of it raises Forbidden, and what the store raises.
+    """Searches, returns and labels decisions with the caller's rights.
 
-    user: whom the request names; None = the caller.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def search(
         self,
@@ -34,17 +35,27 @@ class Decisions:
         after: str | None,
         limit: int,
     ) -> Page[Decision]:
-        """Decisions, oldest first: of the user, or of everybody for whoever reaches all and names nobody. CursorInvalid."""
-        everybody = user is None and session is None and self._whose.reaches_all(caller, "decisions:read")
-        named = self._whose.users(caller, "decisions:read", user, everybody=everybody)
-        key = None if session is None else self._whose.session(caller, "decisions:read", session, user)
+        """Returns one page of decisions, oldest first.
+
+        A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
+
+        Raises:
+            CursorInvalid: `after` is not the cursor of a page.
+        """
+        everybody = user is None and session is None and self._scope.reaches_all(caller, "decisions:read")
+        named = self._scope.users(caller, "decisions:read", user, everybody=everybody)
+        key = None if session is None else self._scope.session(caller, "decisions:read", session, user)
         return await self._runner.store.decisions.search(
             self._runner.app, user=None if key else named, key=key, agent=agent, method=method, after=after, limit=limit
         )
 
     async def find(self, caller: Caller, session: str, sequence: int, user: str | None = None) -> Decision:
-        """The decision at that number. InvocationMissing."""
-        key = self._whose.session(caller, "decisions:read", session, user)
+        """Returns the decision in the event with this sequence number.
+
+        Raises:
+            InvocationMissing: There is no decision at this number.
+        """
+        key = self._scope.session(caller, "decisions:read", session, user)
         found = await self._runner.store.decisions.find(key, sequence)
         if found is None:
             raise InvocationMissing(
@@ -56,37 +67,47 @@ class Decisions:
     async def of_message(
         self, caller: Caller, session: str, message_id: str | None = None, user: str | None = None
     ) -> Decision:
-        """The decision of that message; None = of the newest message that has one. SessionMissing, InvocationMissing."""
-        key = self._whose.session(caller, "decisions:read", session, user)
+        """Returns the decision of a message; of the newest decided message if `message_id` is None.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such message, or it has no decision yet.
+        """
+        key = self._scope.session(caller, "decisions:read", session, user)
         if message_id is None:
-            place = await self._newest(key)
+            place = await self._newest_sequence(key)
         else:
             result = (await self._runner.sessions.reading(key, message_id=message_id)).result
-            place = _decided_at(result.events if result else ())
+            place = _decision_sequence(result.events if result else ())
         found = await self._runner.store.decisions.find(key, place) if place else None
         if found is None:
-            raise InvocationMissing("Nothing is decided there (yet).", fix="Ask again when it is answered.")
+            raise InvocationMissing("There is no decision (yet).", fix="Try again when the message is answered.")
         return found
 
-    async def _newest(self, key: SessionKey) -> int | None:
-        """The number of the newest decision on a message, looked for from the end."""
+    async def _newest_sequence(self, key: SessionKey) -> int | None:
+        """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
-            events = await self._runner.store.events(key, before=before, last=LOOKED_AT)
-            place = _decided_at(tuple(reversed(events)))
+            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ)
+            place = _decision_sequence(tuple(reversed(events)))
             if place is not None or not events:
                 return place
             before = events[0].sequence or 1
         return None
 
     async def label(self, caller: Caller, session: str, sequence: int, agent: str | None, user: str | None = None) -> None:
-        """Says who should have been chosen; None takes that back. RequestInvalid for an unknown agent, InvocationMissing."""
-        key = self._whose.session(caller, "decisions:label", session, user)
+        """Stores the agent that should have been chosen; None removes the label.
+
+        Raises:
+            RequestInvalid: The tree has no such agent.
+            InvocationMissing: There is no decision at this number.
+        """
+        key = self._scope.session(caller, "decisions:label", session, user)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
         await self._runner.store.decisions.label(key, sequence, agent)
 
 
-def _decided_at(events: Sequence[Event]) -> int | None:
-    """The number of the first of these events that is a message with a decision."""
+def _decision_sequence(events: Sequence[Event]) -> int | None:
+    """Returns the sequence number of the first user message with a decision; None if there is none."""
     return next((event.sequence for event in events if event.author == USER and event.actions.selection), None)

@@ -1,4 +1,4 @@
-"""Whether this process can serve. Whoever asks needs no credential, and learns no more than that."""
+"""Readiness check of this process. It needs no credential and reveals nothing else."""
 
 import asyncio
 import logging
@@ -7,43 +7,55 @@ from turnwise.facts.errors import Closing, NotReady, TurnwiseError
 from turnwise.runner import Runner
 
 STORE_SECONDS = 5.0
-"""How long the store may take for one write."""
-GOOD_SECONDS = 1.0
-"""How long a good result is reused: each check is a commit, and anybody may ask."""
+"""Timeout of the check's write to the store."""
+CACHE_SECONDS = 1.0
+"""How long a success is cached. Each check commits to the store, and anyone may request one."""
 
 log = logging.getLogger("turnwise.gateway")
 
 
 class HealthCheck:
-    """closing: set when nothing more is taken; ready: set when the policy is prepared."""
+    """Checks whether this process can accept messages.
+
+    Args:
+        runner: The runner, whose store is checked.
+        closing: Set when the process stops accepting messages.
+        ready: Set when the policy is prepared.
+    """
 
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
         self._runner, self._closing, self._ready = runner, closing, ready
-        self._looking: asyncio.Task[None] | None = None
-        self._good_until = float("-inf")
+        self._running_check: asyncio.Task[None] | None = None
+        self._cached_until = float("-inf")
 
     async def check(self) -> None:
-        """Returns when messages can be stored here. Closing, NotReady. All who ask within a second share one write."""
+        """Returns if this process can store messages. Concurrent callers share one write, and a success counts for a
+        second.
+
+        Raises:
+            Closing: The process is shutting down.
+            NotReady: The policy is not prepared, or the store is not writable.
+        """
         if self._closing.is_set():
             raise Closing("This process is being stopped.", fix="Ask another one.")
         if not self._ready.is_set():
             raise NotReady("The policy is still being prepared.", fix="Ask again soon.")
-        if asyncio.get_running_loop().time() < self._good_until:
+        if asyncio.get_running_loop().time() < self._cached_until:
             return
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-            self._looking.add_done_callback(self._looked)
-        await asyncio.shield(self._looking)
+        if self._running_check is None:
+            self._running_check = asyncio.create_task(self._check_store())
+            self._running_check.add_done_callback(self._on_checked)
+        await asyncio.shield(self._running_check)
 
-    def _looked(self, task: "asyncio.Task[None]") -> None:
-        self._looking = None
+    def _on_checked(self, task: "asyncio.Task[None]") -> None:
+        self._running_check = None
         if not task.cancelled() and task.exception() is None:
-            self._good_until = asyncio.get_running_loop().time() + GOOD_SECONDS
+            self._cached_until = asyncio.get_running_loop().time() + CACHE_SECONDS
 
-    async def _look(self) -> None:
+    async def _check_store(self) -> None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._runner.store.check_writable()
         except (TurnwiseError, TimeoutError) as problem:
-            log.warning("The session store takes no messages: %s", problem or "it did not answer in time")
-            raise NotReady("The session store takes no messages now.", fix="Ask again soon.") from None
+            log.warning("The session store is not writable: %s", problem or "it did not respond in time")
+            raise NotReady("The session store is not writable.", fix="Ask again soon.") from None

@@ -1,4 +1,4 @@
-"""Invocations: looked at, stopped, and gone on with."""
+"""Invocations and tasks: status, cancellation, and answers to open waits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,114 +26,141 @@ from turnwise.runner import Invocation, InvocationStatus, Result, Runner
 from turnwise.runner.record.events import origin_of
 
 Step = Callable[[], Awaitable[Invocation]]
-"""Hands in a message."""
+"""Sends one message."""
 
 
 class WaitAnswer(NamedTuple):
-    """What a wait is answered with: a text, a tool's result, or a person's word. id: the sender's own of that message. state:
-    what is written with it.
-    """
+    """The answer to an open wait."""
 
     call_id: str
+    """The id of the wait."""
     answer: str | ToolResultPart | bool
+    """A reply's text, a tool's result, or whether a call is approved."""
     reason: str = ""
+    """The reason for an approval or a rejection."""
     id: str | None = None
+    """The message's id; None to derive it from the wait."""
     state: Mapping[str, JsonValue] = MappingProxyType({})
+    """State to write with the answer."""
 
 
 class Invocations:
-    """What callers can do with invocations. All of it raises Forbidden, and what the runner raises.
+    """Reads, cancels and continues invocations with the caller's rights.
 
-    user: whom the request names; None = the caller.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
-        self._going_on: set[asyncio.Task[Any]] = set()
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> InvocationStatus:
-        """What is on record of it. SessionMissing, InvocationMissing."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+        """Returns the recorded status of an invocation.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such invocation.
+        """
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
-    async def message_now(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
-        """What is on record of that message. SessionMissing, InvocationMissing; SessionError when it was refused."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+    async def message_status(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
+        """Returns the recorded status of a message.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such message.
+            SessionError: The message was refused.
+        """
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, message_id=message_id)
 
     async def cancel(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, *, wait: bool = True
     ) -> InvocationStatus:
-        """Stops it, wherever it runs, and gives what is on record then; without `wait` it may not have stopped yet.
+        """Cancels an invocation in whichever process it runs, and returns its status. Does nothing if it has ended.
 
-        Nothing happens when it has ended. SessionMissing, InvocationMissing.
+        Args:
+            caller: The caller.
+            session: The session's id.
+            invocation_id: The invocation's id.
+            user: The user that the request names; None for the caller.
+            wait: Whether to return only when it has ended. If False, the status may still be `running`.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such invocation.
         """
-        key = self._whose.session(caller, "invocations:cancel", session, user)
+        key = self._scope.session(caller, "invocations:cancel", session, user)
         reading = await self._runner.sessions.reading(key, invocation_id=invocation_id)
         if reading.state == "ended":
             return reading
         stopping = asyncio.create_task(self._runner.sessions.cancel(key, invocation_id))
         self._keep(stopping)
         if wait:
-            # Whoever leaves does not take back that it is to be stopped.
+            # A caller that disconnects must not undo the cancellation.
             await asyncio.shield(stopping)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
     async def answer(
         self, caller: Caller, session: str, invocation_id: str, given: WaitAnswer, user: str | None = None
     ) -> Invocation:
-        """Answers what the invocation waits for, as a message of the user's; the same again is the same message.
+        """Answers an open wait with a user message. Idempotent: a repeated answer is the same message.
 
-        UnknownToolCall when it does not wait for that (any more), RequestInvalid for an answer of the wrong kind.
+        Raises:
+            UnknownToolCall: The invocation does not have this wait, or no longer.
+            RequestInvalid: The answer's kind does not fit the wait.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         message_id = given.id or _message_id(invocation_id, given.call_id)
         head = (await self._runner.sessions.get(key)).head
         waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.call_id) == (invocation_id, given.call_id)]
         if not waits:
-            return await self._answered_before(key, message_id, given.call_id)
+            return await self._earlier_answer(key, message_id, given.call_id)
         content = _content(waits[0], given)
         answers = given.call_id if waits[0].kind == "reply" else None
         context = MessageContext(answers=answers, state=dict(given.state))
         return await self._messages.start(caller, MessageRequest(session, content, user, message_id, context))
 
-    def in_turn(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
-        """Hands in each of these messages when the one before it is answered, or waits; whoever leaves does not stop that.
+    def run_in_order(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
+        """Starts tasks that send the messages one after the other, each when the previous one is answered or waits.
 
-        What one of them raises, those behind it raise, too.
+        The tasks continue if the caller disconnects. An error of one task is raised by all later ones, too.
         """
         tasks: list[asyncio.Task[Invocation]] = []
         for step in steps:
-            tasks.append(asyncio.create_task(_behind(tasks[-1] if tasks else first, step)))
+            tasks.append(asyncio.create_task(_run_after(tasks[-1] if tasks else first, step)))
             self._keep(tasks[-1])
         return tasks
 
     async def wait_for(self, caller: Caller, session: str, call_id: str, user: str | None = None) -> Wait | None:
-        """What the session waits for under that id, for who is about to answer it; None when it does not (any more).
+        """Returns the session's open wait with this id; None if it is not open. Needs the permission to answer it.
 
-        SessionMissing.
+        Raises:
+            SessionMissing: There is no such session.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         head = (await self._runner.sessions.get(key)).head
         return next((wait for wait in waits_of(head) if wait.call_id == call_id), None)
 
     async def waits(self, invocation: Invocation, result: Result) -> list[OpenWait]:
-        """All that this answer's invocation waits for, oldest first, also what messages before it led to."""
+        """Returns all open waits of the result's invocation, oldest first, including those of its earlier messages."""
         if not result.waiting:
             return []
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     def _keep(self, task: "asyncio.Task[Any]") -> None:
-        """Until it is done, also when nobody waits for it."""
-        self._going_on.add(task)
+        """Holds a reference to the task until it is done, so that it runs even if nobody awaits it."""
+        self._tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._going_on.discard(task)
+        self._tasks.discard(task)
         with suppress(asyncio.CancelledError, TurnwiseError):
             task.result()
 
-    async def _answered_before(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
+    async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
         try:
             return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
         except InvocationMissing:
@@ -142,13 +169,13 @@ class Invocations:
             ) from None
 
 
-async def _behind(before: "Invocation | asyncio.Task[Invocation]", step: Step) -> Invocation:
+async def _run_after(before: "Invocation | asyncio.Task[Invocation]", step: Step) -> Invocation:
     await (before if isinstance(before, Invocation) else await before).result()
     return await step()
 
 
 def _content(wait: Wait, given: WaitAnswer) -> Content:
-    """The message that answers that wait."""
+    """Returns the message that answers the wait. Raises RequestInvalid for an answer of another kind."""
     answer = given.answer
     part: Part | None = None
     if wait.kind == "reply" and isinstance(answer, str):
@@ -166,37 +193,42 @@ def _content(wait: Wait, given: WaitAnswer) -> Content:
 
 
 def _message_id(invocation_id: str, call_id: str) -> str:
-    """The id of the message that answers that call, unless its sender has one: a call is answered once."""
+    """Returns the default id of the message that answers the call. It is derived, so that a call is answered once."""
     id_ = f"answer:{invocation_id}:{call_id}"
     return id_ if len(id_) <= ID_CHARACTERS else f"answer:{sha256(id_.encode(errors='replace')).hexdigest()}"
 
 
 class Task(NamedTuple):
-    """An invocation by the message that began it. state: `running`, `waiting`, or why it ended. changed_at: since when."""
+    """An invocation, named by the message that started it."""
 
     session: str
     message_id: str
     invocation_id: str
     state: str
+    """`running`, `waiting`, or the reason of the end."""
     changed_at: datetime
+    """When the state last changed."""
 
 
 class TaskPage(NamedTuple):
-    """A page of them. next: the cursor of the next; None at the end. total: how many all pages hold."""
+    """One page of tasks."""
 
     items: tuple[Task, ...]
     next: str | None
+    """The cursor of the next page; None on the last page."""
     total: int
+    """The number of tasks on all pages."""
 
 
 class Tasks:
-    """What callers have going. All of it raises Forbidden, and what the store raises.
+    """Lists the invocations of a user.
 
-    user: whom the request names; None = the caller.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def page(
         self,
@@ -209,25 +241,41 @@ class Tasks:
         after: str | None = None,
         limit: int = 50,
     ) -> TaskPage:
-        """One user's tasks, of one session of his if it is named, the one that changed last first. What waits in an inbox is
-        none yet; what was taken back is none any more.
+        """Returns one page of a user's tasks, the most recently changed first. Queued and rewound messages are not
+        tasks.
 
-        states: only those; `limit:` = any limit. since: only what changed then or later. What an older version wrote is looked
-        up in its log: a page may then hold fewer than `limit` though there are more, `total` may be too high. CursorInvalid.
+        The state of an invocation that an older version wrote is read from its log. Such a page may have fewer than
+        `limit` items although more follow, and `total` may be too high.
+
+        Args:
+            caller: The caller.
+            user: The user that the request names; None for the caller.
+            session: Only tasks of this session.
+            states: Only tasks with one of these states; `limit:` stands for any limit.
+            since: Only tasks that changed at this time or later.
+            after: The cursor of the previous page.
+            limit: The maximum number of tasks.
+
+        Raises:
+            CursorInvalid: `after` is not a cursor.
         """
         decisions, app = self._runner.store.decisions, self._runner.app
-        named = self._whose.user(caller, "sessions:read", user)
-        key = None if session is None else self._whose.session(caller, "sessions:read", session, user)
+        named = self._scope.user(caller, "sessions:read", user)
+        key = None if session is None else self._scope.session(caller, "sessions:read", session, user)
         found = await decisions.invocations(app, user=named, key=key, states=states, since=since, after=after, limit=limit)
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))
         told = (
-            _task(info, state) for info, state in zip(found.items, known, strict=True) if state and _is_among(state, states)
+            _task(info, state)
+            for info, state in zip(found.items, known, strict=True)
+            if state and _matches_states(state, states)
         )
         return TaskPage(tuple(told), found.next, total)
 
     async def _state(self, info: InvocationInfo) -> str | None:
-        """How it stands, looked up if it is not known; None when it was taken back or deleted meanwhile."""
+        """Returns the invocation's state, read from the log if it is not indexed; None if it was rewound or deleted
+        meanwhile.
+        """
         if info.state is not None:
             return info.state
         try:
@@ -239,7 +287,7 @@ class Tasks:
         return reading.result.end.reason if reading.result and reading.result.end else None
 
 
-def _is_among(state: str, states: Sequence[str] | None) -> bool:
+def _matches_states(state: str, states: Sequence[str] | None) -> bool:
     return states is None or state in states or (LIMIT in states and state.startswith(LIMIT))
 
 

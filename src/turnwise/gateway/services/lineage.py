@@ -1,7 +1,7 @@
-"""What a conversation that a caller repeats with every request has in common with a log. Pure.
+"""Matches the conversation in a request with a session's log. Pure functions.
 
-The id of each message is made of all that the caller had said and heard up to it. So a log tells by its messages' ids how far
-it is the caller's conversation, also where guardrails have rewritten what is in it.
+A message's id is a hash of everything sent and answered up to it. The ids in a log therefore show how far it is the
+caller's conversation, even where guardrails have rewritten its content.
 """
 
 import json
@@ -24,44 +24,47 @@ _SESSION_DIGITS, _MESSAGE_DIGITS = 16, 32
 
 
 class LoggedTurn(NamedTuple):
-    """A message in a log, and all that followed it there up to the next. message_id: "" when nobody had asked."""
+    """A user message in a log with everything up to the next message."""
 
     message_id: str
+    """The message's id; "" if the turn does not begin with a user message."""
     invocation_id: str
     result: Result
 
 
 class Match(NamedTuple):
-    """How far a log is the caller's conversation: so many of its turns; before: the invocation with which the log goes on
-    otherwise, None when that is its end.
-    """
+    """How much of a conversation a log contains."""
 
     turns: int = 0
+    """The number of matching turns."""
     before: str | None = None
+    """The invocation with which the log continues differently; None if the match ends with the log."""
 
 
 def session_base(past: Sequence[PastTurn], message: Content) -> str:
-    """How the ids of all sessions begin that were opened with the same words."""
+    """Returns the prefix of the ids of all sessions that begin with the same message."""
     opening = next((turn.sent for turn in past if turn.sent.parts), message)
     return PREFIX + sha256(_canonical(opening).encode()).hexdigest()[:_SESSION_DIGITS]
 
 
 def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
-    """An id for what was sent in each turn, and for the message."""
+    """Returns an id for the sent part of each past turn, and one for the new message."""
     digest, ids = b"", []
     for turn in (*past, PastTurn(message)):
         digest = sha256(digest + _canonical(turn.sent).encode()).digest()
         ids.append(PREFIX + digest.hex()[:_MESSAGE_DIGITS])
-        heard = [_squeezed(turn.text), [call.call_id for call in turn.calls]]
+        heard = [_without_whitespace(turn.text), [call.call_id for call in turn.calls]]
         digest = sha256(digest + json.dumps(heard).encode()).digest()
     return ids
 
 
-def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
-    """The messages of a log, oldest first, and what was said unasked. Messages that guardrails blocked are none, nor are
-    results that came by another way: they belong to what waited for them.
+def logged_turns(events: Sequence[Event]) -> list[LoggedTurn]:
+    """Returns the turns of a log, oldest first.
+
+    Messages that guardrails blocked do not begin a turn. Neither do late tool results, which belong to the turn that
+    waits for them.
     """
-    begins = _begins(events)
+    begins = _turn_starts(events)
     found = []
     for begin, end in zip(begins, [*begins[1:], len(events)], strict=True):
         first = events[begin]
@@ -72,11 +75,11 @@ def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
 
 
 def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[LoggedTurn], session: Session) -> Match:
-    """How far that session's log is these turns, whose ids are given."""
-    places = {_root(moment.message_id): place for place, moment in enumerate(moments)}
+    """Returns how many of the past turns the session's log contains. `ids` are the turns' message ids."""
+    places = {_without_suffix(moment.message_id): place for place, moment in enumerate(moments)}
     for turns in range(len(past), 0, -1):
         place = places.get(ids[turns - 1])
-        if place is None or not _fits(past[turns - 1], moments[: place + 1], session):
+        if place is None or not _is_same_answer(past[turns - 1], moments[: place + 1], session):
             continue
         if place == len(moments) - 1:
             return Match(turns)
@@ -87,11 +90,11 @@ def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[Logged
 
 
 def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[PastExchange]:
-    """The turns as they are put on record: results of tools belong to the exchange in which they were called."""
+    """Yields the turns as exchanges to import. Tool results belong to the exchange in which the tools were called."""
     known: PastExchange | None = None
     for turn, id_ in zip(past, ids, strict=False):
         results: tuple[Part, ...] = turn.sent.tool_results
-        asked = tuple(part for part in turn.sent.parts if _asks(part))
+        asked = tuple(part for part in turn.sent.parts if _is_question(part))
         answer: tuple[Part, ...] = (*([TextPart(text=turn.text)] if turn.text else []), *turn.calls)
         said = [Content(parts=parts) for parts in (results, answer) if parts]
         if known is not None and not asked and results:
@@ -105,33 +108,34 @@ def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[Pas
 
 
 def without_results(turn: PastTurn) -> PastTurn:
-    """The turn, without what calls gave: only that they were made."""
-    parts = [_unproven(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
+    """Returns the turn with the content of its tool results replaced by a notice."""
+    parts = [_without_result(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
     return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
 
 
-def _unproven(part: ToolResultPart) -> ToolResultPart:
-    return part.model_copy(update={"result": "What it gave is not on record.", "failed": True})
+def _without_result(part: ToolResultPart) -> ToolResultPart:
+    return part.model_copy(update={"result": "The result is not recorded.", "failed": True})
 
 
-def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
-    """Whether the answer in the last of these is what the caller heard: all of it, or its beginning, if he left before its
-    end. Calls may be older than the message after which their results are still awaited.
+def _is_same_answer(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
+    """Returns whether the last logged turn is the answer that the caller has: all of it, or its beginning.
+
+    A caller that disconnected early has only the beginning. Calls may be from earlier turns of the same invocation.
     """
     last = moments[-1]
     if last.result.end is None and not is_over(session, last.invocation_id):
         return True
     events = (event for each in moments if each.invocation_id == last.invocation_id for event in each.result.events)
     made = {call.call_id for event in events if event.content for call in event.content.tool_calls}
-    heard, said = _squeezed(turn.text), _squeezed(joined_text(last.result.events))
+    heard, said = _without_whitespace(turn.text), _without_whitespace(joined_text(last.result.events))
     return said.startswith(heard) and all(call.call_id in made for call in turn.calls)
 
 
-def _begins(events: Sequence[Event]) -> list[int]:
-    """Where moments begin."""
+def _turn_starts(events: Sequence[Event]) -> list[int]:
+    """Returns the indexes at which turns begin."""
     known, places = {event.invocation_id for event in events if event.author == USER}, []
     for place, event in enumerate(events):
-        if event.author == USER and event.content is not None and not _reported(event):
+        if event.author == USER and event.content is not None and not _is_late_result(event):
             places.append(place)
         elif event.invocation_id not in known:
             known.add(event.invocation_id)
@@ -139,32 +143,32 @@ def _begins(events: Sequence[Event]) -> list[int]:
     return places
 
 
-def _reported(event: Event) -> bool:
-    """Whether the message brought what calls gave, and no client with its conversation sent it."""
+def _is_late_result(event: Event) -> bool:
+    """Returns whether the message brings late tool results, and was not sent with a conversation."""
     results = bool(event.content and event.content.tool_results)
     return results and not origin_of(event.id).message.startswith(PREFIX)
 
 
-def _asks(part: Part) -> bool:
-    """Whether it can be a message's; of results and of nothing none is made."""
+def _is_question(part: Part) -> bool:
+    """Returns whether the part belongs to a question: it is neither a tool result nor blank text."""
     return bool(part.text.strip()) if isinstance(part, TextPart) else not isinstance(part, ToolResultPart)
 
 
-def _root(message_id: str) -> str:
-    """The id without what tells it from others of the same words."""
+def _without_suffix(message_id: str) -> str:
+    """Returns the id without the suffix that distinguishes messages with the same content."""
     return message_id[: len(PREFIX) + _MESSAGE_DIGITS]
 
 
-def _squeezed(text: str) -> str:
-    """The text without space: clients trim answers, and break lines otherwise."""
+def _without_whitespace(text: str) -> str:
+    """Returns the text without whitespace: clients trim answers and wrap lines."""
     return "".join(text.split())
 
 
 def _canonical(content: Content) -> str:
-    return json.dumps([_part(part) for part in content.parts], ensure_ascii=True, sort_keys=True)
+    return json.dumps([_canonical_part(part) for part in content.parts], ensure_ascii=True, sort_keys=True)
 
 
-def _part(part: Part) -> Any:
+def _canonical_part(part: Part) -> Any:
     if isinstance(part, TextPart):
         return ["text", part.text.strip()]
     if isinstance(part, BlobPart):

@@ -1,4 +1,4 @@
-"""Messages: handed in, looked up again, or only judged."""
+"""Sends messages, finds them again, and previews the selection."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
@@ -25,35 +25,47 @@ from turnwise.transcript.waits import Kind, kind_of
 async def check_results(
     runner: Runner, caller: Caller, key: SessionKey, content: str | Content, message_id: str | None, *, create: bool
 ) -> None:
-    """Whether the caller is believed what the message says that calls gave. create: whether the session may be missing.
+    """Checks whether the caller may report the tool results in the message.
 
-    A user gives what tools gave that came with a message, and leave for calls that need it. What a tool of an agent set
-    going, others report (`may_report_late_results`): Forbidden. And as ids of calls are no secrets, a user's results for calls
-    that nobody made yet are not taken into the line, where they would wait for them: UnknownToolCall. SessionMissing.
+    A user may send the results of tools that came with a message, and approvals. Results of an agent's own tools need
+    `may_report_late_results`. Results for calls that were not made yet are rejected, because call ids can be guessed.
+
+    Args:
+        runner: The runner.
+        caller: The caller.
+        key: The session.
+        content: The message.
+        message_id: The message's id, if the request has one. A message that was started before is not checked again.
+        create: Whether the session may be missing.
+
+    Raises:
+        Forbidden: A result is not the caller's to report.
+        UnknownToolCall: No call has been made for a result.
+        SessionMissing: There is no such session, and `create` is False.
     """
     if isinstance(content, str) or not content.tool_results or may_report_late_results(caller):
         return
-    if message_id is not None and await _is_begun(runner, key, message_id):
+    if message_id is not None and await _is_started(runner, key, message_id):
         return
     session = await runner.store.open(key, blank=create) or await runner.sessions.get(key)
     owner = tool_result_owner(content, session.head)
     assert owner is not None
-    kinds = await _kinds(runner, key, owner[0])
+    kinds = await _reporters_of_results(runner, key, owner[0])
     if any(kinds.get(result.call_id, "late") == "late" for result in content.tool_results):
         raise Forbidden(
-            "This credential may not say what an agent's own tool gave.",
-            fix="Let whoever did the work say so, with a key that acts for users.",
+            "This credential may not report the result of an agent's own tool.",
+            fix="Report the result with a key that acts for users.",
         )
 
 
-async def _is_begun(runner: Runner, key: SessionKey, message_id: str) -> bool:
-    """Whether that message was begun with: then it is read on, whatever comes under its id now."""
+async def _is_started(runner: Runner, key: SessionKey, message_id: str) -> bool:
+    """Returns whether the message was started before. If so, a repeated request only attaches to it."""
     receipt = await runner.store.inbox.receipt(key, message_id)
     return receipt is not None and receipt.state != "queued"
 
 
-async def _kinds(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
-    """Who gives the results of the calls of that invocation, whether they are waited for yet or not."""
+async def _reporters_of_results(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
+    """Returns, for each call of the invocation, who has to report its result."""
     events = await runner.sessions.events(key, invocation_id=invocation_id)
     return {call.call_id: kind_of(call, event) for event in events if event.content for call in event.content.tool_calls}
 
@@ -62,103 +74,124 @@ NO_CONTEXT = MessageContext()
 
 
 class MessageRequest(NamedTuple):
-    """A message as a request holds it. user: whom the request names; None = the caller. id: the sender's own of the message.
-    agent: who is to answer, past all selectors; None = whoever is selected. digest: of the request, see `Message`. alone:
-    whether a message under the same id with another digest is refused. expected: the revisions that the message is for.
-    """
+    """A message as a request carries it."""
 
     session: str
     content: str | Content
     user: str | None = None
+    """The user that the request names; None for the caller."""
     id: str | None = None
+    """The sender's id of the message."""
     context: MessageContext = NO_CONTEXT
     config: RunConfig | None = None
     agent: str | None = None
+    """The agent that has to answer, past all selectors; None to select one."""
     digest: str = ""
+    """A digest of the request, see `Message`."""
     alone: bool = False
+    """Whether to refuse a message with the same id and another digest."""
     expected: Expected | None = None
+    """The session revisions that the request accepts; None for any."""
 
 
 class Messages:
-    """What can be done with messages by callers. All of it raises Forbidden, and what the runner raises."""
+    """Sends and finds messages with the caller's rights. All methods raise Forbidden and the runner's errors."""
 
-    def __init__(self, runner: Runner, whose: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
-        self._runner, self._whose, self._quotas, self._closing = runner, whose, quotas, closing
-        self._places: set[asyncio.Task[None]] = set()
+    def __init__(self, runner: Runner, scope: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
+        self._runner, self._scope, self._quotas, self._closing = runner, scope, quotas, closing
+        self._held_slots: set[asyncio.Task[None]] = set()
 
-    async def start(self, caller: Caller, ask: MessageRequest) -> Invocation:
-        """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
+    async def start(self, caller: Caller, request: MessageRequest) -> Invocation:
+        """Starts an invocation as `Runner.start` does. It uses one of the caller's concurrent runs until it ends or
+        waits.
 
-        Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
-        caller. Forbidden for results of calls that are not the caller's to give, and as of `check_state`. PreconditionFailed,
-        KeyReused.
+        Raises:
+            Closing: This process accepts no more messages.
+            TooMany: The caller's quota of runs is used up.
+            NothingHere: The named agent does not exist, or the caller may not use it.
+            Forbidden: The message brings tool results or state that the caller may not write.
+            PreconditionFailed: The session does not have an expected revision.
+            KeyReused: The idempotency key came with another body before.
         """
-        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
-        context = self._context(caller, ask.context, ask.agent)
+        key = self._scope.session(caller, "messages:write", request.session, request.user)
+        context = self._context(caller, request.context, request.agent)
         check_state(caller, context.state, self._runner.config.limits)
-        create = (ask.config or self._runner.config).create_session
-        await check_results(self._runner, caller, key, ask.content, ask.id, create=create)
-        await self._check_conditions(key, ask)
-        place = await self._place(caller, key.user)
+        create = (request.config or self._runner.config).create_session
+        await check_results(self._runner, caller, key, request.content, request.id, create=create)
+        await self._check_conditions(key, request)
+        slot = await self._acquire_slot(caller, key.user)
         try:
             invocation = await self._runner.start(
-                ask.content,
+                request.content,
                 user=key.user,
                 session=key.id,
-                message_id=ask.id,
+                message_id=request.id,
                 context=context,
-                config=ask.config,
-                digest=ask.digest,
+                config=request.config,
+                digest=request.digest,
             )
-            if ask.alone:  # another request may have been first since
-                await self._check_conditions(key, ask._replace(expected=None))
+            if request.alone:  # another request with the same key may have been stored in between
+                await self._check_conditions(key, request._replace(expected=None))
         except BaseException:
-            await place.aclose()
+            await slot.aclose()
             raise
-        self._give_back(place, invocation)
+        self._release_at_end(slot, invocation)
         return invocation
 
     async def regenerate(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
     ) -> Invocation:
-        """`Runner.regenerate`; as `start` for the rest. Of the roles that the message came with, those that the caller has."""
-        key = self._whose.session(caller, "messages:write", session, user)
+        """Answers a message again, as `Runner.regenerate` does. Keeps only the roles that the caller still holds.
+
+        Raises:
+            PreconditionFailed: The session does not have an expected revision.
+            Closing, TooMany: As for `start`.
+        """
+        key = self._scope.session(caller, "messages:write", session, user)
         if expected is not None:
             expected.check(await self._runner.sessions.get(key))
-        context = self._narrowed(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
-        place = await self._place(caller, key.user)
+        context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
+        slot = await self._acquire_slot(caller, key.user)
         try:
             invocation = await self._runner.regenerate(key, invocation_id, context=context)
         except BaseException:
-            await place.aclose()
+            await slot.aclose()
             raise
-        self._give_back(place, invocation)
+        self._release_at_end(slot, invocation)
         return invocation
 
     async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
-        """The handle of a message that was accepted before, to read it on. InvocationMissing."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+        """Returns a handle of a message that was accepted before.
+
+        Raises:
+            InvocationMissing: There is no such message.
+        """
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
 
     async def attach(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
-        """The handle of an invocation, to read it on, with all its messages. InvocationMissing."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+        """Returns a handle of an invocation with all its messages.
+
+        Raises:
+            InvocationMissing: There is no such invocation.
+        """
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
 
     async def select(
         self, caller: Caller, message: str | Content, *, session: str | None, user: str | None, context: MessageContext
     ) -> Selection:
-        """`Runner.select`: who would answer; nothing is stored and nobody runs."""
-        named = self._whose.user(caller, "sessions:read", user)
+        """Returns the agent that would answer, as `Runner.select` does. Stores nothing and runs no agent."""
+        named = self._scope.user(caller, "sessions:read", user)
         return await self._runner.select(message, user=named, session=session, context=self._context(caller, context))
 
     async def settled(self) -> None:
-        """Returns when no answer that was started here holds a place."""
-        while self._places:
-            await asyncio.wait(set(self._places))
+        """Waits until no answer that was started here uses a concurrent run."""
+        while self._held_slots:
+            await asyncio.wait(set(self._held_slots))
 
     def _context(self, caller: Caller, given: MessageContext, agent: str | None = None) -> MessageContext:
-        """What the message comes with: the caller's roles instead of those that the request claims."""
+        """Returns the message's context with the roles that the caller holds, and with the named agent."""
         roles, tree = roles_of(caller, given.roles), self._runner.tree
         if agent is None:
             return given.model_copy(update={"roles": roles})
@@ -166,44 +199,44 @@ class Messages:
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
 
-    async def _check_conditions(self, key: SessionKey, ask: MessageRequest) -> None:
-        """KeyReused when the id is that of another message, PreconditionFailed when the session is not as expected.
+    async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
+        """Checks the idempotency key and the expected revision of a message that is not stored yet.
 
-        A repeated message is read on: what it was sent after does not count again.
+        A message that is stored already only has its key checked, since the session may have changed after it.
         """
-        if ask.expected is None and not ask.alone:
+        if request.expected is None and not request.alone:
             return
-        receipt = None if ask.id is None else await self._runner.store.inbox.receipt(key, ask.id)
+        receipt = None if request.id is None else await self._runner.store.inbox.receipt(key, request.id)
         if receipt is None:
-            if ask.expected is not None:
-                ask.expected.check(await self._runner.store.open(key))
-        elif ask.alone and receipt.message.digest not in ("", ask.digest):
+            if request.expected is not None:
+                request.expected.check(await self._runner.store.open(key))
+        elif request.alone and receipt.message.digest not in ("", request.digest):
             raise KeyReused(
                 "The Idempotency-Key came with another body before.",
-                fix="Give each message a key of its own.",
+                fix="Use a different key for each message.",
                 where=("header", "Idempotency-Key"),
             )
 
-    def _narrowed(self, caller: Caller, before: MessageContext) -> MessageContext:
-        """What the caller may do, and what the message was sent with, may both have changed since."""
+    def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
+        """Keeps only the roles of the earlier message that the caller holds now."""
         has = caller.agent_roles
         return (
             before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
         )
 
-    async def _place(self, caller: Caller, user: str) -> AsyncExitStack:
+    async def _acquire_slot(self, caller: Caller, user: str) -> AsyncExitStack:
         if self._closing.is_set():
-            raise Closing("This process is being stopped and takes no more messages.", fix="Send it again.")
-        place = AsyncExitStack()
-        await place.enter_async_context(self._quotas.runs(caller, user))
-        return place
+            raise Closing("This process is being stopped and accepts no more messages.", fix="Send it again.")
+        slot = AsyncExitStack()
+        await slot.enter_async_context(self._quotas.runs(caller, user))
+        return slot
 
-    def _give_back(self, place: AsyncExitStack, invocation: Invocation) -> None:
-        async def at_its_end() -> None:
-            async with place:
+    def _release_at_end(self, slot: AsyncExitStack, invocation: Invocation) -> None:
+        async def release_slot() -> None:
+            async with slot:
                 with suppress(TurnwiseError):
                     await invocation.feed.closed()
 
-        task = asyncio.create_task(at_its_end())
-        self._places.add(task)
-        task.add_done_callback(self._places.discard)
+        task = asyncio.create_task(release_slot())
+        self._held_slots.add(task)
+        task.add_done_callback(self._held_slots.discard)

@@ -1,4 +1,4 @@
-"""Notifications: who is to be told what becomes of a message; and what whoever tells them has to know."""
+"""Push notification configurations of messages, and what the sender of notifications needs to know."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,70 +15,88 @@ from turnwise.ports.key_store import KeyStore
 from turnwise.ports.pushes import KeepsPushes, Pushes as Kept, PushPlace
 from turnwise.runner import Invocation, Runner
 
-MOST = 10
-"""How many configurations one message has."""
-CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
-"""How long the texts of one may be."""
+MAX_CONFIGS = 10
+"""The maximum number of configurations for one message."""
+MAX_CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
+"""The maximum length of each text of a configuration."""
 
 
 class FollowedInvocation(NamedTuple):
-    """An invocation to be told of: the session as it was before, and the handle of all of it from then on."""
+    """An invocation to notify about: the session as it was before, and a handle with everything after that."""
 
     session: Session
     invocation: Invocation
 
 
 class Pushes:
-    """What callers can do with notifications: as whoever may send messages there. It raises Forbidden, and what the store
-    raises.
+    """Stores, lists and deletes push notification configurations. The caller needs the permission to send messages
+    there.
 
-    user: whom the request names; None = the caller. kept: where they are kept; None = nowhere, and nothing here can be called
-    then. news: set when there is somebody new to be told.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
         self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
 
     async def put(
         self, caller: Caller, session: str, message_id: str, config: PushConfig, user: str | None = None, *, after: int | None
     ) -> PushConfig:
-        """Keeps it, in place of one with the same id; without an id it gets one. Whether its URL may be reached is for whoever
-        asks to know. after: the number above which events are told; None = what is there is known.
+        """Stores a configuration and replaces one with the same id. A configuration without an id gets one.
 
-        RequestInvalid for what is too long or has too many beside it, InvocationMissing.
+        The caller of this method has to check that the URL may be called.
+
+        Args:
+            caller: The caller.
+            session: The session's id.
+            message_id: The message's id.
+            config: The configuration.
+            user: The user that the request names; None for the caller.
+            after: Events above this sequence number are sent; None to send only events from now on.
+
+        Raises:
+            RequestInvalid: A field is invalid, or the message has `MAX_CONFIGS` configurations already.
+            InvocationMissing: There is no such message.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         config = config.model_copy(update={"id": config.id or self._issuer.new_id("push"), "caller": caller})
         _check(config)
-        await self._check_there(key, message_id)
+        await self._require_message(key, message_id)
         try:
-            if not await self._in.put(key, message_id, config, after=after, most=MOST):
-                raise RequestInvalid(f"{MOST} are notified of this already.", fix="Delete one.", where=("id",))
+            if not await self._store.put(key, message_id, config, after=after, most=MAX_CONFIGS):
+                raise RequestInvalid(
+                    f"{MAX_CONFIGS} configurations exist for this message already.", fix="Delete one.", where=("id",)
+                )
         except SessionMissing:
             raise _missing() from None
         self.news.set()
         return config
 
     async def list(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Sequence[PushConfig]:
-        """All for that message, by their ids; `MOST` at most. InvocationMissing."""
-        key = self._whose.session(caller, "messages:write", session, user)
-        await self._check_there(key, message_id)
-        return await self._in.list(key, message_id)
+        """Returns the configurations of a message, sorted by id; at most `MAX_CONFIGS`. Raises InvocationMissing."""
+        key = self._scope.session(caller, "messages:write", session, user)
+        await self._require_message(key, message_id)
+        return await self._store.list(key, message_id)
 
     async def remove(self, caller: Caller, session: str, message_id: str, id: str, user: str | None = None) -> None:
-        """Tells him no more. Idempotent. InvocationMissing."""
-        key = self._whose.session(caller, "messages:write", session, user)
-        await self._check_there(key, message_id)
+        """Deletes a configuration. Idempotent. Raises InvocationMissing."""
+        key = self._scope.session(caller, "messages:write", session, user)
+        await self._require_message(key, message_id)
         if is_storable_id(id):
-            await self._in.remove(key, message_id, id)
+            await self._store.remove(key, message_id, id)
 
     async def follow(self, place: PushPlace) -> FollowedInvocation | None:
-        """What is to be told of, once it is begun with; None when it never will be. SessionError, StoreError."""
+        """Returns the invocation to notify about, as soon as the message is started; None if it never will be.
+
+        Raises:
+            SessionError: The message is still queued.
+            StoreError: The store failed.
+        """
         key, message_id = place.key, place.message_id
-        invocation_id = await self._begun(key, message_id)
-        # Before the handle: whatever comes after it was read is news to whoever looks again.
+        invocation_id = await self._invocation_id_of(key, message_id)
+        # Read before the handle, so that no event between the two reads is missed.
         session = await self._runner.store.open(key)
         if invocation_id is None or session is None:
             return None
@@ -88,8 +106,8 @@ class Pushes:
             return None
         return FollowedInvocation(session, whole)
 
-    async def may_hear(self, caller: Caller) -> bool:
-        """Whether who set it up would still be let in: not with a key that expired or was revoked since."""
+    async def is_still_authorized(self, caller: Caller) -> bool:
+        """Returns whether the API key of the configuration's creator is still valid: neither expired nor revoked."""
         key_id, store = key_of(caller), self._runner.store
         if key_id is None or not isinstance(store, KeyStore):
             return True
@@ -97,12 +115,12 @@ class Pushes:
         return key is not None and is_valid(key, self._issuer.now())
 
     @property
-    def _in(self) -> Kept:
+    def _store(self) -> Kept:
         assert self.kept is not None
         return self.kept
 
-    async def _begun(self, key: SessionKey, message_id: str) -> str | None:
-        """The invocation of that message, when it has one; None when it was refused, or deleted."""
+    async def _invocation_id_of(self, key: SessionKey, message_id: str) -> str | None:
+        """Returns the id of the message's invocation, once it is started; None if the message was refused or deleted."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None or receipt.state != "queued":
             return receipt.invocation_id if receipt else None
@@ -111,27 +129,27 @@ class Pushes:
             async for _ in waiting.events():
                 break
         except SessionError:
-            pass  # it was refused, or this process closes: the receipt says
+            pass  # the message was refused, or this process is closing; the receipt tells which
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is not None and receipt.state == "queued":
-            raise SessionError("The message is still in the line.", fix="Look again.")
+            raise SessionError("The message is still queued.", fix="Look again.")
         return receipt.invocation_id if receipt else None
 
-    async def _check_there(self, key: SessionKey, message_id: str) -> None:
+    async def _require_message(self, key: SessionKey, message_id: str) -> None:
         if not is_storable_id(message_id) or await self._runner.store.inbox.receipt(key, message_id) is None:
             raise _missing()
 
 
 def _check(config: PushConfig) -> None:
     if not is_storable_id(config.id):
-        raise RequestInvalid("Its id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
-    for name, most in CHARACTERS.items():
+        raise RequestInvalid("The id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
+    for name, most in MAX_CHARACTERS.items():
         text: str = getattr(config, name)
         if len(text) > most:
-            raise RequestInvalid(f"It is longer than {most:,} characters.", fix="Shorten it.", where=(name,))
+            raise RequestInvalid(f"The text is longer than {most:,} characters.", fix="Shorten it.", where=(name,))
         if not (text.isascii() and (text.isprintable() or not text)) or text != text.strip():
-            fix = "Use printable ASCII characters, none of them blank at either end."
-            raise RequestInvalid("It holds characters that cannot be sent.", fix=fix, where=(name,))
+            fix = "Use printable ASCII characters, without spaces at either end."
+            raise RequestInvalid("The text has characters that cannot be sent.", fix=fix, where=(name,))
 
 
 def _missing() -> InvocationMissing:

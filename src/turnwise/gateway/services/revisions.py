@@ -1,4 +1,4 @@
-"""Conditional writes: which revision of a session a request is for."""
+"""Conditional writes: the session revisions that a request accepts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +11,16 @@ FIX = "Read the session again, and send its new ETag."
 
 
 class Expected(NamedTuple):
-    """The revisions that a write is for; None = any revision of a session that exists."""
+    """The revisions that a write accepts; None accepts any revision of an existing session."""
 
     revisions: frozenset[int] | None = None
 
     def check(self, session: Session | None) -> int:
-        """Returns the session's revision. PreconditionFailed for another revision, and for a session that does not exist."""
+        """Returns the session's revision.
+
+        Raises:
+            PreconditionFailed: The session has another revision, or does not exist.
+        """
         if session is None:
             raise PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
         if self.revisions is not None and session.revision not in self.revisions:
@@ -26,7 +30,7 @@ class Expected(NamedTuple):
 
 @contextmanager
 def as_precondition(expected: Expected | None) -> Iterator[None]:
-    """Turns StaleWriter into PreconditionFailed, for a request that expects a revision."""
+    """Converts StaleWriter to PreconditionFailed, if the request expects a revision."""
     try:
         yield
     except StaleWriter:

@@ -1,4 +1,4 @@
-"""Sessions: made, listed, read, taken back, copied and deleted."""
+"""Creates, lists, reads, rewinds, forks and deletes sessions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,31 +20,34 @@ from turnwise.runner.admission import check_delta
 
 
 class Window(NamedTuple):
-    """Which events are read: `last` = the newest that many, else the oldest `limit`. The rest as of `SessionStore.events`."""
+    """The events to read. All other fields are as for `SessionStore.events`."""
 
     after: int = 0
     before: int | None = None
     last: int | None = None
+    """Reads this many of the newest events, instead of the oldest `limit`."""
     limit: int = 50
     invocation_id: str | None = None
     hidden: bool = False
 
 
 class Events(NamedTuple):
-    """next: the number after which there are more; None when these are the last."""
+    """One page of events."""
 
     events: tuple[Event, ...]
     next: int | None
+    """The sequence number to continue after; None on the last page."""
 
 
 class Sessions:
-    """What callers can do with sessions. All of it raises Forbidden, and what the runner raises.
+    """Manages sessions with the caller's rights.
 
-    user: whom the request names; None = the caller.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
 
     async def create(
         self,
@@ -56,14 +59,24 @@ class Sessions:
         past: Sequence[PastExchange] = (),
         author: str | None = None,
     ) -> Session:
-        """A session with that state; without an id it gets one. past: what was said elsewhere, by `author`, as of
-        `Runner.sessions.bring`; there is no session if that cannot be had. As of `check_state`; SessionExists.
+        """Creates a session.
+
+        Args:
+            caller: The caller.
+            session: The session's id; None to generate one.
+            state: The initial state, see `check_state`.
+            user: The user that the request names; None for the caller.
+            past: Exchanges to import, as `Runner.sessions.bring` does. If the import fails, no session remains.
+            author: The agent that gave the imported answers.
+
+        Raises:
+            SessionExists: There is a session with this id.
         """
-        key = self._whose.session(caller, "sessions:write", self._id(session), user)
+        key = self._scope.session(caller, "sessions:write", self._id(session), user)
         check_state(caller, state, self._runner.config.limits)
         if not past:
             return await self._runner.sessions.create(key, state=dict(state))
-        self._whose.session(caller, "messages:write", key.id, user)
+        self._scope.session(caller, "messages:write", key.id, user)
         await self._runner.sessions.create(key, state=dict(state))
         try:
             return await self._runner.sessions.bring(key, past, author=author)
@@ -74,17 +87,17 @@ class Sessions:
     async def page(
         self, caller: Caller, *, user: str | None, everybody: bool, after: str | None, limit: int
     ) -> Page[SessionInfo]:
-        """The sessions of one user, or of all, by user and id. CursorInvalid."""
-        named = self._whose.users(caller, "sessions:read", user, everybody=everybody)
+        """Returns one page of sessions of a user, or of all users, sorted by user and id. Raises CursorInvalid."""
+        named = self._scope.users(caller, "sessions:read", user, everybody=everybody)
         return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
 
     async def get(self, caller: Caller, session: str, user: str | None = None) -> Session:
-        """The session's head and state. SessionMissing."""
-        return await self._runner.sessions.get(self._whose.session(caller, "sessions:read", session, user))
+        """Returns the session with its head and state. Raises SessionMissing."""
+        return await self._runner.sessions.get(self._scope.session(caller, "sessions:read", session, user))
 
     async def events(self, caller: Caller, session: str, window: Window, user: str | None = None) -> Events:
-        """A page of its events, oldest first. SessionMissing."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+        """Returns one page of the session's events, oldest first. Raises SessionMissing."""
+        key = self._scope.session(caller, "sessions:read", session, user)
         await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
@@ -97,8 +110,13 @@ class Sessions:
     async def rewind(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
     ) -> Session:
-        """`Runner.sessions.rewind`. SessionMissing, InvocationMissing, SessionBusy, PreconditionFailed."""
-        key = self._whose.session(caller, "sessions:write", session, user)
+        """Rewinds the session as `Runner.sessions.rewind` does.
+
+        Raises:
+            SessionMissing, InvocationMissing, SessionBusy: As for the runner.
+            PreconditionFailed: The session does not have an expected revision.
+        """
+        key = self._scope.session(caller, "sessions:write", session, user)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
@@ -112,10 +130,15 @@ class Sessions:
         user: str | None = None,
         expected: Expected | None = None,
     ) -> Session:
-        """`Runner.sessions.fork`. SessionMissing, SessionExists, InvocationMissing, PreconditionFailed."""
-        key = self._whose.session(caller, "sessions:write", session, user)
+        """Forks the session as `Runner.sessions.fork` does.
+
+        Raises:
+            SessionMissing, SessionExists, InvocationMissing: As for the runner.
+            PreconditionFailed: The session does not have an expected revision.
+        """
+        key = self._scope.session(caller, "sessions:write", session, user)
         await self._revision(key, expected)
-        copy = self._whose.session(caller, "sessions:write", self._id(new), user)
+        copy = self._scope.session(caller, "sessions:write", self._id(new), user)
         return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
 
     async def write_state(
@@ -126,26 +149,31 @@ class Sessions:
         user: str | None = None,
         expected: Expected | None = None,
     ) -> Session:
-        """`Runner.sessions.write_state`. As of `check_state`; SessionMissing, SessionBusy, PreconditionFailed."""
-        key = self._whose.session(caller, "sessions:write", session, user)
+        """Writes keys of the state as `Runner.sessions.write_state` does, after `check_state`.
+
+        Raises:
+            SessionMissing, SessionBusy: As for the runner.
+            PreconditionFailed: The session does not have an expected revision.
+        """
+        key = self._scope.session(caller, "sessions:write", session, user)
         check_state(caller, delta, self._runner.config.limits)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.write_state(key, delta, revision=revision)
 
     async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
-        """All that is kept of it. Idempotent. SessionBusy, PreconditionFailed."""
-        key = self._whose.session(caller, "sessions:write", session, user)
+        """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
+        key = self._scope.session(caller, "sessions:write", session, user)
         if expected is not None:
             expected.check(await self._runner.store.open(key))
         await self._runner.sessions.delete(key)
 
     async def delete_user(self, caller: Caller, user: str) -> None:
-        """All that is kept of that user. Idempotent. SessionBusy."""
-        await self._runner.sessions.delete_user(self._whose.user(caller, "sessions:write", user))
+        """Deletes all data of the user. Idempotent. Raises SessionBusy."""
+        await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user))
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
-        """The revision that the session has, as the request expects it; None when it expects none. SessionMissing."""
+        """Returns the session's revision, if the request expects one that it has; None if it expects none."""
         return None if expected is None else expected.check(await self._runner.sessions.get(key))
 
     def _id(self, given: str | None) -> str:
@@ -153,12 +181,16 @@ class Sessions:
 
 
 def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
-    """Whether the caller may write that to the state of a session. Forbidden, RequestTooLarge; MessageError for what cannot be
-    kept.
+    """Checks whether the caller may write these keys to a session's state.
+
+    Raises:
+        Forbidden: A key begins with `app:` and the caller is not an admin.
+        RequestTooLarge: The state exceeds `limits.message_bytes`.
+        MessageError: A value cannot be stored.
     """
     if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
         raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
     check_delta(state, limits)
     size = len(json.dumps(state, ensure_ascii=False).encode())
     if size > limits.message_bytes:
-        raise RequestTooLarge(f"The state has {size:,} bytes, {limits.message_bytes:,} are allowed.", where=("body", "state"))
+        raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))

@@ -1,4 +1,4 @@
-"""Threads: going on from any answer of a session, not only its last, and taking answers back."""
+"""Continues a session from any of its answers, not only the last, and takes answers back."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,28 +23,30 @@ from turnwise.runner.message.invocation import result_of
 from turnwise.runner.record.events import origin_of
 from turnwise.transcript.waits import kind_of
 
-PAGE = 50
+EVENTS_PER_READ = 50
+"""How many events each read fetches."""
 QUEUED, REFUSED = "queued", "refused"
 
 
 class KnownMessage(NamedTuple):
-    """A message that was accepted, and what is on record of it; None when nobody began with it. before: what was said in its
-    invocation before it, if it brought a result that was waited for.
-    """
+    """A message that was accepted."""
 
     receipt: Receipt
     reading: InvocationStatus | None
+    """Its recorded status; None if it was never started."""
     before: Sequence[Event] = ()
+    """If the message brought a tool result: the earlier events of its invocation."""
 
 
 class Threads:
-    """What callers can do with single answers of a session. All of it raises Forbidden, and what the runner raises.
+    """Reads, continues, cancels and takes back single answers with the caller's rights.
 
-    user: whom the request names; None = the caller. InvocationMissing for a message that was never accepted, or was taken back.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    errors, and InvocationMissing for a message that was never accepted or that a rewind hides.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
         self._issuer = issuer or SystemIssuer()
         self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
         self._deletions: set[asyncio.Task[None]] = set()
@@ -52,32 +54,34 @@ class Threads:
     async def known(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
     ) -> KnownMessage:
-        """What is known of that message now. Nothing is waited for. to: for doing what it is asked."""
-        return await self._known(self._whose.session(caller, to, session, user), message_id)
+        """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
+        return await self._known(self._scope.session(caller, to, session, user), message_id)
 
     async def whole(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
     ) -> KnownMessage:
-        """As `known`, with all of its invocation from that message on, also what messages after it led to.
+        """Returns the message's status with all events of its invocation from this message on, including later messages.
 
-        Of a message that guardrails blocked, nothing is on record but that.
+        For a message that guardrails blocked, there is no status.
         """
-        key = self._whose.session(caller, to, session, user)
+        key = self._scope.session(caller, to, session, user)
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
-        told = _from(message_id, reading.result.events if reading.result else ())
+        told = _events_from(message_id, reading.result.events if reading.result else ())
         if not told:
             raise _missing()
-        await self._check_there(key, told[0])
+        await self._require_visible(key, told[0])
         return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
-    async def gone_on(self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None) -> None:
-        """Returns when that invocation has ended, or has an event above that number. SessionMissing."""
-        key, signals = self._whose.session(caller, "sessions:read", session, user), self._runner.store.signals
+    async def wait_for_progress(
+        self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None
+    ) -> None:
+        """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
+        key, signals = self._scope.session(caller, "sessions:read", session, user), self._runner.store.signals
         with signals.watch(key) as watch:
             while open_ := (await self._runner.sessions.get(key)).head.invocations.get(invocation_id):
                 if open_.last > after:
@@ -85,27 +89,35 @@ class Threads:
                 await watch.next(signals.poll_seconds)
 
     async def start(
-        self, caller: Caller, ask: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
+        self, caller: Caller, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
     ) -> Invocation:
-        """`Messages.start`, behind the answer to that message of the session, once it is there.
+        """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
-        If another message came behind it, the session goes on without this one, which goes to a copy of what was before: so
-        any answer can be gone on from, any number of times. What a call waits for goes to the session itself. A message that
-        was sent before is that one. copy: the id of a copy; None = one that follows from the message's. apart: whether a
-        copy is made in any case. SessionError when the answer was a question that has been answered: nothing can come
-        between.
+        If other messages follow the answer already, the message goes to a fork that ends with the answer. So any
+        answer can be continued any number of times. Results of open tool calls always go to the session itself. A
+        message that was sent before is found again.
+
+        Args:
+            caller: The caller.
+            request: The message.
+            after: The id of the message whose answer to continue from.
+            copy: The id of the fork; None to derive it from the message's id.
+            apart: Whether to fork in any case.
+
+        Raises:
+            SessionError: The answer was a question that has been answered, so nothing can be inserted after it.
         """
-        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
+        key = self._scope.session(caller, "messages:write", request.session, request.user)
         answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
         await answered.feed.closed()
-        # Two that go on from one answer at once must not find each other's place free.
+        # Two concurrent requests that continue one answer must not both find the same place free.
         async with self._turns.setdefault(key, asyncio.Lock()):
-            place = await self._place(key, answered.feed.stored, ask, copy, apart=apart)
-            return await self._messages.start(caller, ask._replace(session=place))
+            place = await self._place(key, answered.feed.stored, request, copy, apart=apart)
+            return await self._messages.start(caller, request._replace(session=place))
 
     async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
-        """Stops what answers that message, takes it out of the line, or ends what it waits for. Nothing if it has ended."""
-        key = self._whose.session(caller, "invocations:cancel", session, user)
+        """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
+        key = self._scope.session(caller, "invocations:cancel", session, user)
         known = await self._known(key, message_id)
         if known.receipt.state == QUEUED:
             invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
@@ -114,25 +126,35 @@ class Threads:
             await self._runner.sessions.cancel(key, known.reading.result.invocation_id)
 
     async def take_back(self, caller: Caller, session: str, message_id: str, user: str | None = None, *, whole: bool) -> None:
-        """Takes the session back to before that message's invocation; `whole`: deletes a session with nothing else in it.
+        """Rewinds the session to before the message's invocation.
 
-        SessionBusy while it is answered; SessionError when others go on from the answer.
+        Args:
+            caller: The caller.
+            session: The session's id.
+            message_id: The message's id.
+            user: The user that the request names; None for the caller.
+            whole: Whether to delete the session if it holds nothing else.
+
+        Raises:
+            SessionBusy: The message is being answered.
+            SessionError: The message was not started, or other messages follow its answer.
         """
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         known = await self._known(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
-            raise SessionError("It has not been begun with.", fix="Cancel it instead.")
+            raise SessionError("The message has not been started.", fix="Cancel it instead.")
         if await self._next(key, result.events[-1], among=None) is not None:
-            raise SessionError("Other messages came after it.", fix="Delete the answers to them first, the newest first.")
+            raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
         else:
             await self._runner.sessions.rewind(key, result.invocation_id)
 
     def delete_after(self, invocation: Invocation) -> None:
-        """Deletes the invocation's session once the invocation has ended. A session in which something is still awaited, or
-        another message waits, stays.
+        """Deletes the invocation's session in the background, once the invocation has ended.
+
+        Keeps a session that has other open invocations or queued messages.
         """
 
         async def delete() -> None:
@@ -146,21 +168,19 @@ class Threads:
         task.add_done_callback(self._deletions.discard)
 
     async def settled(self) -> None:
-        """Returns when no session waits to be deleted."""
+        """Waits until no session remains to be deleted."""
         while self._deletions:
             await asyncio.wait(set(self._deletions))
 
     async def begun(self, invocation: Invocation) -> datetime | None:
-        """When the message of a handle that a door gave was begun with; None as long as it waits in line."""
+        """Returns when the message was started; None while it is queued."""
         if events := invocation.feed.stored:
             return events[0].created_at
         result = (await self._runner.sessions.reading(invocation.session, message_id=invocation.message_id)).result
         return result.events[0].created_at if result else None
 
     async def before(self, invocation: Invocation) -> Sequence[Event]:
-        """What was said in the invocation of a handle that a door gave before its message, if that brought a result that was
-        waited for.
-        """
+        """Returns the earlier events of the message's invocation, if the message brought a tool result; otherwise nothing."""
         return await self._before(invocation.session, invocation.feed.stored)
 
     async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:
@@ -171,29 +191,31 @@ class Threads:
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, message_id=message_id)
         if reading.result is not None:
-            await self._check_there(key, reading.result.events[0])
+            await self._require_visible(key, reading.result.events[0])
             return KnownMessage(receipt, reading, await self._before(key, reading.result.events))
         return KnownMessage(receipt, reading)
 
     async def _place(
-        self, key: SessionKey, events: Sequence[Event], ask: MessageRequest, copy: str | None, *, apart: bool
+        self, key: SessionKey, events: Sequence[Event], request: MessageRequest, copy: str | None, *, apart: bool
     ) -> str:
-        """The session in which to go on behind these events of one message."""
+        """Returns the id of the session that the message goes to, which follows these events of one message."""
         if not events:
-            raise SessionError("What it would go on from was cancelled before it began.", fix="Go on from another answer.")
-        await self._check_there(key, events[0])
-        message_id = ask.id or self._issuer.new_id("message")
+            raise SessionError(
+                "The answer to continue from was cancelled before it started.", fix="Continue from another answer."
+            )
+        await self._require_visible(key, events[0])
+        message_id = request.id or self._issuer.new_id("message")
         if await self._runner.store.inbox.receipt(key, message_id) is not None:
             return key.id
         session = await self._runner.sessions.get(key)
-        results = ask.content.tool_results if isinstance(ask.content, Content) else ()
+        results = request.content.tool_results if isinstance(request.content, Content) else ()
         if any(result.call_id in session.head.calls for result in results):
             return key.id
         following = await self._next(key, events[-1], among=events[0].invocation_id)
         if not apart and following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
-            raise SessionError("What it would go on from has been answered already.", fix="Go on from a later answer.")
+            raise SessionError("The question to continue from has been answered already.", fix="Continue from a later answer.")
         copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
         with suppress(SessionExists):
             before = following.invocation_id if following else None
@@ -201,23 +223,28 @@ class Threads:
         return copy
 
     async def _next(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
-        """The first message behind that event; with `among`, the first that began an invocation, or goes on with that. What
-        an agent's own tool gave to the event's invocation is none: others said it, and nobody could go on from before it.
+        """Returns the first user message after the event; None if there is none. Late tool results of its invocation do
+        not count.
+
+        Args:
+            key: The session.
+            last: The event to start after.
+            among: If set, only messages that start an invocation or continue this one.
         """
         sequence = last.sequence or 0
-        while events := await self._runner.store.events(key, after=sequence, limit=PAGE):
+        while events := await self._runner.store.events(key, after=sequence, limit=EVENTS_PER_READ):
             for event in events:
                 if event.author != USER or event.content is None:
                     continue
                 if event.invocation_id == last.invocation_id and await self._is_late(key, event):
                     continue
-                if among in (None, event.invocation_id) or not _goes_on(event):
+                if among in (None, event.invocation_id) or not _continues_invocation(event):
                     return event
             sequence = events[-1].sequence or 0
         return None
 
     async def _is_late(self, key: SessionKey, event: Event) -> bool:
-        """Whether the message holds only what an agent's own tools gave."""
+        """Returns whether the message brings only results of an agent's own tools."""
         if event.content is None or any(not isinstance(part, ToolResultPart) for part in event.content.parts):
             return False
         told = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
@@ -232,21 +259,21 @@ class Threads:
         told = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
         return [event for event in told if (event.sequence or 0) < (events[0].sequence or 0)]
 
-    async def _check_there(self, key: SessionKey, first: Event) -> None:
-        """InvocationMissing when a rewind hides it."""
+    async def _require_visible(self, key: SessionKey, first: Event) -> None:
+        """Raises InvocationMissing if a rewind hides the event."""
         seen = await self._runner.store.events(key, after=(first.sequence or 1) - 1, limit=1)
         if not seen or seen[0].id != first.id:
             raise _missing()
 
 
-def _from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
-    """These events from that message of the user's on; none when it is not among them."""
+def _events_from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Returns the events from this user message on; empty if they do not contain it."""
     told = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
     return events[next((place for place, is_it in enumerate(told) if is_it), len(events)) :]
 
 
-def _goes_on(event: Event) -> bool:
-    """Whether the message went on with an invocation that waited."""
+def _continues_invocation(event: Event) -> bool:
+    """Returns whether the message continued an invocation that waited."""
     return event.actions.answers is not None or bool(event.content and event.content.tool_results)
 
 

@@ -1,4 +1,4 @@
-"""What a session waits for from outside. Pure."""
+"""The open waits of a session, computed from its head. Pure functions."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,19 @@ from turnwise.wire.messages import Kind
 
 
 class Wait(NamedTuple):
-    """An open wait of a session. agent: who waits; tool: the one whose call that is, "" for a reply."""
+    """An open wait of a session."""
 
     invocation_id: str
     call_id: str
     kind: Kind
     agent: str
+    """The agent that waits."""
     tool: str
+    """The tool whose result is awaited; "" for a reply."""
 
 
 def waits_of(head: Head) -> list[Wait]:
-    """What a session waits for, the newest invocation first."""
+    """Returns the session's open waits, newest invocation first."""
     found = []
     for invocation_id, agent, wait in head.waiting():
         call = head.calls.get(wait.id)

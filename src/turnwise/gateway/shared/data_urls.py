@@ -1,4 +1,4 @@
-"""Files inside a request: data URLs. Nothing is fetched from anywhere."""
+"""Files in requests as data URLs or base64. Nothing is fetched from other addresses."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-
 
 
 def blob_of(url: str, name: str | None = None) -> BlobPart | None:
-    """The file that a data URL holds; None for any other URL, and for one that is broken."""
+    """Returns the file in a data URL; None for another URL or an invalid one."""
     scheme, _, rest = url.partition(":")
     about, comma, data = rest.partition(",")
     mime_type, *parameters = (part.strip() for part in about.split(";"))
@@ -29,7 +29,7 @@ def blob_of(url: str, name: str | None = None) -> BlobPart | None:
 
 
 def why_no_file(url: str, kind: str) -> tuple[str, str]:
-    """The problem and the fix, for a URL of which `blob_of` makes nothing. kind: what it is to be, such as `image`."""
+    """Returns the problem and the fix for a URL that `blob_of` rejects. `kind` names the file, such as `image`."""
     example = {"image": "image/png", "file": "application/pdf"}.get(kind, "<type>")
     fix = f"Send the {kind} itself as a data URL: data:{example};base64,…."
     if url[:5].lower() == "data:":
@@ -38,7 +38,7 @@ def why_no_file(url: str, kind: str) -> tuple[str, str]:
 
 
 def from_base64(data: str, mime_type: str = DEFAULT_TYPE, name: str | None = None) -> BlobPart | None:
-    """The file with these bytes in base64; None when it is none."""
+    """Returns the file with these base64 bytes; None if they are invalid."""
     try:
         return BlobPart(data=base64.b64decode(data, validate=True), mime_type=mime_type, name=name)
     except (binascii.Error, ValueError):
@@ -46,15 +46,15 @@ def from_base64(data: str, mime_type: str = DEFAULT_TYPE, name: str | None = Non
 
 
 def file_of(given: str, name: str | None) -> BlobPart | None:
-    """The file in a data URL, or in base64 with a type that its name tells; None when it is none."""
+    """Returns the file in a data URL, or in base64 with a type guessed from its name; None if it is invalid."""
     return blob_of(given, name) if ":" in given else from_base64(given, guess_type(name or "")[0] or DEFAULT_TYPE, name)
 
 
 def audio_of(data: str, form: str) -> BlobPart | None:
-    """The sound in base64; None when it is none, or of a form that nobody here knows."""
+    """Returns the audio in base64; None if it is invalid or the format is unknown."""
     return from_base64(data, AUDIO[form]) if form in AUDIO else None
 
 
 def data_url(blob: BlobPart) -> str:
-    """The file as a data URL."""
+    """Returns the file as a data URL."""
     return f"data:{blob.mime_type};base64,{base64.b64encode(blob.data).decode()}"

@@ -1,4 +1,4 @@
-"""A conversation as a request tells it, in exchanges: what was sent, and what was answered."""
+"""Groups the messages of a conversation into past turns: what was sent, and the answer."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,24 +6,29 @@ from typing import NamedTuple
 from turnwise.facts.content import Content, DataPart, Part, ToolCallPart
 
 INSTRUCTIONS = "instructions"
-"""The name of the data part by which an agent reads what the caller wants beside the message. No selector goes by it."""
+"""The name of the data part that carries the caller's instructions to the agent. Selectors ignore it."""
 MOST_MESSAGES = 10_000
-"""Of a conversation, as a request may tell it: all of them are read for each answer."""
+"""The maximum number of messages in one request, since each answer reads all of them."""
 
 
 class PastTurn(NamedTuple):
-    """An exchange as the caller tells it: what was sent, with no parts if the answer came unasked; the answer's text, and the
-    calls that it asked for.
-    """
+    """A past turn as the caller reports it."""
 
     sent: Content
+    """What was sent; without parts if nothing was sent before the answer."""
     text: str = ""
+    """The answer's text."""
     calls: tuple[ToolCallPart, ...] = ()
+    """The tool calls in the answer."""
 
 
 class Exchanges:
-    """Is told one thing after the other. past: the exchanges that are over. sent: what was sent behind them.
-    answered: whether something was said to that.
+    """Collects messages in order and groups them into turns.
+
+    Attributes:
+        past: The completed turns.
+        sent: The parts that were sent after the last completed turn.
+        answered: Whether an answer to `sent` was added.
     """
 
     def __init__(self) -> None:
@@ -34,18 +39,18 @@ class Exchanges:
         self._calls: list[ToolCallPart] = []
 
     def send(self, parts: Iterable[Part]) -> None:
-        """That was sent. What was answered before is past."""
+        """Adds sent parts. Completes the current turn if it has an answer."""
         self.close()
         self.sent += parts
 
     def answer(self, *texts: str, calls: Iterable[ToolCallPart] = ()) -> None:
-        """That was answered: texts, and calls of tools."""
+        """Adds texts and tool calls to the answer of the current turn."""
         self.answered = True
         self._texts += filter(None, texts)
         self._calls += calls
 
     def close(self) -> None:
-        """What was sent and answered is past."""
+        """Completes the current turn if it has an answer."""
         if self.answered:
             sent = Content(role="user", parts=tuple(self.sent))
             self.past.append(PastTurn(sent, "\n".join(self._texts), tuple(self._calls)))
@@ -53,6 +58,6 @@ class Exchanges:
 
 
 def joined_instructions(texts: Iterable[str]) -> DataPart | None:
-    """What these texts want of an agent; None when they say nothing."""
+    """Returns the texts as one instructions part; None if all are blank."""
     told = "\n\n".join(text for text in texts if text.strip())
     return DataPart(name=INSTRUCTIONS, data=told) if told else None

@@ -1,7 +1,7 @@
-"""Ids packed into one text that stands in a URL, so that what it names is found by it alone.
+"""Packs several ids into one URL-safe text, so that a resource can be found by this text alone.
 
-Such a text only names: whose a session is comes from who asks, so one that somebody made up, or has from another, finds
-nothing. Ids that were made here are 14 bytes behind a word; of those only the bytes are written, so that most texts are short.
+The text grants no rights: the caller's rights decide, so an invented or copied text gives no access. Most ids are a
+word with 14 bytes; only these bytes are encoded, which keeps the text short.
 """
 
 import base64
@@ -12,19 +12,19 @@ from hashlib import sha256
 from turnwise.facts.ids import SystemIssuer
 
 MOST_CHARACTERS = 4_000
-MADE_HERE = re.compile(r"([a-z]+)-([0-9a-f]{28})(?:-([0-9]{1,2}))?")
-"""An id as `SystemIssuer` makes it, perhaps with a number behind it."""
+GENERATED_ID = re.compile(r"([a-z]+)-([0-9a-f]{28})(?:-([0-9]{1,2}))?")
+"""An id in the format of `SystemIssuer`, optionally with a number suffix."""
 _WORDS = ("session", "message", "call", "event")
 _PLAIN = len(_WORDS)
 
 
 def pack_ids(*ids: str) -> str:
-    """These ids as one text of letters, digits, `-` and `_`."""
+    """Returns the ids as one text of letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(b"".join(map(_pack, ids))).decode().rstrip("=")
 
 
 def unpack_ids(text: str, count: int) -> list[str] | None:
-    """So many ids, or one more, the user's; None for what is no such text."""
+    """Returns the ids in the text: `count` of them, or one more, which is the user's. None if the text is invalid."""
     if not text.isascii() or len(text) > MOST_CHARACTERS:
         return None
     try:
@@ -35,22 +35,22 @@ def unpack_ids(text: str, count: int) -> list[str] | None:
             ids.append(id_)
     except (binascii.Error, ValueError, IndexError):
         return None
-    # One thing has one name: what reads the same but was not written here is none.
+    # Accept only the canonical encoding, so that each resource has exactly one id.
     return ids if len(ids) - count in (0, 1) and all(ids) and pack_ids(*ids) == text else None
 
 
 def new_session(key: str | None = None) -> str:
-    """The id of a session that a request begins; the same for the same key."""
+    """Returns a new session id; always the same for the same key."""
     return SystemIssuer().new_id("session") if key is None else f"session-{digest(key)}"
 
 
 def digest(key: str) -> str:
-    """28 characters that stand for the key."""
+    """Returns a digest of the key with 28 characters."""
     return sha256(key.encode(errors="replace")).hexdigest()[:28]
 
 
 def _pack(id_: str) -> bytes:
-    made = MADE_HERE.fullmatch(id_)
+    made = GENERATED_ID.fullmatch(id_)
     if made is None or made[1] not in _WORDS or (made[3] or "0") != str(int(made[3] or 0)):
         plain = id_.encode("utf-8", "surrogatepass")
         return bytes((_PLAIN,)) + len(plain).to_bytes(2) + plain

@@ -1,10 +1,12 @@
-"""What comes beside the body of a request."""
+"""Request parameters that several protocols share."""
 
 from typing import Annotated, Any
 
 from fastapi import Header, Query
 
-Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same again is the same request.")]
-User = Annotated[str | None, Query(description="Whose it is; by default the caller's.")]
+IdempotencyKey = Annotated[
+    str | None, Header(alias="Idempotency-Key", description="Requests with the same key are the same request.")
+]
+User = Annotated[str | None, Query(description="The user's id; the caller if omitted.")]
 STREAM: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-"""What the OpenAPI says of an answer that may come as a stream."""
+"""The OpenAPI entry of a response that may be a stream."""

@@ -1,4 +1,4 @@
-"""What part of an artifact is wanted, and whether it is wanted at all: conditional and range requests of RFC 9110. Pure."""
+"""Conditional and range requests for artifacts (RFC 9110). Pure functions."""
 
 import hashlib
 import re
@@ -8,19 +8,19 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 class Part(NamedTuple):
-    """From the first byte up to before the last."""
+    """A byte range: `end` is exclusive."""
 
     begin: int
     end: int
 
 
 def etag_of(data: bytes) -> str:
-    """Of the bytes alone: a version that was deleted may come again under its number, with others."""
+    """Returns an ETag of the bytes. It ignores the version, since a deleted version's number may be used again."""
     return f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
 
 def is_known(if_none_match: str | None, etag: str) -> bool:
-    """Whether the reader has it already, as the header `If-None-Match` says."""
+    """Returns whether the header `If-None-Match` matches the ETag."""
     if if_none_match is None:
         return False
     given = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
@@ -28,10 +28,12 @@ def is_known(if_none_match: str | None, etag: str) -> bool:
 
 
 def part_of(range_: str | None, if_range: str | None, size: int, etag: str) -> Part | None:
-    """The part that the header `Range` asks for; None = all of it.
+    """Returns the range that the header `Range` requests; None for all bytes.
 
-    All also for several ranges, for units other than bytes, and when the reader's beginning is of something else. ValueError
-    when there is no such part.
+    None is also returned for several ranges, for other units, and if `If-Range` does not match.
+
+    Raises:
+        ValueError: The range lies outside the bytes.
     """
     if range_ is None or (if_range is not None and if_range.strip() != etag):
         return None
@@ -44,7 +46,7 @@ def part_of(range_: str | None, if_range: str | None, size: int, etag: str) -> P
     else:
         begin, end = int(first), min(int(last) + 1, size) if last else size
         if last and int(last) < begin:
-            return None  # no range at all, says the RFC, so it does not count
+            return None  # an invalid range, which the RFC says to ignore
     if begin >= size or begin == end:
         raise ValueError(f"of {size} bytes")
     return Part(begin, end)

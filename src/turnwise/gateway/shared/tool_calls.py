@@ -1,4 +1,4 @@
-"""Tools of the caller's own, and calls of tools, as they are written."""
+"""Tools that the caller offers, and tool calls with their arguments and results as text."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,14 +13,15 @@ from turnwise.transcript.waits import Kind, kind_of
 
 
 class CallMade(NamedTuple):
-    """A call that an agent made, and who is to give its result, if it is waited for."""
+    """A tool call of an agent."""
 
     call: ToolCallPart
     kind: Kind
+    """Who has to report its result, if it is awaited."""
 
 
 def calls_in(events: Iterable[Event]) -> list[CallMade]:
-    """The calls that agents made in these events."""
+    """Returns the tool calls that agents made in these events."""
     told = (event for event in events if event.content and event.author != USER)
     return [
         CallMade(call, kind_of(call, event)) for event in told for call in (event.content.tool_calls if event.content else ())
@@ -28,16 +29,16 @@ def calls_in(events: Iterable[Event]) -> list[CallMade]:
 
 
 def offered_tool(name: str, description: str | None, parameters: dict[str, JsonValue] | None) -> OfferedTool:
-    """The caller's tool."""
+    """Returns the tool that the caller offers."""
     given: dict[str, Any] = {"name": name, "description": description or ""}
     return OfferedTool(**given if parameters is None else {**given, "parameters": parameters})
 
 
 def call_of(call_id: str, tool: str, written: str) -> ToolCallPart:
-    """The call with these arguments; what is no JSON object stays as it is written."""
+    """Returns the call with these JSON arguments; arguments that are not a JSON object are kept as text."""
     try:
         arguments = from_json(written or "{}", allow_inf_nan=False)
-    except (ValueError, TypeError):  # the second for half a character
+    except (ValueError, TypeError):  # TypeError: the text ends with half a surrogate pair
         arguments = None
     if isinstance(arguments, dict):
         return ToolCallPart(call_id=call_id, tool=tool, arguments=arguments)
@@ -45,12 +46,12 @@ def call_of(call_id: str, tool: str, written: str) -> ToolCallPart:
 
 
 def arguments_of(call: ToolCallPart) -> str:
-    """The call's arguments as they are written."""
+    """Returns the call's arguments as text."""
     return to_json(call.arguments).decode() if call.raw is None else call.raw
 
 
 def result_value(output: str) -> JsonValue:
-    """What a call gave: an object or a list that is written as JSON is one; any other text is that text."""
+    """Returns a tool's output: parsed if it is a JSON object or list, otherwise as text."""
     if output.lstrip()[:1] not in ("{", "["):
         return output
     try:

@@ -1,4 +1,4 @@
-"""What of a log is said to the user. Pure."""
+"""Extracts the answer to the user from a log: texts, token usage and failures. Pure functions."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,15 +13,17 @@ from turnwise.gateway.redaction import Redactor
 
 
 def is_shown_to_user(event: Event) -> bool:
-    """Whether what is said there, if anything, is part of the answer: what is said on the tasks of a flow becomes its answer,
-    and what is said in a private call is for whoever called.
+    """Returns whether the event's text is part of the answer.
+
+    Texts inside a flow's tasks or a private call are not: the flow or the calling agent uses them for its own answer.
     """
     return event.author != USER and not event.is_private and not event.scope
 
 
 def shown_text(event: Event) -> str:
-    """What the event says to the user, empty when nothing; all questions are for the user. An answer that is data alone is
-    said as JSON.
+    """Returns the text that the event shows to the user; "" if none.
+
+    Questions are always shown. Content that is only data is shown as JSON.
     """
     if event.author == USER or event.content is None or not (is_shown_to_user(event) or event.actions.awaits):
         return ""
@@ -32,17 +34,19 @@ def shown_text(event: Event) -> str:
 
 
 def joined_text(events: Iterable[Event]) -> str:
-    """All that these events say to the user, joined by line breaks."""
+    """Returns the texts of the events that the user sees, joined by newlines."""
     return "\n".join(filter(None, map(shown_text, events)))
 
 
-GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
-"""Ends of an answer that is whole. Where hand-overs were stopped, or of a loop, somebody answered who was told of it."""
+COMPLETE_ENDS = frozenset({"completed", "clarify", "loop", "limit:transfers"})
+"""End reasons of a complete answer. After a stopped handoff or loop, an agent still gave an answer."""
 
 
-class Behind(BaseModel):
-    """Not OpenAI's: where it is on record. agent: who was selected, and why; null when nobody was (yet). pending: whether an
-    agent's own tool was still at work when this was said; what comes of that is said in the session later.
+class DecisionInfo(BaseModel):
+    """Turnwise's own addition to OpenAI's schema: where the answer is recorded and why its agent was selected.
+
+    `agent` and `reason` are null if no agent was selected yet. `pending` is true if an agent's tool was still running
+    at the end of this answer; its result appears in the session later.
     """
 
     session_id: str
@@ -52,30 +56,33 @@ class Behind(BaseModel):
     reason: str | None = None
     pending: bool = False
 
-    def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "Behind":
-        """The same with what became of it, as its reader may see it."""
+    def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "DecisionInfo":
+        """Returns a copy with the invocation and the selection, reduced to the fields that the caller may see."""
         shown = view.selection(selection) if selection else None
         found = {"agent": shown.agent, "reason": shown.reason} if shown else {}
         return self.model_copy(update={"invocation_id": invocation_id, "pending": pending, **found})
 
 
-class Used(NamedTuple):
-    """Tokens that models took, as far as they said; cached: of those that they were asked with."""
+class TokenUsage(NamedTuple):
+    """Token usage as the models report it."""
 
     asked: int
+    """Input tokens."""
     cached: int
+    """Input tokens that came from a cache."""
     answered: int
+    """Output tokens."""
 
 
-def token_usage(events: Iterable[Event]) -> Used:
-    """What models took for these events."""
+def token_usage(events: Iterable[Event]) -> TokenUsage:
+    """Returns the total token usage of these events."""
     used = [event.actions.usage for event in events if event.actions.usage]
     asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
-    return Used(asked, sum(each.cached_tokens for each in used), answered)
+    return TokenUsage(asked, sum(each.cached_tokens for each in used), answered)
 
 
 def failure_text(reason: str, error: ErrorInfo | None, view: Redactor) -> str:
-    """Why there is no answer, in words. reason: of the end."""
+    """Returns the reason for a missing answer as text. `reason` is the end's reason."""
     if reason.startswith(LIMIT):
         return f"The answer ran into the limit {reason.removeprefix(LIMIT)!r}."
     if reason == "cancelled":

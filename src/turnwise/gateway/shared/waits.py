@@ -1,4 +1,4 @@
-"""What an invocation waits for from outside, as several protocols tell it. Pure."""
+"""The open waits of an invocation, computed from its events. Several protocols use it. Pure functions."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,25 +12,27 @@ from turnwise.wire.messages import Kind
 
 
 class OpenWait(NamedTuple):
-    """A wait that nothing answered yet. event: where it was asked; call: the one whose result is awaited, if it is one."""
+    """A wait that has no answer yet."""
 
     event: Event
+    """The event that opened it."""
     awaited: Await
     call: ToolCallPart | None
+    """The tool call whose result is awaited; None for a reply."""
 
     @property
     def kind(self) -> Kind:
-        """Which answer it wants."""
+        """Returns the kind of answer that the wait needs."""
         is_leave = self.call is not None and self.awaited.kind == "tool_result" and self.call.tool == CONFIRM
         return "confirmation" if is_leave else self.awaited.kind
 
     def is_for(self, view: Redactor) -> bool:
-        """Whether the answer is the reader's to give."""
+        """Returns whether the caller may answer the wait."""
         return self.call is None or view.answers(kind_of(self.call, self.event))
 
 
 def open_waits(events: Iterable[Event]) -> list[OpenWait]:
-    """What these events of one invocation wait for, oldest first."""
+    """Returns the open waits in the events of one invocation, oldest first."""
     open_: dict[str, OpenWait] = {}
     calls: dict[str, ToolCallPart] = {}
     for event in events:

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from turnwise.facts.errors import NoSuchRange
-from turnwise.gateway.api.errors import form, problems
+from turnwise.gateway.api.errors import error_response, problems
 from turnwise.gateway.problems import Problem, headers_of
 
 
 def written(problem: Problem) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(bytes(form(problem).body))
+    read: dict[str, Any] = json.loads(bytes(error_response(problem).body))
     return read
 
 
@@ -35,7 +35,7 @@ def test_a_place_that_utf8_cannot_write_is_told_all_the_same() -> None:
 
 
 def test_its_headers_go_with_it() -> None:
-    answer = form(problem(headers=headers_of(NoSuchRange("No.", size=5))))
+    answer = error_response(problem(headers=headers_of(NoSuchRange("No.", size=5))))
     assert answer.headers["content-range"] == "bytes */5"
     assert answer.headers["content-type"] == "application/problem+json"
 

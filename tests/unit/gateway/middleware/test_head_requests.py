@@ -11,8 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from turnwise.gateway.middleware.head_requests import Heads
-from turnwise.gateway.problems import takes
+from turnwise.gateway.middleware.head_requests import HeadRequests
+from turnwise.gateway.problems import accepts_method
 
 
 async def nothing(_: Request) -> Response:
@@ -29,8 +29,8 @@ def head(path: str = "/x", **more: Any) -> Scope:
 
 
 def test_what_a_path_takes() -> None:
-    assert [takes(head("/both"), method) for method in ("GET", "HEAD", "POST")] == [True, True, False]
-    assert [takes(head("/x"), method) for method in ("GET", "HEAD", "POST")] == [True, False, False]
+    assert [accepts_method(head("/both"), method) for method in ("GET", "HEAD", "POST")] == [True, True, False]
+    assert [accepts_method(head("/x"), method) for method in ("GET", "HEAD", "POST")] == [True, False, False]
 
 
 async def test_it_is_asked_as_get_and_the_body_is_left_out() -> None:
@@ -42,7 +42,7 @@ async def test_it_is_asked_as_get_and_the_body_is_left_out() -> None:
         await answering(418, ("Content-Length", "2"))(scope, receive, send)
 
     scope = head()
-    answer = await asked(Heads(app), scope)
+    answer = await asked(HeadRequests(app), scope)
     assert (answer.status, answer.headers, answer.body) == (418, {"content-length": "2"}, b"")
     assert (seen, scope["method"], scope["route"]) == (["GET"], "HEAD", "the route")
 
@@ -55,7 +55,7 @@ async def test_a_head_of_its_own_and_a_path_without_get_are_left_alone(path: str
         seen.append(scope["method"])
         await answering()(scope, receive, send)
 
-    await asked(Heads(app), head(path))
+    await asked(HeadRequests(app), head(path))
     assert seen == ["HEAD"]
 
 
@@ -69,7 +69,7 @@ async def test_a_stream_ends_with_its_headers() -> None:
         finally:
             ended.set()
 
-    answer = await asked(Heads(app), head())
+    answer = await asked(HeadRequests(app), head())
     assert (answer.status, [each["type"] for each in answer.sent]) == (200, ["http.response.start", "http.response.body"])
     assert ended.is_set()
 
@@ -82,8 +82,8 @@ async def test_what_is_raised_passes_and_so_does_being_cancelled() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(KeyError):
-        await asked(Heads(failing), head())
-    task = asyncio.create_task(asked(Heads(waiting), head()))
+        await asked(HeadRequests(failing), head())
+    task = asyncio.create_task(asked(HeadRequests(waiting), head()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -2,13 +2,13 @@
 
 from asgi_play import answering, asked, request
 
-from turnwise.gateway.middleware.headers import HEADERS, NOTHING, SecurityHeaders
+from turnwise.gateway.middleware.headers import CONTENT_POLICY, HEADERS, SecurityHeaders
 
 
 async def test_every_answer_has_them() -> None:
     answer = await asked(SecurityHeaders(answering(404)), request("/x"))
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
-    assert answer.headers["content-security-policy"] == NOTHING
+    assert answer.headers["content-security-policy"] == CONTENT_POLICY
 
 
 async def test_what_an_answer_says_itself_stays() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.errors import check_choice, not_a_function
+from turnwise.gateway.openai.errors import check_choice, unsupported_tool_error
 
 
 def test_who_would_decide_in_the_agents_place() -> None:
@@ -16,4 +16,4 @@ def test_who_would_decide_in_the_agents_place() -> None:
 
 
 def test_the_type_of_a_tool_is_not_repeated_for_ever() -> None:
-    assert len(not_a_function(("tools", 0, "type"), "x" * 9_999).problem) < 200
+    assert len(unsupported_tool_error(("tools", 0, "type"), "x" * 9_999).problem) < 200

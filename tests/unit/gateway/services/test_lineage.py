@@ -6,7 +6,7 @@ from typing import Any
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.sessions import Head, OpenInvocation, Session
-from turnwise.gateway.services.lineage import Match, match, message_ids, moments_in, past_exchanges, session_base
+from turnwise.gateway.services.lineage import Match, logged_turns, match, message_ids, past_exchanges, session_base
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner.record.events import Origin
 
@@ -37,7 +37,7 @@ def log(past: list[PastTurn], message: str = "new", **ended: Any) -> list[Event]
 
 def matched(past: list[PastTurn], events: list[Event], session: Session = SESSION) -> Match:
     stored = [event.model_copy(update={"sequence": number}) for number, event in enumerate(events, 1)]
-    return match(past, message_ids(past, sent("new")), moments_in(stored), session)
+    return match(past, message_ids(past, sent("new")), logged_turns(stored), session)
 
 
 def test_ids_are_made_of_all_that_was_said_and_heard() -> None:

@@ -13,7 +13,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.services.pushes import MOST, Pushes
+from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.pushes import PushPlace
 from turnwise.testing.fakes import CountingIssuer
@@ -109,7 +109,7 @@ async def test_a_message_has_so_many_and_no_more(make_runner: MakeRunner, gate: 
     runner = make_runner(gate.agent)
     await ask(runner, "hello", message_id="m")
     door = pushes(runner)
-    for number in range(MOST):
+    for number in range(MAX_CONFIGS):
         await door.put(ADA, "s", "m", a_config(f"p{number}"), after=0)
     await door.put(ADA, "s", "m", a_config("p0", token="new"), after=0)
     with pytest.raises(RequestInvalid, match="10 are notified"):
@@ -150,9 +150,9 @@ async def test_who_lost_his_key_hears_no_more(make_runner: MakeRunner, gate: Gat
     runner, issuer = make_runner(gate.agent), CountingIssuer()
     _, key = new_key("a key", issuer.now(), user="ada")
     keys, door = runner.store.keys, pushes(runner)  # type: ignore[attr-defined]
-    assert not await door.may_hear(caller_of(key))
+    assert not await door.is_still_authorized(caller_of(key))
     await keys.add("app", key)
-    assert await door.may_hear(caller_of(key))
-    assert await door.may_hear(Caller(id="token:ada", user="ada")), "of a token nothing is kept"
+    assert await door.is_still_authorized(caller_of(key))
+    assert await door.is_still_authorized(Caller(id="token:ada", user="ada")), "of a token nothing is kept"
     await keys.expire("app", key.id, issuer.now())
-    assert not await door.may_hear(caller_of(key))
+    assert not await door.is_still_authorized(caller_of(key))

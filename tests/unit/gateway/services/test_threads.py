@@ -115,7 +115,7 @@ async def test_what_was_taken_back_is_not_there(make_runner: MakeRunner) -> None
     await ask(runner, "one", message_id="m1")
     await ask(runner, "two", message_id="m2")
     door = threads(runner)
-    with pytest.raises(SessionError, match="came after"):
+    with pytest.raises(SessionError, match="follow this"):
         await door.take_back(ADA, "s", "m1", whole=True)
     await door.take_back(ADA, "s", "m2", whole=True)
     for use in (door.known(ADA, "s", "m2"), door.take_back(ADA, "s", "m2", whole=True), more(runner, "x", "m2", "m3")):
@@ -159,13 +159,13 @@ async def test_who_waits_for_more_of_an_invocation_is_told_of_it(make_runner: Ma
     runner = make_runner(clerk)
     asked = await ask(runner, "ask", message_id="m1")
     last = asked.events[-1].sequence or 0
-    await soon(threads(runner).gone_on(ADA, "s", asked.invocation_id, last - 1))
-    waiting = asyncio.create_task(threads(runner).gone_on(ADA, "s", asked.invocation_id, last))
+    await soon(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last - 1))
+    waiting = asyncio.create_task(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last))
     await asyncio.sleep(0)
     assert not waiting.done()
     await ask(runner, "blue", message_id="m2")
     await soon(waiting)
-    await soon(threads(runner).gone_on(ADA, "s", asked.invocation_id, last + 99))
+    await soon(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last + 99))
 
 
 async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
@@ -184,7 +184,7 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
     for other in (
         door.known(BOB, "s", "m1", "ada"),
         door.whole(BOB, "s", "m1", "ada"),
-        door.gone_on(BOB, "s", "i", 0, "ada"),
+        door.wait_for_progress(BOB, "s", "i", 0, "ada"),
         door.cancel(BOB, "s", "m1", "ada"),
         door.take_back(BOB, "s", "m1", "ada", whole=True),
         door.start(BOB, MessageRequest("s", "hi", "ada"), "m1"),
@@ -200,7 +200,7 @@ async def test_each_takes_its_permission(make_runner: MakeRunner) -> None:
     for use, permission in (
         (door.known(metrics, "s", "m1"), "sessions:read"),
         (door.whole(metrics, "s", "m1", to="messages:write"), "messages:write"),
-        (door.gone_on(metrics, "s", "i", 0), "sessions:read"),
+        (door.wait_for_progress(metrics, "s", "i", 0), "sessions:read"),
         (door.cancel(metrics, "s", "m1"), "invocations:cancel"),
         (door.take_back(metrics, "s", "m1", whole=True), "sessions:write"),
         (door.start(metrics, MessageRequest("s", "hi"), "m1"), "messages:write"),

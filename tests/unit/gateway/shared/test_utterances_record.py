@@ -10,7 +10,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import Behind, failure_text, token_usage
+from turnwise.gateway.shared.utterances import DecisionInfo, failure_text, token_usage
 
 USER_VIEW = Redactor(Caller(id="c"), AgentTree([AgentCard(name="a")]))
 
@@ -26,7 +26,7 @@ def test_what_models_took_adds_up() -> None:
 
 
 def test_nobody_was_selected_yet() -> None:
-    behind = Behind(session_id="s", message_id="m").known("i", None, USER_VIEW, pending=True)
+    behind = DecisionInfo(session_id="s", message_id="m").known("i", None, USER_VIEW, pending=True)
     assert behind.model_dump() == {
         "session_id": "s",
         "message_id": "m",
@@ -39,7 +39,7 @@ def test_nobody_was_selected_yet() -> None:
 
 def test_who_was_selected() -> None:
     selection = Selection(agent="a", method="direct", confidence=1.0, reason="It was named.")
-    behind = Behind(session_id="s", message_id="m").known("i", selection, USER_VIEW, pending=False)
+    behind = DecisionInfo(session_id="s", message_id="m").known("i", selection, USER_VIEW, pending=False)
     assert (behind.agent, behind.reason) == ("a", "It was named.")
 
 

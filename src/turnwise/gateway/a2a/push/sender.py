@@ -381,7 +381,7 @@ class PushStream:
         return followed.session.last_sequence if is_open and not is_over else None
 
     async def _is_authorized(self, config: PushConfig) -> bool:
-        if await self._front.pushes.may_hear(config.caller):
+        if await self._front.pushes.is_still_authorized(config.caller):
             return True
         log.warning("Push notifications to %s are stopped: the API key that set them up is no longer valid.", _host(config))
         return False

@@ -1,4 +1,4 @@
-"""What became of a message, as a chat completion. Pure."""
+"""Builds a chat completion from an invocation's result. Pure functions."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -9,45 +9,58 @@ from starlette.requests import Request
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
-from turnwise.gateway.openai.chat.schema import Call, ChatCompletion, Choice, Finish, Function, Head, PromptTokens, Said, Usage
+from turnwise.gateway.openai.chat.schema import (
+    AssistantMessage,
+    Call,
+    ChatCompletion,
+    Choice,
+    Finish,
+    Function,
+    Head,
+    PromptTokens,
+    Usage,
+)
 from turnwise.gateway.problems import Problem, request_id_of, status_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
-from turnwise.gateway.shared.utterances import GOOD, Behind, failure_text, joined_text, shown_text, token_usage
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, joined_text, shown_text, token_usage
 from turnwise.runner import Invocation, Result
 from turnwise.transcript.waits import AwaitedCall
 
 
 def completion_head(invocation: Invocation, model: str, issuer: Issuer | None = None) -> Head:
-    """What is known of a completion before it is there."""
+    """Returns the fields that are known before the answer. The id is derived from the message."""
     named = sha256("\0".join((*invocation.session, invocation.message_id)).encode(errors="replace")).hexdigest()
     return Head(id=f"chatcmpl-{named[:28]}", created=int((issuer or SystemIssuer()).now().timestamp()), model=model)
 
 
 class Waits(NamedTuple):
-    """What an answer waits for. calls: those whose results are the caller's to give. pending: whether an agent's own tool is
-    at work.
-    """
+    """The open waits of an answer."""
 
     calls: Sequence[ToolCallPart] = ()
+    """The tool calls whose results the caller has to send."""
     pending: bool = False
+    """Whether an agent's own tool is still running."""
 
 
 def waits_of(awaited: Sequence[AwaitedCall], view: Redactor) -> Waits:
-    """What is left for this caller of all that is waited for."""
+    """Returns the waits that this caller may answer."""
     return Waits([each.call for each in awaited if view.answers(each.kind)], any(each.kind == "late" for each in awaited))
 
 
-def decision_metadata(invocation: Invocation, result: Result, waits: Waits, view: Redactor) -> Behind:
-    """Where it is on record, and what of the decision its reader may see."""
-    where = Behind(session_id=invocation.session.id, message_id=invocation.message_id)
+def decision_metadata(invocation: Invocation, result: Result, waits: Waits, view: Redactor) -> DecisionInfo:
+    """Returns where the answer is recorded, and the selection as far as the caller may see it."""
+    where = DecisionInfo(session_id=invocation.session.id, message_id=invocation.message_id)
     return where.known(result.invocation_id, result.selection, view, pending=waits.pending)
 
 
 def failure_of(result: Result, view: Redactor, request: Request) -> Problem | None:
-    """Why there is no answer; None when there is one. What is recorded as failed stays so: trying again is no use."""
+    """Returns the problem of a failed answer; None if there is an answer.
+
+    It has no Retry-After: the failure is recorded, so repeating the request returns the same failure.
+    """
     reason = result.end.reason if result.end else ""
-    if result.end is None or reason in GOOD or (reason.startswith(LIMIT) and joined_text(result.events)):
+    if result.end is None or reason in COMPLETE_ENDS or (reason.startswith(LIMIT) and joined_text(result.events)):
         return None
     error = None if reason == "cancelled" or reason.startswith(LIMIT) else result.error
     code = error.code if error else reason
@@ -64,9 +77,9 @@ def completion_of(
     metadata: dict[str, str] | None,
     view: Redactor,
 ) -> ChatCompletion:
-    """The answer."""
+    """Returns the chat completion."""
     calls = waits.calls
-    said = Said(
+    said = AssistantMessage(
         content=joined_text(result.events) or (None if calls else ""), tool_calls=[call_of(call) for call in calls] or None
     )
     known = head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
@@ -80,30 +93,30 @@ def completion_of(
 
 
 def fingerprint_of(result: Result) -> str | None:
-    """The policy that decided who answers."""
+    """Returns the fingerprint of the selection policy; None if no agent was selected."""
     return result.selection.fingerprint or None if result.selection else None
 
 
 def finish_of(result: Result, calls: Sequence[ToolCallPart]) -> Finish:
-    """Why the answer ends where it does."""
+    """Returns the finish reason."""
     last = next((event for event in reversed(result.events) if shown_text(event)), None)
     if calls:
         return "tool_calls"
     if last is not None and last.actions.blocked_by:
         return "content_filter"
     reason = result.end.reason if result.end else ""
-    if (last is not None and last.actions.cut_off) or (reason.startswith(LIMIT) and reason not in GOOD):
+    if (last is not None and last.actions.cut_off) or (reason.startswith(LIMIT) and reason not in COMPLETE_ENDS):
         return "length"
     return "stop"
 
 
 def call_of(call: ToolCallPart) -> Call:
-    """A call as the wire has it."""
+    """Returns the tool call in OpenAI's format."""
     return Call(id=call.call_id, function=Function(name=call.tool, arguments=arguments_of(call)))
 
 
 def usage_of(events: Sequence[Event]) -> Usage:
-    """What models took for these events."""
+    """Returns the token usage of these events."""
     used = token_usage(events)
     return Usage(
         prompt_tokens=used.asked,

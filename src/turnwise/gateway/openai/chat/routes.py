@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`."""
+"""The route `POST /v1/chat/completions`."""
 
 from typing import Annotated
 
@@ -10,23 +10,25 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
-from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check
+from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.errors import error_response, refusals
-from turnwise.gateway.openai.models import addressee
+from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.services.conversations import ConversationRequest
-from turnwise.gateway.shared.parameters import STREAM, Key, User
+from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"
 RETRIES = "X-Stainless-Retry-Count"
-"""How often the client has sent this request before; OpenAI's clients say so by themselves."""
+"""How often the client has sent this request before. OpenAI's clients set it."""
 _FIELDS = ("channel", "user_kind")
 
 router = APIRouter(tags=["openai"])
 
-Named = Annotated[str | None, Header(alias=SESSION, description="The session that this is; by default it is found.")]
+SessionHeader = Annotated[
+    str | None, Header(alias=SESSION, description="The session's id; found by the conversation if omitted.")
+]
 
 
 @router.post(
@@ -39,26 +41,26 @@ async def create(
     request: Request,
     front: TheFront,
     caller: TheCaller,
-    session: Named = None,
-    key: Key = None,
+    session: SessionHeader = None,
+    key: IdempotencyKey = None,
     user: User = None,
 ) -> Response:
-    """The answer to the last message of a conversation. `model` is `turnwise`, which selects who answers, or an agent.
+    """Answers the last message of a conversation. `model` is `turnwise`, which selects an agent, or an agent's name.
 
-    The conversation is a session: the one that is named (`X-Session-ID`, `metadata.session_id`), or the one in which it was
-    had so far. Whatever happens to this connection, the run goes on.
+    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one whose
+    log matches the messages. The run continues if the connection breaks.
     """
-    check(body)
-    talk = _talk(body, front, caller, session, user, key, request)
+    check_supported(body)
+    talk = _conversation_request(body, front, caller, session, user, key, request)
     invocation = await front.conversations.send(caller, talk)
     head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return stream(front, request, invocation, head, usage=usage, headers=headers)
-    return await _answer(front, request, invocation, head, body, headers)
+    return await _completion_response(front, request, invocation, head, body, headers)
 
 
-def _talk(
+def _conversation_request(
     body: ChatBody,
     front: Front,
     caller: Caller,
@@ -67,7 +69,7 @@ def _talk(
     key: str | None,
     request: Request,
 ) -> ConversationRequest:
-    agent = addressee(front, caller, body.model)
+    agent = agent_of_model(front, caller, body.model)
     history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
     named = session if session is not None else (body.metadata or {}).get("session_id")
@@ -78,7 +80,7 @@ def _talk(
         past=history.past,
         message=history.message,
         instructions=history.instructions,
-        # Whoever speaks for himself is himself, whatever his client calls him.
+        # The body's user counts only for a credential that acts for users.
         user=user if user is not None else body.named_user if caller.acts_for_users else None,
         session=named,
         agent=agent,
@@ -89,7 +91,7 @@ def _talk(
     )
 
 
-async def _answer(
+async def _completion_response(
     front: Front, request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
     result = await invocation.result()
@@ -103,6 +105,6 @@ async def _answer(
 
 
 def _headers(invocation: Invocation) -> dict[str, str]:
-    """What tells the session, if it can stand in a header."""
+    """Returns the header with the session's id, if a header can carry it."""
     id_ = invocation.session.id
     return {SESSION: id_} if id_.isascii() and id_.isprintable() else {}

@@ -1,8 +1,8 @@
-"""What a request for a chat completion may say, and what of that we cannot do.
+"""Request and response models of chat completions, and the check for unsupported parameters.
 
-Who answers are agents, each with a model and settings of its own. So what only tunes a model (temperature, top_p, penalties,
-seed, logit_bias, max_tokens, reasoning, verbosity, caching, tiers), and what nobody here knows, is taken and changes nothing.
-What would have to change the answer's form, or who decides on calls, is refused by name.
+Agents have their own models and settings. Parameters that only tune a model are accepted and ignored, as are unknown
+ones: temperature, top_p, penalties, seed, logit_bias, max_tokens, reasoning, verbosity, caching, tiers. Parameters
+that would change the answer's format or control tool calls are rejected by name.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.gateway.openai.errors import (
     Metadata,
     check_choice,
-    check_form,
+    check_response_format,
     invalid_parameter,
-    no_probabilities,
-    not_a_function,
+    log_probabilities_error,
+    unsupported_tool_error,
 )
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 from turnwise.gateway.shared.tool_calls import offered_tool
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {
@@ -52,7 +52,9 @@ class File(BaseModel):
 
 
 class ContentPart(BaseModel):
-    """A part of what was said. type: `text`, `refusal`, `image_url`, `input_audio` or `file`; the field of that name has it."""
+    """A part of a message. `type` is `text`, `refusal`, `image_url`, `input_audio` or `file`; the field of that name has
+    the content.
+    """
 
     type: str
     text: str | None = None
@@ -68,7 +70,7 @@ class CalledFunction(BaseModel):
 
 
 class ToolCall(BaseModel):
-    """A call in a message of the assistant's."""
+    """A tool call in an assistant message."""
 
     id: str
     type: str = "function"
@@ -85,7 +87,7 @@ Parts = Annotated[list[ContentPart], BeforeValidator(_as_parts, json_schema_inpu
 
 
 class ChatMessage(BaseModel):
-    """A message of the conversation so far."""
+    """A message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Parts = []
@@ -105,14 +107,14 @@ class FunctionDefinition(BaseModel):
 
 
 class Tool(BaseModel):
-    """A tool that the caller offers. Of the types there are, only functions."""
+    """A tool that the caller offers. Only functions are supported."""
 
     type: str
     function: FunctionDefinition | None = None
 
 
 class ChatBody(BaseModel):
-    """The body of `POST /v1/chat/completions`. Of OpenAI's fields, those that are not here are ignored."""
+    """The body of `POST /v1/chat/completions`. Other fields of OpenAI's API are ignored."""
 
     model: str = Field(examples=["turnwise"])
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
@@ -138,37 +140,35 @@ class ChatBody(BaseModel):
 
     @property
     def named_user(self) -> str | None:
-        """Whom the request is for, if it says so."""
+        """The user that the request names; None if it does not."""
         return self.user or self.safety_identifier
 
     @property
     def offered(self) -> tuple[OfferedTool, ...]:
-        """The caller's tools; none when none is to be called."""
+        """The caller's tools; empty if `tool_choice` is `none`."""
         functions = [] if self.tool_choice == "none" else [tool.function for tool in self.tools or () if tool.function]
         return tuple(offered_tool(each.name, each.description, each.parameters) for each in functions)
 
 
-def check(body: ChatBody) -> None:
-    """RequestInvalid for what cannot be done: it names the parameter."""
+def check_supported(body: ChatBody) -> None:
+    """Raises RequestInvalid, which names the parameter, for an unsupported request."""
     for name, why in _REFUSED.items():
         if getattr(body, name):
             raise invalid_parameter(name, f"'{name}' is not supported. {why}")
     if body.n not in (None, 1):
         raise invalid_parameter(
-            "n", f"{body.n} answers were asked for; a conversation has one.", fix="Send n = 1, or leave it out."
+            "n", f"{body.n} answers are requested; only one is supported.", fix="Send n = 1, or leave it out."
         )
     if body.logprobs or body.top_logprobs:
-        raise no_probabilities("logprobs" if body.logprobs else "top_logprobs")
+        raise log_probabilities_error("logprobs" if body.logprobs else "top_logprobs")
     if any(each != "text" for each in body.modalities or ()):
         raise invalid_parameter("modalities", "Agents answer in text.")
-    check_form(body.response_format, ("response_format",))
+    check_response_format(body.response_format, ("response_format",))
     for place, tool in enumerate(body.tools or ()):
         if tool.type == "function" and tool.function is None:
-            raise invalid_parameter(
-                ("tools", place, "function"), "A tool without its function.", fix="Send its name, at least."
-            )
+            raise invalid_parameter(("tools", place, "function"), "The tool has no function.", fix="Send at least its name.")
         if tool.type != "function":
-            raise not_a_function(("tools", place, "type"), tool.type)
+            raise unsupported_tool_error(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
 
 
@@ -181,14 +181,16 @@ class Function(BaseModel):
 
 
 class Call(BaseModel):
-    """A call whose result is awaited from the caller."""
+    """A tool call whose result the caller has to send."""
 
     id: str
     type: Literal["function"] = "function"
     function: Function
 
 
-class Said(BaseModel):
+class AssistantMessage(BaseModel):
+    """The answer's message."""
+
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: None = None
@@ -200,7 +202,7 @@ class Said(BaseModel):
 
 class Choice(BaseModel):
     index: Literal[0] = 0
-    message: Said
+    message: AssistantMessage
     logprobs: None = None
     finish_reason: Finish
 
@@ -222,7 +224,7 @@ class CompletionTokens(BaseModel):
 
 
 class Usage(BaseModel):
-    """What the models of the agents took, as far as they said; zeros where none was asked."""
+    """The token usage of the agents' models, as far as they report it; zeros if no model was called."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -232,7 +234,7 @@ class Usage(BaseModel):
 
 
 class Head(BaseModel):
-    """What a completion and its chunks have in common."""
+    """Fields that completions and chunks share."""
 
     id: str
     created: int
@@ -242,18 +244,18 @@ class Head(BaseModel):
 
 
 class ChatCompletion(Head):
-    """system_fingerprint: of the policy that decided who answers."""
+    """A chat completion. `system_fingerprint` is the fingerprint of the selection policy."""
 
     object: Literal["chat.completion"] = "chat.completion"
     choices: list[Choice]
     usage: Usage
     metadata: dict[str, str] | None = None
     moderation: None = None
-    turnwise: Behind
+    turnwise: DecisionInfo
 
 
 class ChunkChoice(BaseModel):
-    """delta: what comes next; what is not in it has not changed."""
+    """A choice in a chunk. `delta` holds only the fields that change."""
 
     index: Literal[0] = 0
     delta: dict[str, Any]
@@ -262,11 +264,11 @@ class ChunkChoice(BaseModel):
 
 
 class Chunk(Head):
-    """`turnwise` is in the one with the finish_reason."""
+    """A chunk of a streamed completion. The chunk with `finish_reason` has `turnwise`."""
 
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
     choices: list[ChunkChoice]
     moderation: None = None
     obfuscation: None = None
-    turnwise: Behind | None = None
+    turnwise: DecisionInfo | None = None
     usage: Usage | None = None

@@ -1,27 +1,34 @@
-"""The messages of a request: how the conversation went, and what of it is new. Pure."""
+"""Splits the messages of a request into past turns, the new message and instructions. Pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.gateway.openai.chat.schema import ChatMessage, ContentPart, ToolCall
-from turnwise.gateway.openai.errors import Where, invalid_parameter, not_a_function
+from turnwise.gateway.openai.errors import Where, invalid_parameter, unsupported_tool_error
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, file_of, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
 from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 
 class ChatHistory(NamedTuple):
-    """past: the exchanges so far, oldest first. message: what is new. instructions: of system and developer messages."""
+    """The conversation in a request."""
 
     past: tuple[PastTurn, ...]
+    """The past turns, oldest first."""
     message: Content
+    """The new message."""
     instructions: DataPart | None
+    """The texts of system and developer messages."""
 
 
 def read_history(messages: Sequence[ChatMessage]) -> ChatHistory:
-    """What the messages tell. What follows the assistant's last message is new; users' messages without an answer between
-    them are one. RequestInvalid when nothing is new, or a part can be read by nobody here.
+    """Returns the conversation in the messages. Everything after the last assistant message is the new message.
+
+    User messages without an assistant message between them are merged.
+
+    Raises:
+        RequestInvalid: No message follows the last assistant message, or a part is not supported.
     """
     told, instructions = Exchanges(), list[str]()
     for place, message in enumerate(messages):
@@ -48,26 +55,26 @@ def _read(message: ChatMessage, where: Where, told: Exchanges, instructions: lis
 
 
 def _text(parts: Sequence[ContentPart], where: Where) -> str:
-    """What text they are: others than users speak in texts."""
+    """Returns the parts as text; messages of roles other than user may contain only text."""
     texts = []
     for place, part in enumerate(parts):
-        text = _words(part)
+        text = _part_text(part)
         if text is None:
             raise invalid_parameter(
-                (*where, place, "type"), "Only text can stand in a message of this role.", fix="Send a text."
+                (*where, place, "type"), "A message of this role may contain only text.", fix="Send a text."
             )
         texts.append(text)
     return "\n".join(texts)
 
 
-def _words(part: ContentPart) -> str | None:
+def _part_text(part: ContentPart) -> str | None:
     if part.type == "text":
         return part.text
     return part.refusal if part.type == "refusal" else None
 
 
 def _part(part: ContentPart, where: Where) -> Part:
-    text = _words(part)
+    text = _part_text(part)
     place: Where
     if text is not None:
         return TextPart(text=text)
@@ -80,18 +87,16 @@ def _part(part: ContentPart, where: Where) -> Part:
     elif part.type == "file" and part.file is not None:
         data, name, place = part.file.file_data, part.file.filename, ("file", "file_data")
         if data is None:
-            raise invalid_parameter((*where, "file"), "Files are neither kept nor fetched here.", fix="Send 'file_data'.")
+            raise invalid_parameter((*where, "file"), "Stored and remote files are not supported.", fix="Send 'file_data'.")
         blob = file_of(data, name)
     elif part.type == "input_audio" and part.input_audio is not None:
         place = ("input_audio",)
         blob = audio_of(part.input_audio.data, part.input_audio.format)
     else:
         known = "text, image_url, file or input_audio"
-        raise invalid_parameter(
-            (*where, "type"), "This is no part that can be read here.", fix=f"Send {known}, with what it is to hold."
-        )
+        raise invalid_parameter((*where, "type"), "This content part is not supported.", fix=f"Send {known}, with its content.")
     if blob is None:
-        problem = "This is no file in base64. Nothing is fetched from other addresses."
+        problem = "This is not a file in base64. URLs are not fetched."
         raise invalid_parameter((*where, *place), problem, fix="Send data:<type>;base64,…; audio as base64 of mp3 or wav.")
     return blob
 
@@ -99,14 +104,14 @@ def _part(part: ContentPart, where: Where) -> Part:
 def _result(message: ChatMessage, where: Where) -> ToolResultPart:
     if not message.tool_call_id:
         raise invalid_parameter(
-            (*where, "tool_call_id"), "It is not said whose result this is.", fix="Send the id of the call."
+            (*where, "tool_call_id"), "The tool message has no tool_call_id.", fix="Send the id of the call."
         )
     return ToolResultPart(call_id=message.tool_call_id, result=result_value(_text(message.content, (*where, "content"))))
 
 
 def _call(call: ToolCall, where: Where) -> ToolCallPart:
     if call.type == "function" and call.function is None:
-        raise invalid_parameter((*where, "function"), "A call without its function.", fix="Send the call as it came.")
+        raise invalid_parameter((*where, "function"), "The call has no function.", fix="Send the call as received.")
     if call.function is None or call.type != "function":
-        raise not_a_function((*where, "type"), call.type)
+        raise unsupported_tool_error((*where, "type"), call.type)
     return call_of(call.id, call.function.name, call.function.arguments)

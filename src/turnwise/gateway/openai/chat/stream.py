@@ -1,4 +1,4 @@
-"""A chat completion as server-sent events: the role, the text in pieces, the calls, why it ends, and what it took."""
+"""Streams a chat completion as chunks: role, text, tool calls, finish reason and usage."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -28,31 +28,31 @@ from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
-LINE = "\n"
-"""What stands between what one agent says, or says first, and what the next does."""
+NEWLINE = "\n"
+"""Separates the texts of different events."""
 
 
 class AnswerText:
-    """Takes the events of one message, partial ones too, and gives what is new of its text.
+    """Turns the events of a message, including partial ones, into new pieces of the answer's text.
 
-    One utterance is told piece by piece at a time; what others say meanwhile, as children of a parallel agent do, comes when
-    it is whole. What was begun and never ended, because its process or its model broke off, cannot be taken back.
+    Only one event is streamed piece by piece at a time. Text of parallel agents follows when it is complete. Partial
+    text of a model or process that broke off cannot be withdrawn.
     """
 
     def __init__(self) -> None:
-        self._told = False
+        self._any_sent = False
         self._open: Event | None = None
-        self._said = ""
+        self._sent = ""
         self._waiting: list[str] = []
 
     def feed(self, event: Event) -> str:
-        """The new text; mostly none."""
+        """Returns the new text; often ""."""
         return self._piece(event) if event.partial else self._whole(event)
 
     def rest(self) -> str:
-        """What is left at the end."""
+        """Returns the text that remains at the end."""
         self._open = None
-        return self._waited()
+        return self._take_waiting()
 
     def _piece(self, event: Event) -> str:
         if not event.text or not is_shown_to_user(event) or "~" in event.branch:
@@ -61,50 +61,50 @@ class AnswerText:
         if begins and self._open is not None and self._open.branch != event.branch:
             return ""
         if begins:
-            lead, self._open, self._said = self._waited() + self._lead(), event, ""
+            lead, self._open, self._sent = self._take_waiting() + self._separator(), event, ""
         else:
             lead = ""
-        # What came before it was lost on the way: all of it comes with the whole.
-        if event.offset not in (None, len(self._said)):
+        # An earlier piece was lost; the complete event brings the text.
+        if event.offset not in (None, len(self._sent)):
             return lead
-        self._said, self._told = self._said + event.text, True
+        self._sent, self._any_sent = self._sent + event.text, True
         return lead + event.text
 
     def _whole(self, event: Event) -> str:
         text = shown_text(event)
         if self._open is not None and self._open.id == event.id:
             self._open = None
-            return _missing(text, self._said) + self._waited()
+            return _missing(text, self._sent) + self._take_waiting()
         if not text:
             return ""
         if self._open is not None and self._open.branch != event.branch:
             self._waiting.append(text)
             return ""
         self._open = None
-        return self._waited() + self._line(text)
+        return self._take_waiting() + self._line(text)
 
-    def _waited(self) -> str:
+    def _take_waiting(self) -> str:
         waiting, self._waiting = self._waiting, []
         return "".join(self._line(text) for text in waiting)
 
     def _line(self, text: str) -> str:
-        lead, self._told = self._lead(), True
+        lead, self._any_sent = self._separator(), True
         return lead + text
 
-    def _lead(self) -> str:
-        return LINE if self._told else ""
+    def _separator(self) -> str:
+        return NEWLINE if self._any_sent else ""
 
 
 def _missing(text: str, said: str) -> str:
-    """What of the text is still to be told. Pieces have no line breaks where parts of the text meet."""
+    """Returns the part of the text that was not sent yet. Pieces lack the newlines between the parts of a text."""
     if text.startswith(said):
         return text[len(said) :]
     place = 0
     for character in said:
-        if place < len(text) and text[place] == LINE and character != LINE:
+        if place < len(text) and text[place] == NEWLINE and character != NEWLINE:
             place += 1
         if place == len(text) or text[place] != character:
-            return LINE + text
+            return NEWLINE + text
         place += 1
     return text[place:]
 
@@ -115,17 +115,19 @@ DONE = format_sse_event(data_str="[DONE]")
 def stream(
     front: Front, request: Request, invocation: Invocation, head: Head, *, usage: bool, headers: dict[str, str]
 ) -> EventSourceResponse:
-    """The answer as it comes; `usage`: with what it took at the end. The run does not depend on its reader."""
+    """Returns the streamed response. `usage` adds a last chunk with the token usage. The run continues if the client
+    disconnects.
+    """
     closing = Closing("This process is being stopped.", fix="Send it again.")
-    hint = _written(_refused(problem_of(closing, request)))
-    items = _told(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
-    response = event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    hint = _serialized(_error_body(problem_of(closing, request)))
+    items = _chunks(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
+    response = event_stream(items, _serialized, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
     response.headers.update(headers)
     return response
 
 
-async def _told(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
-    """The chunks, or what went wrong; None is the end."""
+async def _chunks(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
+    """Yields the chunks, or an error; None marks the end."""
     telling = AnswerText()
     try:
         yield chunks.role()
@@ -136,18 +138,18 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
             yield chunks.text(text)
         result = await invocation.result()
         if (failure := failure_of(result, redactor_of(request), request)) is not None:
-            yield _refused(failure)
+            yield _error_body(failure)
             return
         awaited = await front.conversations.open_calls(invocation, result)
         for chunk in chunks.end(result, waits_of(awaited, redactor_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
-        yield _refused(problem_of(error, request))
+        yield _error_body(problem_of(error, request))
 
 
 class _Chunks:
-    """The chunks of one completion."""
+    """Builds the chunks of one completion."""
 
     def __init__(self, head: Head, invocation: Invocation, view: Redactor, *, usage: bool) -> None:
         self._head, self._invocation, self._view, self._usage = head, invocation, view, usage
@@ -159,7 +161,7 @@ class _Chunks:
         return self._chunk({"content": text})
 
     def end(self, result: Result, waits: Waits) -> Iterator[Chunk]:
-        """The calls that it awaits, why it ends, what it took."""
+        """Yields the awaited tool calls, the finish reason and the usage."""
         for place, call in enumerate(map(call_of, waits.calls)):
             begun = {
                 "index": place,
@@ -179,9 +181,9 @@ class _Chunks:
         return Chunk(**self._head.model_dump(), choices=[ChunkChoice(delta=delta, finish_reason=finish)])
 
 
-def _refused(problem: Problem) -> Refusal:
+def _error_body(problem: Problem) -> Refusal:
     return Refusal(error=error_of(problem))
 
 
-def _written(item: BaseModel | None) -> bytes:
+def _serialized(item: BaseModel | None) -> bytes:
     return DONE if item is None else format_sse_event(data_str=item.model_dump_json())

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API over the log: a response is what became of one message."""
+"""OpenAI's Responses API. A response is the answer to one message of a session."""
 
 from fastapi import APIRouter
 

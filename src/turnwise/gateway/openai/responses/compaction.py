@@ -1,7 +1,7 @@
-"""A conversation in one item, which a later request begins with instead of it.
+"""Compaction: represents a conversation as one item, with which a later request begins.
 
-The log is the conversation, and each agent reads of it what fits: nothing needs to be summed up. So the item holds where the
-conversation is recorded, and of a request's own items those that are recorded nowhere.
+The session's log holds the conversation, so nothing is summarized. The item holds the id of the last recorded
+response, and the items of the request that are not recorded.
 """
 
 import base64
@@ -21,7 +21,7 @@ from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 COMPACTION = "compaction"
 MOST_BYTES = 4 * 1024 * 1024
-"""Of the items inside, as JSON."""
+"""The maximum size of the packed items as JSON."""
 _VERSION = "1."
 
 
@@ -37,13 +37,15 @@ class Compact(Thread):
 
 
 class CompactionItem(BaseModel):
+    """A compacted conversation."""
+
     id: str
     type: Literal["compaction"] = "compaction"
     encrypted_content: str
 
 
 class Compaction(BaseModel):
-    """The conversation from now on: these items, and then what is new."""
+    """A compacted conversation. Send these items in front of new input."""
 
     id: str
     object: Literal["response.compaction"] = "response.compaction"
@@ -52,48 +54,52 @@ class Compaction(BaseModel):
     usage: Tokens = Tokens()
 
 
-class Inside(BaseModel):
-    """What such an item holds: the response that the conversation is recorded up to, and items behind it."""
+class CompactedInput(BaseModel):
+    """The content of a compaction item: the last recorded response, and the items after it."""
 
     model_config = ConfigDict(extra="forbid")
     after: str | None = None
     items: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_MESSAGES)] = []
 
 
-def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
-    """The compaction of that. RequestTooLarge for more than an item may hold."""
+def compact_items(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
+    """Returns the compaction of the items after a response.
+
+    Raises:
+        RequestTooLarge: The items exceed `MOST_BYTES`.
+    """
     issuer = SystemIssuer()
     written = json.dumps({"after": after, "items": items}, separators=(",", ":")).encode()
     if len(written) > MOST_BYTES:
         raise RequestTooLarge(
-            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Go on from a response instead."
+            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Continue from a response instead."
         )
     packed = base64.urlsafe_b64encode(zlib.compress(written)).decode()
     item = CompactionItem(id=issuer.new_id("cmp"), encrypted_content=_VERSION + packed)
     return Compaction(id=issuer.new_id("compaction"), created_at=seconds(issuer.now()), output=[item])
 
 
-def inside(item: Any) -> Inside | None:
-    """What the compaction item of a request holds; None when it was not made here."""
+def compacted_input(item: Any) -> CompactedInput | None:
+    """Returns the content of a compaction item; None if it was not made here."""
     given = item.get("encrypted_content")
     if not isinstance(given, str) or not given.startswith(_VERSION):
         return None
     unpacking = zlib.decompressobj()
     try:
         written = unpacking.decompress(base64.urlsafe_b64decode(given.removeprefix(_VERSION)), MOST_BYTES)
-        return Inside.model_validate_json(written)
+        return CompactedInput.model_validate_json(written)
     except (binascii.Error, zlib.error, ValueError):
         return None
 
 
-def unpacked(items: list[dict[str, JsonValue]]) -> Inside:
-    """An input with what a compaction item in it holds in its place."""
+def expand_compactions(items: list[dict[str, JsonValue]]) -> CompactedInput:
+    """Returns the input with each compaction item replaced by its content."""
     after: str | None = None
     flat: list[dict[str, JsonValue]] = []
     for item in items:
-        held = inside(item) if item.get("type") == COMPACTION else None
+        held = compacted_input(item) if item.get("type") == COMPACTION else None
         if held is None:
             flat.append(item)
         else:
             after, flat = held.after or after, [*flat, *held.items]
-    return Inside(after=after, items=flat)
+    return CompactedInput(after=after, items=flat)

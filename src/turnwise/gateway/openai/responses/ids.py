@@ -1,5 +1,6 @@
-"""The ids of responses and of what they hold. Each names the session that it belongs to, so that it is found by its id alone,
-as `speech/naming.py` packs it.
+"""Ids of responses and their items. Each contains the session's id, so that it is found by its id alone.
+
+The encoding is that of `gateway/shared/packed_ids.py`.
 """
 
 from datetime import UTC, datetime
@@ -7,19 +8,20 @@ from typing import NamedTuple
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer, is_storable_id
-from turnwise.gateway.shared.packed_ids import MADE_HERE, digest, pack_ids, unpack_ids
+from turnwise.gateway.shared.packed_ids import GENERATED_ID, digest, pack_ids, unpack_ids
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
 UNSTORED = "unstored"
-"""How the ids of messages begin whose responses are not to be stored, and of sessions that hold nothing else."""
+"""The prefix of message ids whose responses are not stored, and of sessions that hold nothing else."""
 
 
 class ResponseId(NamedTuple):
-    """Which message a response answers: the session's id, the message's, and whose session it is; None = of whoever asks."""
+    """Identifies a response: the session and the message that it answers."""
 
     session: str
     message: str
     user: str | None = None
+    """The session's user; None for the caller."""
 
     @property
     def stored(self) -> bool:
@@ -29,39 +31,41 @@ class ResponseId(NamedTuple):
     @property
     def id(self) -> str:
         """The response's id."""
-        return RESPONSE + pack_ids(self.session, self.message, *self._whose)
+        return RESPONSE + pack_ids(self.session, self.message, *self._user_part)
 
     def item(self, event: Event) -> str:
-        """The id of the item by which the response says what that event says."""
-        return MESSAGE + pack_ids(self.session, self.message, event.id, *self._whose)
+        """Returns the id of the output item for an event."""
+        return MESSAGE + pack_ids(self.session, self.message, event.id, *self._user_part)
 
     def given(self, place: int) -> str:
-        """The id of the item at that place of the message."""
-        return MESSAGE + pack_ids(self.session, self.message, f"given-{place}", *self._whose)
+        """Returns the id of the input item at this position."""
+        return MESSAGE + pack_ids(self.session, self.message, f"given-{place}", *self._user_part)
 
     def function(self, call_id: str) -> str:
-        """The id of the item by which the response tells of that call."""
-        return FUNCTION + pack_ids(self.session, self.message, call_id, *self._whose)
+        """Returns the id of the output item for a tool call."""
+        return FUNCTION + pack_ids(self.session, self.message, call_id, *self._user_part)
 
     def call(self, call_id: str) -> str:
-        """The call's own id, as the caller is given it."""
-        return CALL + pack_ids(self.session, call_id, *self._whose)
+        """Returns the id of a tool call as the caller sees it."""
+        return CALL + pack_ids(self.session, call_id, *self._user_part)
 
     @property
-    def _whose(self) -> tuple[str, ...]:
+    def _user_part(self) -> tuple[str, ...]:
         return () if self.user is None else (self.user,)
 
 
 class CallId(NamedTuple):
-    """A call that waits for its result: in which session, its id there, and whose session it is as of `ResponseId`."""
+    """Identifies a tool call that waits for its result."""
 
     session: str
     id: str
+    """The call's id in the session."""
     user: str | None = None
+    """The session's user; None for the caller."""
 
 
 def parse_response_id(id_: str) -> ResponseId | None:
-    """What the id of a response, or of an item of one, names; None for what can be no such id."""
+    """Parses the id of a response or of one of its items; None if it is not valid."""
     for prefix, parts in ((RESPONSE, 2), (MESSAGE, 3), (FUNCTION, 3)):
         if id_.startswith(prefix) and (found := unpack_ids(id_.removeprefix(prefix), parts)):
             name = ResponseId(found[0], found[1], *found[parts:])
@@ -70,29 +74,27 @@ def parse_response_id(id_: str) -> ResponseId | None:
 
 
 def parse_call_id(call_id: str) -> CallId | None:
-    """The call whose id that is, as a caller was given it; None for what can be no such id."""
+    """Parses the id of a tool call as the caller sees it; None if it is not valid."""
     found = unpack_ids(call_id.removeprefix(CALL), 2) if call_id.startswith(CALL) else None
     call = CallId(*found) if found else None
     return call if call and is_storable_id(call.session) and is_storable_id(call.user or "-") else None
 
 
 def new_message(key: str | None = None, *, stored: bool = True) -> str:
-    """The id of a message that comes as a request for a response; the same for the same key. Without a key it contains the
-    time, so that the time need not be kept.
-    """
+    """Returns the id of a new message; the same for the same key. Without a key, the id contains the time of its creation."""
     if key is None:
         return SystemIssuer().new_id("message" if stored else UNSTORED)
     return f"keyed-{digest(key)}" if stored else f"{UNSTORED}-keyed-{digest(key)}"
 
 
 def unstored_session(key: str | None = None) -> str:
-    """The id of a session that is deleted once its response is told; the same for the same key."""
+    """Returns the id of a session that is deleted after its response; the same for the same key."""
     return SystemIssuer().new_id(UNSTORED) if key is None else f"{UNSTORED}-{digest(key)}"
 
 
 def created_at(message_id: str) -> datetime | None:
-    """When a message came whose id was made here; None for any other."""
-    made = MADE_HERE.fullmatch(message_id)
+    """Returns when a message id was generated; None for an id that was derived or comes from elsewhere."""
+    made = GENERATED_ID.fullmatch(message_id)
     if made is None or made[1] not in ("message", UNSTORED) or made[3] or made[2][0] > "1":
         return None
     return datetime.fromtimestamp(int(made[2][:12], 16) / 1000, UTC)

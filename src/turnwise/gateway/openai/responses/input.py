@@ -1,4 +1,4 @@
-"""The input of a request: what of it is new, and what only repeats how the conversation went."""
+"""Reads the input items of a request: separates the new message from items that repeat the conversation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.openai.errors import Where, invalid_parameter
-from turnwise.gateway.openai.responses.compaction import COMPACTION, inside
+from turnwise.gateway.openai.responses.compaction import COMPACTION, compacted_input
 from turnwise.gateway.openai.responses.ids import CallId, ResponseId, parse_call_id, parse_response_id
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
@@ -20,15 +20,18 @@ Item = Mapping[str, JsonValue]
 
 
 class ReadInput(NamedTuple):
-    """What a request says. message: what is new. instructions: what the caller wants beside it. past: how the conversation
-    went, as the request repeats it. after: the answer of ours that it ends with. call: the last call of ours in it.
-    """
+    """The parsed input of a request."""
 
     message: Content
+    """The new message."""
     instructions: DataPart | None = None
+    """The caller's instructions to the agent."""
     past: tuple[PastTurn, ...] = ()
+    """The past turns that the input repeats."""
     after: ResponseId | None = None
+    """The response of this gateway whose items come last."""
     call: CallId | None = None
+    """The last tool call of this gateway that the input mentions."""
 
     @property
     def content(self) -> Content:
@@ -39,9 +42,10 @@ class ReadInput(NamedTuple):
 
 
 def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadInput:
-    """What the input says. What stands before the last item of an answer was said before.
+    """Parses the input. Everything after the last output item is the new message.
 
-    RequestInvalid for an item that is none, or of a kind that nobody here could read.
+    Raises:
+        RequestInvalid: An item is malformed, or its type is not supported.
     """
     reader = _Reader()
     for place, item in enumerate(given or ()):
@@ -55,7 +59,7 @@ def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadIn
 
 
 class _Reader:
-    """Reads item after item."""
+    """Reads the input items in order."""
 
     def __init__(self) -> None:
         self.told = Exchanges()
@@ -65,13 +69,13 @@ class _Reader:
         self._unpacking = False
 
     def read(self, item: Item, where: Where) -> None:
-        """Takes one item."""
+        """Reads one item."""
         kind = item.get("type", "message" if "role" in item else "item_reference" if "id" in item else None)
         reader = _KINDS.get(kind) if isinstance(kind, str) else None
         if reader is None:
             shown = repr(kind[:64]) if isinstance(kind, str) else "that"
             known = ", ".join(sorted(_KINDS))
-            raise invalid_parameter((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
+            raise invalid_parameter((*where, "type"), f"Items of the type {shown} are not supported.", fix=f"Known: {known}.")
         reader(self, item, where)
 
     def message(self, item: Item, where: Where) -> None:
@@ -85,15 +89,13 @@ class _Reader:
             self.told.send(_parts(item.get("content"), content))
         else:
             raise invalid_parameter(
-                (*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it."
+                (*where, "role"), "The role is not user, assistant, system or developer.", fix="Correct it."
             )
 
     def result(self, item: Item, where: Where) -> None:
         id_, output = item.get("call_id"), item.get("output")
         if not isinstance(id_, str) or not id_:
-            raise invalid_parameter(
-                (*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id."
-            )
+            raise invalid_parameter((*where, "call_id"), "The output has no call_id.", fix="Send the call_id of its call.")
         parts = [TextPart(text=output)] if isinstance(output, str) else _parts(output, (*where, "output"))
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         result = ToolResultPart(call_id=self._ours(id_), result=result_value(text))
@@ -102,15 +104,17 @@ class _Reader:
     def function_call(self, item: Item, where: Where) -> None:
         id_, tool, written = (item.get(field) for field in ("call_id", "name", "arguments"))
         if not (isinstance(id_, str) and isinstance(tool, str) and isinstance(written, str)):
-            raise invalid_parameter(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
+            raise invalid_parameter(where, "A call has a call_id, a name and arguments.", fix="Send the call as received.")
         self.told.answer(calls=[call_of(self._ours(id_), tool, written)])
         self._ends_with(item)
 
     def compaction(self, item: Item, where: Where) -> None:
-        held = None if self._unpacking else inside(item)
+        held = None if self._unpacking else compacted_input(item)
         if held is None:
             raise invalid_parameter(
-                (*where, "encrypted_content"), "This was not compacted here.", fix="Send what compacting gave."
+                (*where, "encrypted_content"),
+                "This item was not compacted by this gateway.",
+                fix="Send a compaction item as received.",
             )
         self.after = (parse_response_id(held.after) if held.after else None) or self.after
         self._unpacking = True
@@ -130,7 +134,7 @@ class _Reader:
         self.after = parse_response_id(id_) if isinstance(id_, str) else None
 
     def _ours(self, call_id: str) -> str:
-        """The id that the call has here."""
+        """Returns the id that the call has in the session."""
         call = parse_call_id(call_id)
         self.call = call or self.call
         return call.id if call else call_id
@@ -164,7 +168,7 @@ def _parts(content: JsonValue, where: Where) -> list[Part]:
 
 def _part(part: JsonValue, where: Where) -> Part:
     if not isinstance(part, dict):
-        raise invalid_parameter(where, "A part of the content is no object.", fix="Correct it.")
+        raise invalid_parameter(where, "A content part is not an object.", fix="Correct it.")
     kind = part.get("type")
     text = part.get("refusal" if kind == "refusal" else "text")
     if kind in ("input_text", "output_text", "refusal", "text") and isinstance(text, str):
@@ -177,7 +181,7 @@ def _part(part: JsonValue, where: Where) -> Part:
         return _audio(part, where)
     raise invalid_parameter(
         (*where, "type"),
-        "A part of the content is none that can be read here.",
+        "This content part is not supported.",
         fix="Send input_text, input_image, input_file or input_audio.",
     )
 
@@ -188,7 +192,7 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
     if not isinstance(given, str):
         place = next((each for each in ("file_id", "file_url", field) if part.get(each) is not None), field)
         raise invalid_parameter(
-            (*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'."
+            (*where, place), "Stored and remote files are not supported.", fix=f"Send a data URL as '{field}'."
         )
     blob = file_of(given, named) if field == "file_data" else blob_of(given, named)
     if blob is None:
@@ -204,7 +208,7 @@ def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
     blob = audio_of(data, format_) if isinstance(data, str) and isinstance(format_, str) else None
     if blob is None:
         raise invalid_parameter(
-            (*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav."
+            (*where, "input_audio"), "This is not base64 audio of a supported format.", fix="Send mp3 or wav."
         )
     return blob
 
@@ -213,7 +217,7 @@ InputItem = dict[str, Any]
 
 
 class Items(BaseModel):
-    """A page of items."""
+    """A page of input items."""
 
     object: Literal["list"] = "list"
     data: list[InputItem]
@@ -223,15 +227,16 @@ class Items(BaseModel):
 
 
 class Window(NamedTuple):
-    """Which items: behind that one, at most so many, the last first or the first first."""
+    """Selects a page of items."""
 
     after: str | None = None
+    """Only items after this one."""
     limit: int = 20
     order: Literal["asc", "desc"] = "desc"
 
 
 def items_of(name: ResponseId, content: Content) -> list[InputItem]:
-    """The items, in their order: results, then what was said."""
+    """Returns the input items of a message: tool results first, then its content."""
     items: list[InputItem] = []
     said: list[TextPart | BlobPart] = []
     for part in content.parts:
@@ -247,7 +252,7 @@ def items_of(name: ResponseId, content: Content) -> list[InputItem]:
 
 
 def page_of(items: Sequence[InputItem], window: Window) -> Items:
-    """That page of them. RequestInvalid when it is to begin behind what is not there."""
+    """Returns a page of the items. Raises RequestInvalid if `after` is not the id of an item."""
     ordered = list(items) if window.order == "asc" else list(items)[::-1]
     if window.after is not None:
         place = next((place for place, item in enumerate(ordered) if item["id"] == window.after), None)

@@ -1,4 +1,4 @@
-"""A response by its id, as it is now."""
+"""Finds a response by its id and builds its current state."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from turnwise.facts.events import Event
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
-from turnwise.gateway.openai.models import FRONT_DOOR
+from turnwise.gateway.openai.models import SELECTING_MODEL
 from turnwise.gateway.openai.responses.ids import RESPONSE, ResponseId, created_at, parse_response_id
-from turnwise.gateway.openai.responses.request_schema import REPEATED, Create, Placed
+from turnwise.gateway.openai.responses.request_schema import RETURNED_UNCHANGED, Create, ThreadOrConversation
 from turnwise.gateway.openai.responses.result import final_response, seconds
 from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
 from turnwise.gateway.redaction import Redactor
@@ -24,35 +24,45 @@ from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
 from turnwise.gateway.shared.tool_calls import calls_in
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
-KEPT = "openai.response"
-"""Among the message's attributes, where agents find the request's metadata, the one that is not theirs."""
+PARAMETERS_ATTRIBUTE = "openai.response"
+"""The message attribute that stores the request's own parameters. The other attributes are the request's metadata."""
 _OURS = ("model", "previous_response_id", "background")
 
 
 def context_of(body: Create) -> MessageContext:
-    """What the message comes with: the caller's tools, and the metadata as attributes; of it, `channel` and `user_kind` pick a
-    policy's segment. RequestInvalid.
+    """Returns the message's context: the caller's tools, and the metadata as attributes.
+
+    `channel` and `user_kind` in the metadata select the policy's segment.
+
+    Raises:
+        RequestInvalid: The metadata uses the reserved key.
     """
     metadata = body.metadata or {}
-    if KEPT in metadata:
-        raise invalid_parameter(("metadata", KEPT), f"The key {KEPT!r} is not yours to set.", fix="Rename it.")
+    if PARAMETERS_ATTRIBUTE in metadata:
+        raise invalid_parameter(
+            ("metadata", PARAMETERS_ATTRIBUTE), f"The key {PARAMETERS_ATTRIBUTE!r} is reserved.", fix="Rename it."
+        )
     ours: dict[str, JsonValue] = {name: value for name in _OURS if (value := getattr(body, name)) is not None}
     if (conversation := body.conversation) is not None:
         ours["conversation"] = conversation
-    attributes: dict[str, JsonValue] = {**metadata, KEPT: ours | body.repeated}
+    attributes: dict[str, JsonValue] = {**metadata, PARAMETERS_ATTRIBUTE: ours | body.repeated}
     return MessageContext(
         attributes=attributes, tools=body.offered, channel=metadata.get("channel"), user_kind=metadata.get("user_kind")
     )
 
 
 def new_response(name: ResponseId, message: Message, begun: datetime | None) -> ResponseObject:
-    """The response to that message as it was begun, and when. A message that came by another way has what is usual."""
-    found = message.context.attributes.get(KEPT)
+    """Returns the response to a message before it has output.
+
+    `begun` is when the message was started, in case its id does not contain the time. A message that came through
+    another protocol gets default values.
+    """
+    found = message.context.attributes.get(PARAMETERS_ATTRIBUTE)
     try:
         return _blank_of(name, message, begun, dict(found) if isinstance(found, dict) else {})
-    except ValidationError:  # of a message that came by another way, its attributes can hold anything
+    except ValidationError:  # a message from another protocol may have any attributes
         return _blank_of(name, message, begun, {})
 
 
@@ -63,16 +73,16 @@ def _blank_of(name: ResponseId, message: Message, begun: datetime | None, kept: 
     return ResponseObject(
         id=name.id,
         created_at=seconds(asked) if asked else 0,
-        model=kept.get("model") or FRONT_DOOR,
+        model=kept.get("model") or SELECTING_MODEL,
         background=bool(kept.get("background")),
         instructions=_instructions(message),
         conversation=Conversation(id=conversation) if conversation else None,
         previous_response_id=kept.get("previous_response_id"),
-        metadata={key: value for key, value in attributes.items() if key != KEPT and isinstance(value, str)},
+        metadata={key: value for key, value in attributes.items() if key != PARAMETERS_ATTRIBUTE and isinstance(value, str)},
         tools=[_tool(tool) for tool in message.context.tools],
         store=name.stored,
-        turnwise=Behind(session_id=name.session, message_id=name.message),
-        **{field: kept[field] for field in REPEATED if field in kept},
+        turnwise=DecisionInfo(session_id=name.session, message_id=name.message),
+        **{field: kept[field] for field in RETURNED_UNCHANGED if field in kept},
     )
 
 
@@ -95,26 +105,31 @@ CANCELLED = "cancelled"
 
 
 class FoundResponse(NamedTuple):
-    """A response that there is. blank: as it was begun. user: whose it is; None = of whoever asks."""
+    """A response that exists."""
 
     name: ResponseId
     blank: ResponseObject
+    """The response before it had output."""
     known: KnownMessage
     user: str | None
+    """The session's user; None for the caller."""
 
 
 async def find_response(
     front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read"
 ) -> FoundResponse:
-    """The response with that id, for doing that with it. NothingHere when there is none, or it is another user's; Forbidden
-    whether there is one or not.
+    """Returns the response with this id. `to` is the permission that the operation needs.
+
+    Raises:
+        NothingHere: There is no such response, or it is another user's.
+        Forbidden: The caller does not have the permission; also if there is no such response.
     """
     name = parse_response_id(response_id) if response_id.startswith(RESPONSE) else None
     try:
         if name is None or not name.stored:
-            raise InvocationMissing("This is no id of a stored response.")
+            raise InvocationMissing("This is not the id of a stored response.")
         with as_missing(user, name):
-            front.whose.session(caller, to, name.session, user_of_response(user, name))
+            front.scope.session(caller, to, name.session, user_of_response(user, name))
             known = await front.threads.known(caller, name.session, name.message, user_of_response(user, name))
     except (InvocationMissing, SessionMissing):
         raise NothingHere(f"There is no response {response_id[:200]!r}.", fix="Check the id.") from None
@@ -124,13 +139,13 @@ async def find_response(
 
 
 def user_of_response(user: str | None, name: ResponseId) -> str | None:
-    """Whose response that is: whom the request names, else whom its id does."""
+    """Returns the user that the request names; otherwise the one in the response's id."""
     return name.user if user is None else user
 
 
 @contextmanager
 def as_missing(user: str | None, name: ResponseId) -> Iterator[None]:
-    """What is another's by its id alone is not there for who may not reach it."""
+    """Converts Forbidden to InvocationMissing if only the response's id names another user."""
     try:
         yield
     except Forbidden:
@@ -140,7 +155,7 @@ def as_missing(user: str | None, name: ResponseId) -> Iterator[None]:
 
 
 def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
-    """The response as it is now."""
+    """Returns the response in its current state."""
     receipt, reading, before = found.known
     if receipt.state == REFUSED and receipt.problem != CANCELLED:
         return found.blank.model_copy(update={"status": "failed"})
@@ -154,19 +169,19 @@ def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
     return now
 
 
-async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
-    """The response that a request goes on from. NothingHere, which names the parameter."""
+async def previous_response(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
+    """Returns the response that a request continues from. Raises NothingHere, which names the parameter."""
     try:
         return await find_response(front, caller, response_id, user)
     except NothingHere as error:
         raise NothingHere(error.problem, fix=error.fix, where=("body", "previous_response_id")) from None
 
 
-async def history(front: Front, caller: Caller, body: Placed, user: str | None) -> Sequence[Event]:
-    """What agents would find on record of the conversation that the request goes on with, as far as they look."""
+async def conversation_events(front: Front, caller: Caller, body: ThreadOrConversation, user: str | None) -> Sequence[Event]:
+    """Returns the events that agents would read of the conversation that the request continues."""
     window, session = Window(last=front.runner.config.limits.history_events), body.conversation
     if body.previous_response_id is not None:
-        found = await previous(front, caller, body.previous_response_id, user)
+        found = await previous_response(front, caller, body.previous_response_id, user)
         result = found.known.reading.result if found.known.reading else None
         last = result.events[-1].sequence if result else None
         session, user, window = found.name.session, found.user, window._replace(before=last + 1 if last else None)

@@ -1,8 +1,8 @@
-"""What a request for a response may say, and what of that we cannot do.
+"""The request model of responses, and the check for unsupported parameters.
 
-Who answers are agents, each with a model and settings of its own. So what only tunes a model (temperature, top_p, reasoning,
-caching, tiers, how much context it keeps) is taken and repeated, and changes nothing. What would have to change the answer's
-form, or who decides on calls, is refused by name.
+Agents have their own models and settings. Parameters that only tune a model are accepted and returned, without
+effect: temperature, top_p, reasoning, caching, tiers, context size. Parameters that would change the answer's format
+or control tool calls are rejected by name.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.gateway.openai.errors import (
     Metadata,
     check_choice,
-    check_form,
+    check_response_format,
     invalid_parameter,
-    no_probabilities,
-    not_a_function,
+    log_probabilities_error,
+    unsupported_tool_error,
 )
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 from turnwise.gateway.shared.tool_calls import offered_tool
 
-REPEATED = (
+RETURNED_UNCHANGED = (
     "frequency_penalty",
     "max_output_tokens",
     "max_tool_calls",
@@ -42,7 +42,7 @@ REPEATED = (
     "truncation",
     "user",
 )
-"""What is given back in the response as it came."""
+"""Parameters that the response returns unchanged."""
 
 _KNOWN_INCLUDES = frozenset(
     {
@@ -82,7 +82,7 @@ class BackgroundOptions(Part):
 
 
 class Tool(BaseModel):
-    """A tool that the caller offers. Of the types there are, only functions."""
+    """A tool that the caller offers. Only functions are supported."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -105,7 +105,7 @@ Input = Annotated[list[Item], Field(max_length=MOST_MESSAGES), BeforeValidator(_
 
 
 class Thread(Part):
-    """What names a response to go on from, and what is to be said there."""
+    """A request that continues from a response."""
 
     model: str | None = None
     input: Input | None = None
@@ -113,14 +113,14 @@ class Thread(Part):
     previous_response_id: str | None = None
 
 
-class Placed(Thread):
-    """The same, or the end of a conversation."""
+class ThreadOrConversation(Thread):
+    """A request that continues from a response or at the end of a conversation."""
 
     conversation: Annotated[str, BeforeValidator(_id, json_schema_input_type=str | ConversationName)] | None = None
 
 
-class Create(Placed):
-    """The body of `POST /v1/responses`: OpenAI's, all of it."""
+class Create(ThreadOrConversation):
+    """The body of `POST /v1/responses`, with all fields of OpenAI's API."""
 
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
     stream: bool | None = None
@@ -156,24 +156,28 @@ class Create(Placed):
 
     @property
     def unstored(self) -> bool:
-        """Whether the response is not to be retrievable later."""
+        """Whether the response is not stored."""
         return self.store is False
 
     @property
     def repeated(self) -> dict[str, JsonValue]:
-        """What the response gives back as it came; what was not said is not among it."""
-        said = self.model_dump(mode="json", include=set(REPEATED), exclude_none=True)
+        """The parameters that the response returns unchanged, without those that the request omits."""
+        said = self.model_dump(mode="json", include=set(RETURNED_UNCHANGED), exclude_none=True)
         return dict(said)
 
     @property
     def offered(self) -> tuple[OfferedTool, ...]:
-        """The caller's tools; none when none is to be called."""
+        """The caller's tools; empty if `tool_choice` is `none`."""
         tools = () if self.tool_choice == "none" else self.tools or ()
         return tuple(offered_tool(each.name, each.description, each.parameters) for each in tools)
 
 
 def read_create(given: Any) -> Create:
-    """The body, from what JSON held. RequestInvalid for what is no such body, or asks for what cannot be done."""
+    """Returns the body parsed from JSON.
+
+    Raises:
+        RequestInvalid: The body is malformed or uses unsupported parameters.
+    """
     try:
         body = Create.model_validate(given)
     except ValidationError as error:
@@ -181,12 +185,12 @@ def read_create(given: Any) -> Create:
         where = ("body", *first["loc"])
         place = ".".join(map(str, first["loc"])) or "body"
         raise RequestInvalid(f"{place[:200]}: {first['msg']}.", where=where) from None
-    check(body)
+    check_supported(body)
     return body
 
 
-def check(body: Create) -> None:
-    """RequestInvalid for what cannot be done: it names the parameter."""
+def check_supported(body: Create) -> None:
+    """Raises RequestInvalid, which names the parameter, for an unsupported request."""
     for name, why in _REFUSED.items():
         if getattr(body, name) is not None:
             raise invalid_parameter(name, f"'{name}' is not supported: {why}")
@@ -202,11 +206,11 @@ def check(body: Create) -> None:
                 ("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}."
             )
     if body.top_logprobs:
-        raise no_probabilities("top_logprobs")
-    check_form((body.text or {}).get("format"), ("text", "format"))
+        raise log_probabilities_error("top_logprobs")
+    check_response_format((body.text or {}).get("format"), ("text", "format"))
     for place, tool in enumerate(body.tools or ()):
         if tool.type != "function":
-            raise not_a_function(("tools", place, "type"), tool.type)
+            raise unsupported_tool_error(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
 
 

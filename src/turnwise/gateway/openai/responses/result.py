@@ -1,4 +1,4 @@
-"""What became of a message, as a response: its status, its items, what it took. Pure."""
+"""Builds the final state of a response from its events: status, output items and usage. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -21,12 +21,14 @@ from turnwise.gateway.openai.responses.schema import (
 )
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import CallMade, arguments_of, calls_in
-from turnwise.gateway.shared.utterances import GOOD, Behind, failure_text, shown_text, token_usage
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
 
 
 class Items:
-    """The items of one answer, in the order of the log. Of the calls, those whose results are the reader's to give; pending:
-    whether there are some that an agent's own tool works on.
+    """Converts events to output items in log order. Of the tool calls, only those that the caller may answer are listed.
+
+    Attributes:
+        pending: Whether an agent's own tool is still running.
     """
 
     def __init__(self, name: ResponseId, view: Redactor) -> None:
@@ -36,11 +38,11 @@ class Items:
         self.pending = False
 
     def know(self, calls: Iterable[CallMade]) -> None:
-        """These calls were made before, and may still be waited for."""
+        """Adds earlier tool calls that may still be awaited."""
         self._calls |= {made.call.call_id: made for made in calls}
 
     def of(self, event: Event) -> list[Item]:
-        """The items that stored event brings."""
+        """Returns the output items of a stored event."""
         if event.author == USER:
             return []
         items: list[Item] = []
@@ -65,16 +67,21 @@ class Items:
 
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
-_LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})
-"""Nobody gave what was awaited. What was said until then stays as it was."""
+_EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
+"""Ends of invocations whose wait expired. The response keeps its earlier status."""
 
 
 def final_response(
     name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[CallMade] = ()
 ) -> ResponseObject:
-    """The response whose message's events these are, stored ones, once it is answered or waits; blank: as it was begun.
+    """Returns the response once it is answered or waits.
 
-    No events: it was cancelled before it began. before: the calls of its invocation that were made before it.
+    Args:
+        name: The response's id.
+        blank: The response before it had output.
+        events: The stored events of its message; empty if it was cancelled before it started.
+        view: The caller's redactor.
+        before: The earlier tool calls of its invocation.
     """
     told = visible(events)
     end = End(reason="cancelled") if not events else _end_of(told)
@@ -91,20 +98,20 @@ def final_response(
             "error": _failure(told, end, view) if status == "failed" else None,
             "output": output,
             "usage": _tokens(told),
-            "turnwise": _behind(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
+            "turnwise": _decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
         }
     )
 
 
 def seconds(time: datetime) -> int:
-    """A time as the wire has it."""
+    """Returns the time as a Unix timestamp in seconds."""
     return int(time.timestamp())
 
 
 def _end_of(events: Sequence[Event]) -> End | None:
-    """How it ended; None = it waits, or did when it was last heard of."""
+    """Returns the end of the invocation; None if it waits or its wait expired."""
     end = next((event.actions.end for event in reversed(events) if event.actions.end), None)
-    return None if end is not None and end.reason in _LAPSED else end
+    return None if end is not None and end.reason in _EXPIRED else end
 
 
 def _is_over(events: Sequence[Event]) -> bool:
@@ -115,7 +122,7 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     last = next((event for event in reversed(events) if shown_text(event)), None)
     if end is not None and end.reason == "cancelled":
         return "cancelled", None
-    if end is not None and end.reason not in GOOD:
+    if end is not None and end.reason not in COMPLETE_ENDS:
         if last is None or not end.reason.startswith(LIMIT):
             return "failed", None
         limit = "messages" if end.reason in _COUNTED else end.reason.removeprefix(LIMIT)
@@ -127,7 +134,7 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     return "completed", None
 
 
-def _behind(known: Behind, events: Sequence[Event], view: Redactor, *, pending: bool) -> Behind:
+def _decision_info(known: DecisionInfo, events: Sequence[Event], view: Redactor, *, pending: bool) -> DecisionInfo:
     selection = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
     return known.known(events[0].invocation_id if events else None, selection, view, pending=pending)
 

@@ -1,4 +1,4 @@
-"""Responses over HTTP: made, looked up, told again, cancelled, deleted."""
+"""Routes that create, retrieve, cancel, delete and compact responses, and count input tokens."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any, Literal
@@ -9,21 +9,21 @@ from pydantic import BaseModel, JsonValue
 from turnwise.facts.events import Event
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
-from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compacted, unpacked
+from turnwise.gateway.openai.models import agent_of_model
+from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
 from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
-from turnwise.gateway.openai.responses.lookup import current_response, find_response, history, previous
-from turnwise.gateway.openai.responses.request_schema import Create, Placed, Tool, check
+from turnwise.gateway.openai.responses.lookup import conversation_events, current_response, find_response, previous_response
+from turnwise.gateway.openai.responses.request_schema import Create, ThreadOrConversation, Tool, check_supported
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED
-from turnwise.gateway.shared.parameters import STREAM, Key, User
+from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.gateway.sse import event_stream
 from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
 
 
-class Count(Placed):
+class CountTokens(ThreadOrConversation):
     """The body of `POST /v1/responses/input_tokens`."""
 
     tools: list[Tool] | None = None
@@ -40,8 +40,8 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
-def counted(body: Count, told: ReadInput, history: Iterable[Event]) -> InputTokens:
-    """The estimate for what is said, the tools, and what was said before."""
+def estimate_tokens(body: CountTokens, told: ReadInput, history: Iterable[Event]) -> InputTokens:
+    """Returns the estimated tokens of the input, the tools and the conversation so far."""
     said = tokens_of_parts(told.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
     repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in told.past)
@@ -53,12 +53,14 @@ router = APIRouter(tags=["openai"])
 
 
 @router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
-async def create(body: Create, request: Request, front: TheFront, caller: TheCaller, key: Key = None, user: User = None) -> Any:
-    """Have a message answered: as one response, as a stream of events, or in the background.
+async def create(
+    body: Create, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None, user: User = None
+) -> Any:
+    """Creates a response: as JSON, as a stream of events, or in the background.
 
-    Whatever happens to this connection, the run goes on.
+    The run continues if the connection breaks.
     """
-    check(body)
+    check_supported(body)
     asked = await start_response(front, caller, body, user, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
@@ -68,27 +70,27 @@ async def create(body: Create, request: Request, front: TheFront, caller: TheCal
     try:
         return await outcome(front, request, asked)
     finally:
-        _told(front, asked)
+        _delete_if_temporary(front, asked)
 
 
 @router.post("/responses/compact", responses=refusals(404, 413))
 async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
-    """A conversation as one item, to begin a later request's input with."""
-    addressee(front, caller, body.model)
+    """Compacts a conversation into one item, with which the input of a later request begins."""
+    agent_of_model(front, caller, body.model)
     if body.previous_response_id is not None:
-        await previous(front, caller, body.previous_response_id, user)
-    given = unpacked(body.input or [])
+        await previous_response(front, caller, body.previous_response_id, user)
+    given = expand_compactions(body.input or [])
     read_input(given.items, body.instructions)
     if not given.items and given.after is None and body.previous_response_id is None:
         raise invalid_parameter("input", "There is nothing to compact.", fix="Send previous_response_id, or an input.")
-    return compacted(given.after or body.previous_response_id, given.items)
+    return compact_items(given.after or body.previous_response_id, given.items)
 
 
 @router.post("/responses/input_tokens", responses=refusals(404))
-async def input_tokens(body: Count, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
-    """How many tokens a request would be, by the estimate that agents go by."""
+async def input_tokens(body: CountTokens, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
+    """Estimates the input tokens of a request, with the same estimate that agents use."""
     told = read_input(body.input, body.instructions)
-    return counted(body, told, await history(front, caller, body, user))
+    return estimate_tokens(body, told, await conversation_events(front, caller, body, user))
 
 
 @router.get("/responses/{response_id}", response_model=ResponseObject, responses={**refusals(404), 200: STREAM})
@@ -102,7 +104,9 @@ async def retrieve(
     starting_after: Annotated[int, Query(ge=-1)] = -1,
     include_obfuscation: bool = False,
 ) -> Any:
-    """A response as it is now; or its events, those above a number only, as they are and as they come."""
+    """Returns the current state of a response. With `stream=true`, streams its events above `starting_after`, stored and
+    new ones.
+    """
     found = await find_response(front, caller, response_id, user)
     now = current_response(found, redactor_of(request))
     if not stream:
@@ -117,7 +121,7 @@ async def retrieve(
 
 @router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
 async def cancel(response_id: str, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> ResponseObject:
-    """Stop a response that is still being made, or no longer wait for what it asked. Nothing happens to one that has ended."""
+    """Cancels a response that is in progress, or ends its open waits. A response that has ended does not change."""
     found = await find_response(front, caller, response_id, user, to="invocations:cancel")
     await front.threads.cancel(caller, found.name.session, found.name.message, found.user)
     return current_response(await find_response(front, caller, response_id, user), redactor_of(request))
@@ -134,22 +138,22 @@ async def input_items(
     order: Literal["asc", "desc"] = "desc",
     _: Annotated[list[str] | None, Query(alias="include")] = None,
 ) -> Items:
-    """What the message of a response held. Nothing more can be included."""
+    """Lists the input items of a response. `include` has no effect."""
     found = await find_response(front, caller, response_id, user)
     return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
 
 
 @router.delete("/responses/{response_id}", responses=refusals(404, 409))
 async def delete(response_id: str, front: TheFront, caller: TheCaller, user: User = None) -> dict[str, Any]:
-    """Take the newest response of its conversation back; one that stands alone is deleted with all that is kept of it."""
+    """Deletes the latest response of its conversation. If the session holds nothing else, the session is deleted, too."""
     found = await find_response(front, caller, response_id, user, to="sessions:write")
     whole = found.blank.conversation is None
     await front.threads.take_back(caller, found.name.session, found.name.message, found.user, whole=whole)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _told(front: Front, asked: StartedResponse) -> None:
-    """A response that is not to be stored is deleted once it is told, or its reader has left."""
+def _delete_if_temporary(front: Front, asked: StartedResponse) -> None:
+    """Deletes a response that is not to be stored, after it was sent or its client disconnected."""
     if asked.is_temporary:
         front.threads.delete_after(asked.invocation)
 
@@ -160,7 +164,7 @@ def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Re
             async for wire in telling.events():
                 yield wire
         finally:
-            _told(front, asked)
+            _delete_if_temporary(front, asked)
 
     return event_stream(
         events(),

@@ -1,13 +1,13 @@
-"""What a response looks like on the wire: every field of OpenAI's, null where we have nothing to say.
+"""The response models, with all fields of OpenAI's API. Fields without a value here are null.
 
-What Open Responses (https://www.openresponses.org) does not allow to be null has its usual value.
+Fields that Open Responses (https://www.openresponses.org) does not allow to be null have their default value.
 """
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 Status = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -21,7 +21,7 @@ class OutputText(BaseModel):
 
 
 class MessageItem(BaseModel):
-    """What an agent said. `agent` is its name."""
+    """A text of an agent, which `agent` names."""
 
     id: str
     type: Literal["message"] = "message"
@@ -36,7 +36,7 @@ class MessageItem(BaseModel):
 
 
 class CallItem(BaseModel):
-    """A call whose result is awaited from the caller. `agent` is who made it."""
+    """A tool call whose result the caller has to send. `agent` names the agent that made it."""
 
     id: str
     type: Literal["function_call"] = "function_call"
@@ -60,7 +60,7 @@ class OutputTokens(BaseModel):
 
 
 class Tokens(BaseModel):
-    """What the models of the agents took, as far as they said."""
+    """The token usage of the agents' models, as far as they report it."""
 
     input_tokens: int = 0
     input_tokens_details: InputTokens = InputTokens()
@@ -74,8 +74,11 @@ class Conversation(BaseModel):
 
 
 class Incomplete(BaseModel):
+    """Why a response is incomplete: `max_output_tokens`, `content_filter`, `max_messages`, or a limit such as
+    `max_invocation_seconds`.
+    """
+
     reason: str
-    """`max_output_tokens`, `content_filter`, `max_messages`, or the limit that ended it, as `max_invocation_seconds`."""
 
 
 class Failure(BaseModel):
@@ -84,7 +87,7 @@ class Failure(BaseModel):
 
 
 class ResponseObject(BaseModel):
-    """What became of one message."""
+    """A response: the answer to one message."""
 
     id: str
     object: Literal["response"] = "response"
@@ -129,4 +132,4 @@ class ResponseObject(BaseModel):
     prompt_cache_diagnostics: None = None
     prompt_cache_options: None = None
     tool_usage: None = None
-    turnwise: Behind
+    turnwise: DecisionInfo

@@ -1,13 +1,13 @@
-"""A request for a response becomes a message: where in which conversation it goes, and with what.
+"""Turns a request for a response into a message, and finds the session and the position that it belongs to.
 
-previous_response_id    behind that response; if others came behind it already, in a copy of what was before
+previous_response_id    after that response; in a fork, if other messages follow it already
 conversation            at the end of that session
-items of ours           behind the response that they are of: some clients send all of a conversation with every request
-a conversation          behind what was said, as chat completions have it: `door/conversations.py`
-none of these           a session of its own
+items of a response     after that response, for clients that send the whole conversation with each request
+a conversation          after the matching turns, as for chat completions: `gateway/services/conversations.py`
+none of these           in a new session
 
-A response that is not to be stored goes to a session of its own in any case, with a copy of what was before: that session is
-deleted once the response is told.
+A response that is not stored always goes to its own session, with a copy of the earlier events. That session is
+deleted after the response was sent.
 """
 
 from collections.abc import Awaitable, Container
@@ -19,7 +19,7 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
-from turnwise.gateway.openai.models import FRONT_DOOR, addressee
+from turnwise.gateway.openai.models import SELECTING_MODEL, agent_of_model
 from turnwise.gateway.openai.responses.ids import (
     UNSTORED,
     ResponseId,
@@ -40,44 +40,55 @@ from turnwise.runner import Invocation
 
 
 class StartedResponse(NamedTuple):
-    """A response that was begun. blank: as it is as long as nothing is said."""
+    """A response that was started."""
 
     name: ResponseId
     blank: ResponseObject
+    """The response before it has output."""
     invocation: Invocation
 
     @property
     def is_temporary(self) -> bool:
-        """Whether its session holds nothing that is to be stored."""
+        """Whether its session holds only unstored responses, so that it is deleted."""
         return not self.name.stored and self.name.session.startswith(UNSTORED)
 
 
 async def start_response(
     front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None, *, known: Container[str] = ()
 ) -> StartedResponse:
-    """Returns the response that the request begins.
+    """Starts the response that the request asks for.
 
-    user: whom the request names. key: the request's own name, under which a repeated request is the same. known: ids of
-    responses that were not stored and that this caller may still go on from.
+    Args:
+        front: The app's services.
+        caller: The caller.
+        body: The request.
+        user: The user that the request names; None for the caller.
+        key: The idempotency key: a repeated request with the same key and input is the same request.
+        known: Ids of unstored responses that this caller may still continue from.
 
-    RequestInvalid, NothingHere, and whatever `Messages.start` raises.
+    Raises:
+        RequestInvalid: The input has no new message, or is malformed.
+        NothingHere: A response, conversation or agent that the request names does not exist.
+        TurnwiseError: As for `Messages.start`.
     """
     told = read_input(body.input, body.instructions)
     if not told.message.parts:
-        raise invalid_parameter("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
-    if key is not None:  # of another request with that key, this is none
+        raise invalid_parameter(
+            "input", "The input has no new message.", fix="End the input with a message, or the output of a call."
+        )
+    if key is not None:  # the same key with another input is another request
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
-    agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
+    agent = agent_of_model(front, caller, SELECTING_MODEL if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
     asked = MessageRequest("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
-    if not told.message.tool_results:  # what a call waits for goes to who made it, whomever the request names
+    if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
     if body.previous_response_id is not None:
-        invocation = await _after_previous(front, caller, body, asked, key, known)
+        invocation = await _start_after_previous(front, caller, body, asked, key, known)
     else:
-        invocation = await _started(front, caller, body, told, asked, key)
+        invocation = await _start_elsewhere(front, caller, body, told, asked, key)
     session = invocation.session
     name = ResponseId(session.id, invocation.message_id, None if session.user == caller.user else session.user)
     message = Message(id=invocation.message_id, content=told.content, context=asked.context)
@@ -85,7 +96,7 @@ async def start_response(
     return StartedResponse(name, new_response(name, message, begun), invocation)
 
 
-async def _after_previous(
+async def _start_after_previous(
     front: Front, caller: Caller, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
 ) -> Invocation:
     given = body.previous_response_id or ""
@@ -93,23 +104,23 @@ async def _after_previous(
     if name is not None and not name.stored and given not in known:
         name = None
     copy = unstored_session(key) if body.unstored else None
-    return await _there(_behind(front, caller, asked, name, copy), "previous_response_id", given)
+    return await _naming_missing(_start_after(front, caller, asked, name, copy), "previous_response_id", given)
 
 
-async def _started(
+async def _start_elsewhere(
     front: Front, caller: Caller, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
 ) -> Invocation:
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
-        return await _there(front.messages.start(caller, asked), "conversation", conversation)
+        return await _naming_missing(front.messages.start(caller, asked), "conversation", conversation)
     new = unstored_session(key) if body.unstored else None
     if told.after is not None and told.after.stored:
         with suppress(InvocationMissing, SessionMissing):
-            return await _behind(front, caller, asked, told.after, new)
+            return await _start_after(front, caller, asked, told.after, new)
     call = told.call if told.message.tool_results else None
     if call is not None and not call.session.startswith(PREFIX):
         asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
-        return await _there(front.messages.start(caller, asked), "input", call.session)
+        return await _naming_missing(front.messages.start(caller, asked), "input", call.session)
     anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
     if told.past or told.message.tool_results:
         talk = ConversationRequest(
@@ -120,16 +131,18 @@ async def _started(
     return await front.messages.start(caller, asked._replace(session=new or new_session(key), config=anew))
 
 
-async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
+async def _start_after(
+    front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None
+) -> Invocation:
     if name is None:
-        raise InvocationMissing("This is no id of a response.")
+        raise InvocationMissing("This is not the id of a response.")
     with as_missing(asked.user, name):
         asked = asked._replace(session=name.session, user=user_of_response(asked.user, name))
         return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)
 
 
-async def _there(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
-    """What is started; NothingHere, that names the parameter, when there is not what it names."""
+async def _naming_missing(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
+    """Awaits the invocation; converts a missing session or message to NothingHere, which names the parameter."""
     try:
         return await starting
     except (InvocationMissing, SessionMissing):

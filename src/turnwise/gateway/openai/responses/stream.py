@@ -1,4 +1,4 @@
-"""A response as a sequence of events of the wire, numbered from 0 without a gap.
+"""Streams a response as events of the Responses API, numbered from 0 without gaps.
 
 response.created  response.in_progress
   for each message    output_item.added  content_part.added  output_text.delta …  output_text.done  content_part.done
@@ -6,9 +6,10 @@ response.created  response.in_progress
   for each call       output_item.added  function_call_arguments.delta  function_call_arguments.done  output_item.done
 response.completed | response.incomplete | response.failed
 
-What is told, and under which number, follows from what is stored: live pieces only tell it sooner. So who comes again, to
-whichever process, goes on behind the number that he has. Only what was never stored, because an agent's process or model broke
-off in the middle, has numbers that nobody is given again, and who is not told of every call counts without those.
+The stored events determine all events and their numbers; partial events only make them earlier. So a client can
+resume from a number at any process. There are two exceptions. Text that was never stored, because a process or model
+broke off, has numbers that are not sent again. A caller who does not see every tool call gets other numbers than one
+who does.
 """
 
 import json
@@ -33,54 +34,63 @@ from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import is_shown_to_user
 
 PIECE_CHARACTERS = 8
-"""How many characters besides space a piece holds at most: a word as a rule."""
+"""The maximum number of non-space characters in a delta, usually a word."""
 
 _PIECE = re.compile(rf"\s*\S{{1,{PIECE_CHARACTERS}}}|\s+")
 
 
 def pieces_of(text: str, start: int = 0) -> Iterator[str]:
-    """The pieces of a whole text from that place on, where one begins."""
+    """Yields the deltas of a complete text from the position `start`, at which a delta begins."""
     for match in _PIECE.finditer(text, start):
         yield match[0]
 
 
 class OpenText:
-    """A text that comes bit by bit. gone: how many characters of it were given out."""
+    """A text that arrives in pieces.
+
+    Attributes:
+        gone: How many characters were sent.
+    """
 
     def __init__(self) -> None:
         self._text = ""
-        self.gone = 0
+        self.sent = 0
 
     def feed(self, text: str, offset: int | None) -> list[str]:
-        """The pieces that are whole with this: more text cannot change them.
+        """Returns the deltas that more text cannot change.
 
-        offset: where in the text it stands; None = next. What leaves a gap is put aside: the whole will tell it.
+        Args:
+            text: The new piece.
+            offset: Its position in the text; None for the next one. A piece after a gap is ignored, because the
+                complete text follows.
         """
         known = len(self._text) if offset is None else offset
         if known > len(self._text):
             return []
         self._text += text[len(self._text) - known :]
         ready = []
-        for match in _PIECE.finditer(self._text, self.gone):
+        for match in _PIECE.finditer(self._text, self.sent):
             if match.end() == len(self._text) and len(match[0].strip()) < PIECE_CHARACTERS:
                 break
             ready.append(match[0])
-        self.gone += sum(map(len, ready))
+        self.sent += sum(map(len, ready))
         return ready
 
     def rest(self, whole: str) -> list[str]:
-        """The pieces that are still missing of the text as it is in the end; none if that begins otherwise."""
-        return list(pieces_of(whole, self.gone)) if whole.startswith(self._text[: self.gone]) else []
+        """Returns the remaining deltas of the complete text; none if it differs from the pieces that were sent."""
+        return list(pieces_of(whole, self.sent)) if whole.startswith(self._text[: self.sent]) else []
 
 
 Wire = dict[str, Any]
-"""An event as it is written: `type`, `sequence_number`, and what it tells."""
+"""An event of the Responses API as JSON."""
 
 _LAST = {"completed": "response.completed", "failed": "response.failed"}
 
 
 class ResponseEvents:
-    """Tells one response to one reader. blank: as it was begun."""
+    """Converts the events of one response to events of the Responses API, for one client. `blank` is the response
+    without output.
+    """
 
     def __init__(self, name: ResponseId, blank: ResponseObject, view: Redactor) -> None:
         self._name, self._blank, self.items = name, blank, Items(name, view)
@@ -88,13 +98,13 @@ class ResponseEvents:
         self._open: _MessageInProgress | None = None
 
     def begin(self) -> Iterator[Wire]:
-        """What comes first."""
+        """Yields the first events."""
         begun = self._blank.model_dump(mode="json")
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
 
     def tell(self, event: Event) -> Iterator[Wire]:
-        """What that event of the log, or that piece of one, adds."""
+        """Yields the events for a stored or partial event of the log."""
         if event.partial:
             yield from self._piece(event)
             return
@@ -107,16 +117,16 @@ class ResponseEvents:
             yield from self._break_off()
 
     def end(self, response: ResponseObject) -> Iterator[Wire]:
-        """What comes last: the response as it is now."""
+        """Yields the last events, with the final response."""
         yield from self._break_off()
         yield self._event(_LAST.get(response.status, "response.incomplete"), response=response.model_dump(mode="json"))
 
     def problem(self, code: str | None, message: str, param: str | None = None) -> Wire:
-        """That it cannot be told on."""
+        """Returns an event that ends the stream with an error."""
         return self._event("error", code=code, message=message, param=param)
 
     def _piece(self, event: Event) -> Iterator[Wire]:
-        # Children of a parallel agent speak at once: whose words come first, the log says.
+        # Texts of parallel agents interleave, so they are sent in the order of the log.
         if not event.text or not is_shown_to_user(event) or "~" in event.branch:
             return
         id_ = self._name.item(event)
@@ -160,7 +170,7 @@ class ResponseEvents:
         yield self._event("response.output_item.done", output_index=saying.index, item=said)
 
     def _break_off(self) -> Iterator[Wire]:
-        """Whoever was speaking will not come to an end."""
+        """Ends the open message as incomplete."""
         if self._open is not None:
             saying, self._open = self._open, None
             text = "".join(saying.told)
@@ -183,7 +193,7 @@ class ResponseEvents:
 
 
 class _MessageInProgress:
-    """A message while it is told. told: the pieces that are out."""
+    """A message that is being sent. `told` holds the deltas that were sent."""
 
     def __init__(self, item: MessageItem, index: int) -> None:
         self.item, self.index = item, index
@@ -194,15 +204,20 @@ class _MessageInProgress:
         return {"item_id": self.item.id, "output_index": self.index, "content_index": 0}
 
 
-PADDED = 16
-"""To a multiple of how many characters pieces are filled up, for who asks that their size tells nothing."""
+PADDING = 16
+"""Deltas are padded to a multiple of this length, so that their size reveals nothing."""
 
 
 class ResponseStream:
-    """Tells one response to one reader, who can leave at any time: the run goes on.
+    """Streams one response to one client. The run continues if the client disconnects.
 
-    after: the last number that he has. padded: whether pieces are filled up to sizes that tell nothing. ended: what became of
-    a response that is never begun to be made.
+    Args:
+        front: The app's services.
+        connection: The client's request.
+        asked: The response.
+        after: The last sequence number that the client has; -1 for none.
+        padded: Whether to pad deltas, so that their size reveals nothing.
+        ended: The final response, if it was refused before it started.
     """
 
     def __init__(
@@ -217,61 +232,62 @@ class ResponseStream:
     ) -> None:
         self._front, self._connection, self._asked = front, connection, asked
         self._after, self._padded, self._ended = after, padded, ended
-        self._narration = ResponseEvents(asked.name, asked.blank, redactor_of(connection))
+        self._builder = ResponseEvents(asked.name, asked.blank, redactor_of(connection))
 
     async def events(self) -> AsyncIterator[Wire]:
-        """What is told, above the number that the reader has."""
+        """Yields the events above the number that the client has."""
         async for wire in self._all():
             if wire["sequence_number"] > self._after:
                 yield _padded(wire) if self._padded and "delta" in wire else wire
 
     async def _all(self) -> AsyncIterator[Wire]:
-        for wire in self._narration.begin():
+        for wire in self._builder.begin():
             yield wire
         try:
             if self._ended is None:
-                async for wire in self._said():
+                async for wire in self._of_invocation():
                     yield wire
-            for wire in self._narration.end(self._ended or await outcome(self._front, self._connection, self._asked)):
+            for wire in self._builder.end(self._ended or await outcome(self._front, self._connection, self._asked)):
                 yield wire
         except TurnwiseError as error:
             yield self.problem(error)
 
-    async def _said(self) -> AsyncIterator[Wire]:
+    async def _of_invocation(self) -> AsyncIterator[Wire]:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._narration.items.know(calls_in(await self._front.threads.before(invocation)))
+                self._builder.items.know(calls_in(await self._front.threads.before(invocation)))
                 first = False
-            for wire in self._narration.tell(event):
+            for wire in self._builder.tell(event):
                 yield wire
 
     def problem(self, error: TurnwiseError) -> Wire:
-        """That it cannot be told on, and why; the response itself may be well."""
+        """Returns an event that ends the stream with an error. The response itself may still succeed."""
         told = error_of(problem_of(error, self._connection))
-        return self._narration.problem(told.code, told.message, told.param)
+        return self._builder.problem(told.code, told.message, told.param)
 
     def closing(self) -> Wire:
-        """That this process is being stopped: whoever is there then tells the rest."""
+        """Returns the event that ends the stream at shutdown. The client resumes it at another process."""
         return self.problem(Closing("This process is being stopped.", fix="Retrieve the response with starting_after."))
 
 
 async def outcome(front: Front, connection: HTTPConnection, asked: StartedResponse) -> ResponseObject:
-    """The response once it is answered, or waits."""
+    """Waits until the response is answered or waits, and returns it."""
     await asked.invocation.feed.closed()
     before = calls_in(await front.threads.before(asked.invocation))
     return final_response(asked.name, asked.blank, asked.invocation.feed.stored, redactor_of(connection), before)
 
 
 def sse_event(wire: Wire) -> bytes:
-    """The event as a server-sent one."""
+    """Returns the event as a server-sent event."""
     return f"event: {wire['type']}\ndata: {as_json(wire)}\n\n".encode()
 
 
 def as_json(wire: Wire) -> str:
+    """Returns the event as JSON."""
     return json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
 
 
 def _padded(wire: dict[str, Any]) -> Wire:
-    missing = PADDED - len(wire["delta"]) % PADDED
+    missing = PADDING - len(wire["delta"]) % PADDING
     return {**wire, "obfuscation": secrets.token_urlsafe(missing)[:missing]}

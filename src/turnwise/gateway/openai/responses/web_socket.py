@@ -1,9 +1,8 @@
-"""Responses over a web socket: many on one connection, in lanes. What is asked in one lane is answered one after the other,
-lanes at the same time. A connection that is closed stops nothing.
+"""Responses over a web socket, with several lanes on one connection.
 
-A response that is not to be stored can be gone on from on this connection alone, and is deleted when it is closed.
-
-Who asks is looked at for each request: a key that was revoked asks nothing more on a connection that it opened before.
+Requests in one lane are answered in order; lanes run concurrently. Closing the connection does not stop a run. A
+response that is not stored can be continued only on its own connection, and is deleted when the connection closes.
+Each request is authenticated, so a revoked key is rejected on an open connection, too.
 """
 
 import asyncio
@@ -24,16 +23,16 @@ from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, as_js
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.shared.parameters import User
 
-MOST_LANES = 32
-"""Named ones, of one connection."""
-MOST_ACTIVE = 16
-"""Responses of one connection that are made at the same time."""
-MOST_WAITING = 64
-"""Requests of one connection that wait for their turn."""
-MOST_UNSTORED = 32
-"""Responses that are not to be stored of one connection, from which it may go on: the newest."""
+MAX_LANES = 32
+"""The maximum number of named lanes of a connection."""
+MAX_ACTIVE = 16
+"""The maximum number of concurrent responses of a connection."""
+MAX_QUEUED = 64
+"""The maximum number of queued requests of a connection."""
+MAX_UNSTORED = 32
+"""How many of the newest unstored responses a connection may continue from."""
 RESTART = 1012
-"""The code with which the connection is closed when this process is being stopped."""
+"""The close code at shutdown."""
 
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
@@ -42,17 +41,17 @@ router = APIRouter(tags=["openai"])
 
 @router.websocket("/responses")
 async def converse(websocket: WebSocket, front: TheFront, _: TheCaller, user: User = None) -> None:
-    """Takes `response.create` events, and tells each response as a stream would."""
+    """Receives `response.create` events and streams each response."""
     await websocket.accept()
     await _Connection(front, websocket, user).serve()
 
 
-class _Over(Exception):
-    """The connection is closed, or is to be."""
+class _Closed(Exception):
+    """The connection is closed or has to be closed."""
 
 
 class _Lane:
-    """What was asked in one lane. name: None = the one without a name. telling: what is told there now."""
+    """A lane with its queued requests. `name` is None for the default lane; `telling` is its current stream."""
 
     def __init__(self, name: str | None) -> None:
         self.name = name
@@ -61,63 +60,65 @@ class _Lane:
 
 
 class _Connection:
-    """One connection."""
+    """One web socket connection."""
 
     def __init__(self, front: Front, websocket: WebSocket, user: str | None) -> None:
         self._front, self._websocket, self._user = front, websocket, user
         self._lanes: dict[str | None, _Lane] = {}
-        self._active = asyncio.Semaphore(MOST_ACTIVE)
+        self._active = asyncio.Semaphore(MAX_ACTIVE)
         self._sending = asyncio.Lock()
         self._unstored: dict[str, StartedResponse] = {}
 
     async def serve(self) -> None:
-        """Returns when it is closed, by whomever."""
+        """Serves the connection until either side closes it."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(group))
-                group.create_task(self._leave())
-        except* _Over:
+                group.create_task(self._wait_for_shutdown())
+        except* _Closed:
             pass
         finally:
             while self._unstored:
                 self._forget(next(iter(self._unstored)))
         if self._front.closing.is_set():
-            await self._say_goodbye()
+            await self._send_closing()
 
     async def _read(self, group: asyncio.TaskGroup) -> None:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                raise _Over
+                raise _Closed
             given, event = message.get("text") or message.get("bytes") or b"", dict[str, Any]()
             try:
                 await self._front.quotas.received(await self._caller(), self._user, len(given))
                 event = _event(given)
-                lane = await self._take(event)
+                lane = await self._enqueue(event)
             except TurnwiseError as error:
-                await self._complain(error, _lane_of(event))
+                await self._send_error(error, _lane_of(event))
                 continue
             if lane is not None:
                 group.create_task(self._answer_all(lane))
 
-    async def _take(self, event: dict[str, Any]) -> _Lane | None:
-        """Puts a request into its lane; the lane, if it is a new one."""
+    async def _enqueue(self, event: dict[str, Any]) -> _Lane | None:
+        """Queues a request in its lane, and returns the lane if it is new."""
         kind = event.pop("type", None)
         if kind == "response.steer":
-            await self._send(_not_steered(event))
+            await self._send(_steer_rejection(event))
             return None
         if kind != "response.create":
-            raise invalid_parameter("type", "Events of this type are not known here.", fix="Send response.create.")
+            raise invalid_parameter("type", "Events of this type are not supported.", fix="Send response.create.")
         given, name = event.get("stream_id"), _lane_of(event)
         if given != name:
             raise invalid_parameter(
-                "stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
+                "stream_id", "This is not a valid stream_id.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
             )
         known = self._lanes.get(name)
-        if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
-            raise invalid_parameter("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
-        if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
-            raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
+        if known is None and name is not None and len(self._lanes.keys() - {None}) >= MAX_LANES:
+            raise invalid_parameter(
+                "stream_id", f"A connection may have at most {MAX_LANES} named lanes.", fix="Use an existing one."
+            )
+        if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MAX_QUEUED:
+            raise TooMany(f"{MAX_QUEUED} requests of this connection wait already.", fix="Wait for an answer.")
         lane = self._lanes.setdefault(name, _Lane(name))
         event.pop("stream_id", None)
         lane.asked.put_nowait(event)
@@ -128,9 +129,9 @@ class _Connection:
             given = await lane.asked.get()
             async with self._active:
                 try:
-                    lane.telling = await self._telling(given)
+                    lane.telling = await self._start_stream(given)
                 except TurnwiseError as error:
-                    await self._complain(error, lane.name)
+                    await self._send_error(error, lane.name)
                     continue
                 async for wire in lane.telling.events():
                     await self._send(_nested(wire), lane.name)
@@ -138,11 +139,14 @@ class _Connection:
                         self._forget(given.get("previous_response_id"))
                 lane.telling = None
 
-    async def _telling(self, given: dict[str, Any]) -> ResponseStream:
+    async def _start_stream(self, given: dict[str, Any]) -> ResponseStream:
         if given.pop("generate", None) is False:
-            raise invalid_parameter("generate", "Nothing is prepared here that would make an answer come sooner.")
+            raise invalid_parameter("generate", "Requests cannot be prepared in advance.")
         if given.get("background"):
-            raise invalid_parameter("background", "There is no background on a web socket: what runs goes on without it.")
+            raise invalid_parameter(
+                "background",
+                "Background responses are not supported on a web socket; a run continues without the connection anyway.",
+            )
         body = read_create({**given, "stream": True})
         caller = await self._caller()
         await self._front.quotas.request(caller, self._user or caller.user)
@@ -154,12 +158,12 @@ class _Connection:
             raise
         if asked.is_temporary:
             self._unstored[asked.name.id] = asked
-            if len(self._unstored) > MOST_UNSTORED:
+            if len(self._unstored) > MAX_UNSTORED:
                 self._forget(next(iter(self._unstored)))
         return ResponseStream(self._front, self._websocket, asked, padded=padded)
 
     def _forget(self, response_id: str | None) -> None:
-        """Nothing goes on from that response any more. Its session is deleted unless a newer response is in it."""
+        """Removes an unstored response. Its session is deleted unless a newer response uses it."""
         asked = self._unstored.pop(response_id or "", None)
         if asked is not None and all(other.name.session != asked.name.session for other in self._unstored.values()):
             self._front.threads.delete_after(asked.invocation)
@@ -167,9 +171,9 @@ class _Connection:
     async def _caller(self) -> Caller:
         headers, client = self._websocket.headers, self._websocket.client
         address = client.host if client else ""
-        return await self._front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+        return await self._front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
 
-    async def _complain(self, error: TurnwiseError, lane: str | None) -> None:
+    async def _send_error(self, error: TurnwiseError, lane: str | None) -> None:
         problem = problem_of(error, self._websocket)
         told = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
         await self._send({"type": "error", "status": problem.status, "error": told}, lane)
@@ -180,21 +184,21 @@ class _Connection:
             try:
                 await self._websocket.send_text(as_json(named))
             except (WebSocketDisconnect, RuntimeError):
-                raise _Over from None
+                raise _Closed from None
 
-    async def _leave(self) -> None:
+    async def _wait_for_shutdown(self) -> None:
         await self._front.closing.wait()
-        raise _Over
+        raise _Closed
 
-    async def _say_goodbye(self) -> None:
-        """Says of what was being told that it is not told on here, and closes."""
+    async def _send_closing(self) -> None:
+        """Ends open streams with an error event, and closes the connection."""
         try:
             for lane in self._lanes.values():
                 if lane.telling is not None:
                     await self._send(_nested(lane.telling.closing()), lane.name)
             await self._websocket.close(RESTART)
-        except (_Over, WebSocketDisconnect, RuntimeError):
-            pass  # it is closed already
+        except (_Closed, WebSocketDisconnect, RuntimeError):
+            pass  # the connection is closed already
 
 
 def _event(given: str | bytes) -> dict[str, Any]:
@@ -203,26 +207,26 @@ def _event(given: str | bytes) -> dict[str, Any]:
     except ValueError:
         event = None
     if not isinstance(event, dict):
-        raise RequestInvalid("The event is no JSON object.", fix="Send a JSON object in UTF-8.")
+        raise RequestInvalid("The event is not a JSON object.", fix="Send a JSON object in UTF-8.")
     return event
 
 
 def _lane_of(event: dict[str, Any]) -> str | None:
-    """The lane that the event names, if it can be one's name."""
+    """Returns the name of the event's lane; None if it is not valid."""
     name = event.get("stream_id")
     return name if isinstance(name, str) and _LANE.fullmatch(name) else None
 
 
 def _nested(wire: Wire) -> Wire:
-    """An event as this wire has it: in an error, what went wrong stands in an object of its own."""
+    """Returns the event in the web socket's format, in which an error is a nested object."""
     if wire["type"] != "error":
         return wire
     told = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
     return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": told}
 
 
-def _not_steered(event: dict[str, Any]) -> Wire:
-    why = "A response takes no more input once it has begun. Send it as a response.create that goes on from it."
+def _steer_rejection(event: dict[str, Any]) -> Wire:
+    why = "A running response accepts no more input. Send a response.create that continues from it."
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
     told = {name: event.get(name) for name in ("input", "previous_response_id")}
     return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": told}

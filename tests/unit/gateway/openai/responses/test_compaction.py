@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestTooLarge
-from turnwise.gateway.openai.responses.compaction import MOST_BYTES, Inside, compacted, inside, unpacked
+from turnwise.gateway.openai.responses.compaction import (
+    MOST_BYTES,
+    CompactedInput,
+    compact_items,
+    compacted_input,
+    expand_compactions,
+)
 
 
 @given(
@@ -17,21 +23,21 @@ from turnwise.gateway.openai.responses.compaction import MOST_BYTES, Inside, com
     st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3), max_size=3),
 )
 def test_what_is_packed_comes_back(after: str | None, items: list[dict[str, Any]]) -> None:
-    made = compacted(after, items)
+    made = compact_items(after, items)
     assert (made.object, made.usage.total_tokens) == ("response.compaction", 0)
     (item,) = made.output
-    assert inside(item.model_dump()) == Inside(after=after, items=items)
+    assert compacted_input(item.model_dump()) == CompactedInput(after=after, items=items)
 
 
 def test_it_can_be_compacted_again() -> None:
-    (item,) = compacted("resp_1", [{"role": "user", "content": "a"}]).output
-    whole = unpacked([item.model_dump(), {"role": "user", "content": "b"}])
-    assert whole == Inside(after="resp_1", items=[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    (item,) = compact_items("resp_1", [{"role": "user", "content": "a"}]).output
+    whole = expand_compactions([item.model_dump(), {"role": "user", "content": "b"}])
+    assert whole == CompactedInput(after="resp_1", items=[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
 
 
 def test_too_much_is_refused() -> None:
     with pytest.raises(RequestTooLarge):
-        compacted(None, [{"content": "x" * MOST_BYTES}])
+        compact_items(None, [{"content": "x" * MOST_BYTES}])
 
 
 @pytest.mark.parametrize(
@@ -50,4 +56,4 @@ def test_too_much_is_refused() -> None:
     ],
 )
 def test_what_was_not_made_here_holds_nothing(content: Any) -> None:
-    assert inside({"type": "compaction", "encrypted_content": content}) is None
+    assert compacted_input({"type": "compaction", "encrypted_content": content}) is None

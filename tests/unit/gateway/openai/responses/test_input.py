@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from turnwise.facts.content import DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.openai.responses.compaction import compacted
+from turnwise.gateway.openai.responses.compaction import compact_items
 from turnwise.gateway.openai.responses.ids import CallId, ResponseId
 from turnwise.gateway.openai.responses.input import read_input
 
@@ -96,16 +96,16 @@ def test_an_output_may_hold_texts_and_files() -> None:
 
 
 def test_what_was_compacted_stands_for_itself() -> None:
-    (item,) = compacted(NAME.id, [user("one"), assistant("1"), user("two")]).output
+    (item,) = compact_items(NAME.id, [user("one"), assistant("1"), user("two")]).output
     told = read_input([item.model_dump(), user("three")], None)
     assert (told.after, [turn.sent.text for turn in told.past], told.message.text) == (None, ["one"], "two\nthree")
-    (item,) = compacted(NAME.id, []).output
+    (item,) = compact_items(NAME.id, []).output
     assert read_input([item.model_dump(), user("three")], None).after == NAME
 
 
 def test_nothing_is_compacted_twice_over() -> None:
-    (inner,) = compacted(NAME.id, []).output
-    (item,) = compacted(None, [inner.model_dump()]).output
+    (inner,) = compact_items(NAME.id, []).output
+    (item,) = compact_items(None, [inner.model_dump()]).output
     with pytest.raises(RequestInvalid) as refused:
         read_input([item.model_dump()], None)
     assert refused.value.where == ("body", "input", 0, 0, "encrypted_content")

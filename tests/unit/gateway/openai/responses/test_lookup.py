@@ -9,7 +9,7 @@ from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.gateway.openai.responses.ids import ResponseId, created_at, new_message
-from turnwise.gateway.openai.responses.lookup import KEPT, context_of, new_response
+from turnwise.gateway.openai.responses.lookup import PARAMETERS_ATTRIBUTE, context_of, new_response
 from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.result import seconds
 
@@ -56,21 +56,21 @@ def test_when_it_was_asked() -> None:
 
 
 def test_a_message_that_came_by_another_way_has_what_is_usual() -> None:
-    context = MessageContext(attributes={"customer": 7, "plan": "gold", KEPT: "not ours"})
+    context = MessageContext(attributes={"customer": 7, "plan": "gold", PARAMETERS_ATTRIBUTE: "not ours"})
     blank = new_response(NAME, Message(id="m", content=text_content("hi"), context=context), None)
     assert (blank.model, blank.metadata, blank.instructions, blank.created_at) == ("turnwise", {"plan": "gold"}, None, 0)
 
 
 def test_our_key_is_not_for_others() -> None:
     with pytest.raises(RequestInvalid) as refused:
-        context_of(Create(metadata={KEPT: "x"}))
-    assert refused.value.where == ("body", "metadata", KEPT)
+        context_of(Create(metadata={PARAMETERS_ATTRIBUTE: "x"}))
+    assert refused.value.where == ("body", "metadata", PARAMETERS_ATTRIBUTE)
 
 
 @pytest.mark.parametrize(
     "kept", [{"model": 5}, {"conversation": 7}, {"temperature": "hot"}, {"text": []}, {"previous_response_id": {}}]
 )
 def test_nor_does_it_break_what_others_put_there(kept: Any) -> None:
-    context = MessageContext(attributes={KEPT: {"model": "other", **kept}, "plan": "gold"})
+    context = MessageContext(attributes={PARAMETERS_ATTRIBUTE: {"model": "other", **kept}, "plan": "gold"})
     blank = new_response(NAME, Message(id="m", content=text_content("hi"), context=context), None)
     assert (blank.model, blank.metadata, blank.conversation) == ("turnwise", {"plan": "gold"}, None)

@@ -10,12 +10,13 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import OfferedTool
 from turnwise.gateway.openai.responses.compaction import Compact
-from turnwise.gateway.openai.responses.request_schema import Create, check, read_create
-from turnwise.gateway.openai.responses.routes import Count
+from turnwise.gateway.openai.responses.request_schema import Create, check_supported, read_create
+from turnwise.gateway.openai.responses.routes import CountTokens
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"), [(Create, ResponseCreateParamsBase), (Compact, ResponseCompactParams), (Count, InputTokenCountParams)]
+    ("ours", "theirs"),
+    [(Create, ResponseCreateParamsBase), (Compact, ResponseCompactParams), (CountTokens, InputTokenCountParams)],
 )
 def test_every_parameter_of_the_client_is_known(ours: Any, theirs: Any) -> None:
     assert theirs.__annotations__.keys() - ours.model_fields.keys() == set()
@@ -64,4 +65,6 @@ def test_a_mistake_is_told_at_its_place(given: Any, where: tuple[str, ...] | Non
 
 
 def test_an_ordinary_body_is_good() -> None:
-    check(Create(input=[], truncation="auto", text={"format": {"type": "text"}}, include=["reasoning.encrypted_content"]))
+    check_supported(
+        Create(input=[], truncation="auto", text={"format": {"type": "text"}}, include=["reasoning.encrypted_content"])
+    )

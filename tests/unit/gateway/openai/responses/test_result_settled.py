@@ -14,10 +14,10 @@ from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import final_response
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 NAME = ResponseId("s", "m")
-BEHIND = Behind(session_id="s", message_id="m")
+BEHIND = DecisionInfo(session_id="s", message_id="m")
 BLANK = ResponseObject(id=NAME.id, created_at=1, model="turnwise", turnwise=BEHIND)
 USER = Caller(id="c", user="ann")
 

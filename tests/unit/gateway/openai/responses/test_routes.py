@@ -3,13 +3,13 @@
 from logs import event
 
 from turnwise.gateway.openai.responses.input import read_input
-from turnwise.gateway.openai.responses.routes import Count, counted
+from turnwise.gateway.openai.responses.routes import CountTokens, estimate_tokens
 
 
 def estimate(*history: str, **given: object) -> int:
-    body = Count.model_validate(given)
+    body = CountTokens.model_validate(given)
     told = read_input(body.input, body.instructions)
-    return counted(body, told, [event("a", text) for text in history]).input_tokens
+    return estimate_tokens(body, told, [event("a", text) for text in history]).input_tokens
 
 
 def test_all_that_is_said_counts() -> None:

@@ -14,11 +14,11 @@ from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.stream import ResponseEvents, Wire
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 NAME = ResponseId("s", "m")
 VIEW = Redactor(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))
-BEHIND = Behind(session_id="s", message_id="m")
+BEHIND = DecisionInfo(session_id="s", message_id="m")
 BLANK = ResponseObject(id=NAME.id, created_at=1, model="turnwise", turnwise=BEHIND)
 DONE = BLANK.model_copy(update={"status": "completed"})
 WORDS = st.text(st.sampled_from("ab \n字"), max_size=40)
