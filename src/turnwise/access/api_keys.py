@@ -18,7 +18,7 @@ from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 
 LABEL_CHARACTERS = 100
 MOST_AGENT_ROLES = 100
-_CALLER = "key:"
+_CALLER_PREFIX = "key:"
 """What the id of a caller begins with who came with a key."""
 _KEY = re.compile(r"tw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
@@ -39,10 +39,10 @@ def new_key(
     RequestInvalid for rights that make no sense together, and for what cannot be a name, a user, a role or a scope.
     """
     _check_name(name)
-    _check_reach(role, user, acts_for_users)
+    _check_owner(role, user, acts_for_users)
     _check_agent_roles(agent_roles)
     _check_scopes(role, scopes)
-    expires_at = None if lifetime is None else _end(now, lifetime)
+    expires_at = None if lifetime is None else _expiry(now, lifetime)
     id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = ApiKey(
         id=id_,
@@ -79,7 +79,7 @@ def is_valid(key: ApiKey, now: datetime) -> bool:
 def caller_of(key: ApiKey) -> Caller:
     """Who asks with that key."""
     return Caller(
-        id=f"{_CALLER}{key.id}",
+        id=f"{_CALLER_PREFIX}{key.id}",
         role=key.role,
         user=key.user,
         acts_for_users=key.acts_for_users,
@@ -90,7 +90,7 @@ def caller_of(key: ApiKey) -> Caller:
 
 def key_of(caller: Caller) -> str | None:
     """The id of the key with which the caller came; None for one who came otherwise."""
-    return caller.id.removeprefix(_CALLER) if caller.id.startswith(_CALLER) else None
+    return caller.id.removeprefix(_CALLER_PREFIX) if caller.id.startswith(_CALLER_PREFIX) else None
 
 
 def _hash(secret: str) -> str:
@@ -108,7 +108,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_reach(role: Role, user: str | None, acts_for_users: bool) -> None:
+def _check_owner(role: Role, user: str | None, acts_for_users: bool) -> None:
     if role not in RIGHTS:
         raise RequestInvalid(f"There is no role {role[:40]!r}.", fix=f"Known are {', '.join(RIGHTS)}.", where=("role",))
     if user is not None and not is_storable_id(user):
@@ -157,7 +157,7 @@ def _check_scopes(role: Role, scopes: Sequence[Permission] | None) -> None:
             )
 
 
-def _end(now: datetime, lifetime: timedelta) -> datetime:
+def _expiry(now: datetime, lifetime: timedelta) -> datetime:
     try:
         if lifetime > timedelta():
             return now + lifetime

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 LOCAL = Caller(id="local", role="admin", user="local", acts_for_users=True, agent_roles=None)
 """Who everybody is where nobody has to say who he is."""
-KEY_SECONDS = 1.0
+KEY_CACHE_SECONDS = 1.0
 """How long a key is remembered: as long as one may still count that was revoked elsewhere."""
-MOST_REMEMBERED = 10_000
+CACHE_ENTRIES = 10_000
 CREDENTIAL_CHARACTERS = 16_384
 IPV6_SITE_BITS = 64
 """Of an IPv6 address, as many name whom it was given to; the others he may choose."""
@@ -67,7 +67,7 @@ class Authenticator:
         self._issuer = issuer or SystemIssuer()
         self._failures = RateLimiter(limits.failures, clock=clock)
         # Fingerprints of what was good, the newest last.
-        self._good: OrderedDict[bytes, None] = OrderedDict()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
 
     async def caller(self, authorization: str | None, api_key: str | None, address: str) -> Caller:
         """Whose the API key is, or else what the header `Authorization` bears: an API key or a token.
@@ -77,19 +77,19 @@ class Authenticator:
         """
         if self._auth is None:
             return LOCAL
-        credential = api_key or _borne(authorization)
+        credential = api_key or _bearer_token(authorization)
         if not credential:
-            raise _refused()
-        site, fingerprint = _site(address), sha256(credential.encode("utf-8", "surrogatepass")).digest()
-        wait = self._failures.lacking(site)
-        if wait is not None and fingerprint not in self._good:
+            raise _not_authenticated()
+        site, fingerprint = _client_address(address), sha256(credential.encode("utf-8", "surrogatepass")).digest()
+        wait = self._failures.known_wait(site)
+        if wait is not None and fingerprint not in self._accepted:
             raise _too_many(wait)
         found = await self._found(credential, key_only=bool(api_key))
         if found is None:
-            self._good.pop(fingerprint, None)
+            self._accepted.pop(fingerprint, None)
             wait = await self._failures.spend(site)
-            raise _refused() if wait is None else _too_many(wait)
-        self._note(fingerprint)
+            raise _not_authenticated() if wait is None else _too_many(wait)
+        self._remember_accepted(fingerprint)
         return found
 
     async def _found(self, credential: str, *, key_only: bool) -> Caller | None:
@@ -104,11 +104,11 @@ class Authenticator:
             return None
         return await self._tokens.caller(credential)
 
-    def _note(self, fingerprint: bytes) -> None:
-        self._good[fingerprint] = None
-        self._good.move_to_end(fingerprint)
-        if len(self._good) > MOST_REMEMBERED:
-            self._good.popitem(last=False)
+    def _remember_accepted(self, fingerprint: bytes) -> None:
+        self._accepted[fingerprint] = None
+        self._accepted.move_to_end(fingerprint)
+        if len(self._accepted) > CACHE_ENTRIES:
+            self._accepted.popitem(last=False)
 
 
 class _CachedKeys:
@@ -122,13 +122,13 @@ class _CachedKeys:
     async def find(self, id: str) -> ApiKey | None:
         now = self._clock()
         known = self._found.get(id)
-        if known is not None and now - known[1] < KEY_SECONDS:
+        if known is not None and now - known[1] < KEY_CACHE_SECONDS:
             return known[0]
         key = await self._keys.find(self._app, id)
         self._found.pop(id, None)
         if key is not None:
             self._found[id] = (key, now)
-            if len(self._found) > MOST_REMEMBERED:
+            if len(self._found) > CACHE_ENTRIES:
                 self._found.popitem(last=False)
         return key
 
@@ -154,13 +154,13 @@ def _tokens(auth: AuthConfig) -> "Tokens | None":
     return Tokens(auth.jwt)
 
 
-def _borne(authorization: str | None) -> str | None:
+def _bearer_token(authorization: str | None) -> str | None:
     """What stands behind `Bearer`."""
     scheme, _, rest = (authorization or "").strip().partition(" ")
     return rest.strip() if scheme.lower() == "bearer" else None
 
 
-def _site(address: str) -> str:
+def _client_address(address: str) -> str:
     """Whose address it is, as far as that can be seen: somebody with IPv6 has very many."""
     try:
         parsed = ip_address(address.partition("%")[0])
@@ -173,7 +173,7 @@ def _site(address: str) -> str:
     return str(parsed)
 
 
-def _refused() -> NotAuthenticated:
+def _not_authenticated() -> NotAuthenticated:
     return NotAuthenticated(
         "There is no credential that counts.", fix="Send the header 'Authorization: Bearer …' with an API key or a token."
     )

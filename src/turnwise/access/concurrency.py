@@ -9,7 +9,7 @@ from typing import Any
 from turnwise.facts.errors import StoreError
 from turnwise.ports.key_store import Counters
 
-PLACE_SECONDS = 60.0
+SLOT_SECONDS = 60.0
 """How long a place stays taken whose process died."""
 
 
@@ -20,7 +20,7 @@ class ConcurrencyLimiter:
     event loop.
     """
 
-    def __init__(self, most: int, *, counters: Counters | None = None, seconds: float = PLACE_SECONDS) -> None:
+    def __init__(self, most: int, *, counters: Counters | None = None, seconds: float = SLOT_SECONDS) -> None:
         self._most, self._counters, self._seconds = most, counters, seconds
         self._taken: dict[str, int] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -28,12 +28,12 @@ class ConcurrencyLimiter:
     @asynccontextmanager
     async def place(self, name: str) -> AsyncIterator[bool]:
         """Whether there is a place; it is held as long as the context, however that ends. StoreError, only on the way in."""
-        entered = self._alone(name) if self._counters is None else self._together(self._counters, name)
+        entered = self._local_slot(name) if self._counters is None else self._shared_slot(self._counters, name)
         async with entered as there_is:
             yield there_is
 
     @asynccontextmanager
-    async def _alone(self, name: str) -> AsyncIterator[bool]:
+    async def _local_slot(self, name: str) -> AsyncIterator[bool]:
         taken = self._taken.get(name, 0)
         if taken >= self._most:
             yield False
@@ -47,7 +47,7 @@ class ConcurrencyLimiter:
                 del self._taken[name]
 
     @asynccontextmanager
-    async def _together(self, counters: Counters, name: str) -> AsyncIterator[bool]:
+    async def _shared_slot(self, counters: Counters, name: str) -> AsyncIterator[bool]:
         holder = secrets.token_hex(8)
         taking = asyncio.create_task(counters.take(name, holder, self._most, self._seconds))
         holding: asyncio.Task[None] | None = None
@@ -60,7 +60,7 @@ class ConcurrencyLimiter:
             yield there_is
         finally:
             left.set()
-            await asyncio.shield(self._leave(_give(counters, name, holder, taking, holding)))
+            await asyncio.shield(self._leave(_release(counters, name, holder, taking, holding)))
 
     async def _hold(self, counters: Counters, name: str, holder: str, left: asyncio.Event) -> None:
         """Prolongs it until it is left. Never to be cancelled: what a store was asked for, it does all the same."""
@@ -78,7 +78,7 @@ class ConcurrencyLimiter:
         return task
 
 
-async def _give(
+async def _release(
     counters: Counters, name: str, holder: str, taking: asyncio.Task[bool], holding: asyncio.Task[None] | None
 ) -> None:
     """Gives the place back, once nothing is under way that would take it again. Without the store it lapses by itself."""

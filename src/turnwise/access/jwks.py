@@ -19,16 +19,16 @@ FRESH_SECONDS = 300.0
 """How old keys may be that are used without a look."""
 STALE_SECONDS = 3600.0
 """How old they may be when nobody answers there: an outage there is not one here."""
-UNKNOWN_SECONDS = 30.0
+UNKNOWN_KEY_SECONDS = 30.0
 """How often it is looked at most for a key that is not among them."""
 RETRY_SECONDS = 5.0
 """How often it is tried at most while there are no keys at all."""
-REFRESH_SECONDS = 0.5
+REFRESH_WAIT_SECONDS = 0.5
 """How long newer keys are waited for while the old ones can still be used."""
 SOCKET_SECONDS = 5.0
 FETCH_SECONDS = 10.0
 MOST_BYTES = 1 << 20
-PIECE_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16
 
 _log = logging.getLogger("turnwise.access")
 
@@ -65,14 +65,16 @@ class JwksClient:
         """
         if self._age(self._fetched) >= FRESH_SECONDS:
             usable = self._keys is not None and self._age(self._fetched) < STALE_SECONDS
-            await self._fetch(UNKNOWN_SECONDS if self._keys else RETRY_SECONDS, patience=REFRESH_SECONDS if usable else None)
+            await self._fetch(
+                UNKNOWN_KEY_SECONDS if self._keys else RETRY_SECONDS, patience=REFRESH_WAIT_SECONDS if usable else None
+            )
         if self._keys is None or self._age(self._fetched) >= STALE_SECONDS:
             raise StoreUnavailable(
                 "The keys by which tokens are checked cannot be fetched.", fix="Check gateway.auth.jwt.jwks_url, or try again."
             )
-        found = _only(self._keys, id, algorithm)
-        if found is None and await self._fetch(UNKNOWN_SECONDS):
-            found = _only(self._keys, id, algorithm)
+        found = _single_match(self._keys, id, algorithm)
+        if found is None and await self._fetch(UNKNOWN_KEY_SECONDS):
+            found = _single_match(self._keys, id, algorithm)
         return found
 
     def _age(self, moment: float) -> float:
@@ -102,7 +104,7 @@ class JwksClient:
             self._fetching = None
 
 
-def _only(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) -> JsonWebKey | None:
+def _single_match(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) -> JsonWebKey | None:
     suiting = [key for key in keys if key.suits(algorithm) and id in {None, key.id}]
     return suiting[0] if len(suiting) == 1 else None
 
@@ -140,7 +142,7 @@ def _read(url: str) -> tuple[JsonWebKey, ...]:
     body = bytearray()
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=SOCKET_SECONDS) as response:
-            while piece := _piece(response, until):
+            while piece := _read_chunk(response, until):
                 body += piece
                 if len(body) > MOST_BYTES:
                     raise ValueError(f"more than {MOST_BYTES:,} bytes came")
@@ -153,10 +155,10 @@ def _read(url: str) -> tuple[JsonWebKey, ...]:
     return found
 
 
-def _piece(response: HTTPResponse, until: float) -> bytes:
+def _read_chunk(response: HTTPResponse, until: float) -> bytes:
     if time.monotonic() > until:
         raise ValueError(f"it took longer than {FETCH_SECONDS:g} seconds")
-    return response.read1(PIECE_BYTES)
+    return response.read1(CHUNK_BYTES)
 
 
 def _usable(published: Any) -> Iterator[JsonWebKey]:

@@ -12,7 +12,7 @@ from turnwise.facts.errors import ConfigError, TooMany
 from turnwise.facts.gateway import CallerLimits
 from turnwise.ports.key_store import Counters
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 """When an answer ends nobody knows; until then it is worth asking this often."""
 _Owner = Literal["user", "credential"]
 
@@ -50,14 +50,14 @@ class Quotas:
         async with AsyncExitStack() as places:
             for owner, name in self._names("runs", caller, user):
                 if not await places.enter_async_context(self._runs.place(name)):
-                    raise _too_many(owner, f"{self._limits.runs:,} answers at once", AGAIN_SECONDS)
+                    raise _too_many(owner, f"{self._limits.runs:,} answers at once", RETRY_SECONDS)
             yield
 
     async def _spend(self, allowances: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
         """Spends that for the user and for the credential. When it is known that one of them has no more, neither spends."""
         names, what = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
         for owner, name in names:
-            if (wait := allowances.lacking(name, amount)) is not None:
+            if (wait := allowances.known_wait(name, amount)) is not None:
                 raise _too_many(owner, what, wait)
         for owner, name in names:
             if (wait := await allowances.spend(name, amount)) is not None:

@@ -9,9 +9,9 @@ from itertools import islice
 from turnwise.ports.key_store import Counters
 
 MINUTE = 60.0
-MOST_NAMES = 100_000
+MAX_NAMES = 100_000
 """More than are counted at once, bar an attack. Then the oldest is forgotten, and whoever it was counted anew."""
-SHARE = 50
+FETCH_FRACTION = 50
 """What is counted together is fetched in such parts of the whole."""
 
 
@@ -40,7 +40,7 @@ class RateLimiter:
         *,
         window: float = MINUTE,
         counters: Counters | None = None,
-        names: int = MOST_NAMES,
+        names: int = MAX_NAMES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most, self._window, self._counters = most, window, counters
@@ -57,7 +57,7 @@ class RateLimiter:
         if amount > self._most:
             return self._window
         while True:
-            purse, now = self._purse(name), self._clock()
+            purse, now = self._window_of(name), self._clock()
             if purse.end > now and purse.left >= amount:
                 purse.left -= amount
                 return None
@@ -67,7 +67,7 @@ class RateLimiter:
                 if purse.end <= self._clock() or (purse.left < amount and not purse.spent_out):
                     await self._fill(purse, name, amount)
 
-    def lacking(self, name: str, amount: int = 1) -> float | None:
+    def known_wait(self, name: str, amount: int = 1) -> float | None:
         """In how many seconds there is more, when it is known that so much is not left; None otherwise."""
         if amount > self._most:
             return self._window
@@ -76,7 +76,7 @@ class RateLimiter:
             return None
         return purse.end - now
 
-    def _purse(self, name: str) -> _Window:
+    def _window_of(self, name: str) -> _Window:
         purse = self._purses.get(name)
         if purse is None:
             self._make_room()
@@ -98,7 +98,7 @@ class RateLimiter:
             purse.left, purse.spent_out = self._most, True
             return
         left = purse.left if purse.end > now else 0
-        wanted = min(max(amount - left, self._most // SHARE, 1), self._most)
+        wanted = min(max(amount - left, self._most // FETCH_FRACTION, 1), self._most)
         tally = await self._counters.add(name, wanted, self._window)
         end = now + tally.seconds
         if end - purse.end > self._window / 2:

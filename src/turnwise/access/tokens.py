@@ -91,7 +91,7 @@ class Tokens:
         user = claims.get(self._config.user_claim)
         subject = claims.get("sub", user)
         role = claims.get(self._config.role_claim, "user")
-        agent_roles = _words(claims.get(self._config.agent_roles_claim))
+        agent_roles = _role_names(claims.get(self._config.agent_roles_claim))
         if not _is_id(user) or not _is_id(subject) or role not in _ROLES or agent_roles is None:
             raise InvalidClaims
         return Caller(id=f"token:{subject}", role=role, user=user, agent_roles=agent_roles)
@@ -101,7 +101,7 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and is_storable_id(value)
 
 
-def _words(value: object) -> tuple[str, ...] | None:
+def _role_names(value: object) -> tuple[str, ...] | None:
     """A list of texts, or the words of one text; None for what is neither."""
     if value is None:
         return ()

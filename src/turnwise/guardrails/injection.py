@@ -7,8 +7,8 @@ from typing import Any
 import re2
 
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.guardrails.replacing import changed_aside, checked_places
-from turnwise.guardrails.rules import Finding, labelled, spans
+from turnwise.guardrails.replacing import checked_places, map_strings_async
+from turnwise.guardrails.rules import Finding, spans, with_labels
 from turnwise.matching.normalize import normalize
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
@@ -72,7 +72,7 @@ def control_tokens(data: bytes) -> Iterator[Finding]:
         yield Finding(start, end, "control token")
 
 
-def without_hidden(text: str) -> str:
+def strip_hidden(text: str) -> str:
     """The text without characters that are there to be read by machines only. The flags of regions keep their tags."""
     if text.isascii():
         return text
@@ -89,7 +89,7 @@ def has_phrase(text: str) -> bool:
     """Whether the text tells a model to forget what it was told, or to give it away. Case, width and invisible characters
     make no difference.
     """
-    return _phrases().search(normalize(without_hidden(text), fold=True)) is not None
+    return _phrases().search(normalize(strip_hidden(text), fold=True)) is not None
 
 
 @cache
@@ -123,13 +123,13 @@ class InjectionMarks:
         def change(text: str) -> str:
             if self._phrases and has_phrase(text):
                 taken.add("instructions to ignore instructions")
-            seen = without_hidden(text)
-            left = labelled(seen, control_tokens)
+            seen = strip_hidden(text)
+            left = with_labels(seen, control_tokens)
             taken.update(["hidden characters"] if seen != text else [], ["control tokens"] if left != seen else [])
             return left
 
         left = [
-            (await changed_aside(Content(parts=(part,)), place, change)).parts[0]
+            (await map_strings_async(Content(parts=(part,)), place, change)).parts[0]
             if place == "message" or isinstance(part, ToolResultPart)
             else part
             for part in content.parts

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from turnwise.facts.errors import ConfigError
 from turnwise.guardrails.replacing import PLACES, Action, Replacing
-from turnwise.guardrails.rules import Finding, compiled, spans, stands_alone
+from turnwise.guardrails.rules import Finding, compiled, is_isolated, spans
 from turnwise.ports.guardrail import Place
 
 _CARDS: tuple[tuple[range, int, frozenset[int]], ...] = (
@@ -144,7 +144,7 @@ def _ibans(data: bytes) -> Iterator[Span]:
     while (match := compiled(_IBAN).search(data, at)) is not None:
         start = match.start()
         end = _iban_end(data, start, match.end())
-        if end and stands_alone(data, start, end):
+        if end and is_isolated(data, start, end):
             yield start, end
         at = end or start + 1
 
@@ -171,7 +171,7 @@ def _card_groups(data: bytes, groups: list[Span]) -> int:
     """How many of these groups make a card's number, the most that do; 0 = none."""
     for count in range(len(groups), 0, -1):
         first, last = groups[0][0], groups[count - 1][1]
-        if is_card([data[start:end] for start, end in groups[:count]]) and stands_alone(
+        if is_card([data[start:end] for start, end in groups[:count]]) and is_isolated(
             data, first, last, before=b".,_", after=b".,_"
         ):
             return count
@@ -182,13 +182,13 @@ def _ssns(data: bytes) -> Iterator[Span]:
     named = [span for span in spans(_NAMED_SSN, data, 1) if _may_be_ssn(data, *span)]
     yield from named
     for start, end in spans(_SSN, data):
-        alone = stands_alone(data, start, end, before=b"-./#_", after=b"-./_")
+        alone = is_isolated(data, start, end, before=b"-./#_", after=b"-./_")
         if alone and _may_be_ssn(data, start, end) and all(end <= first or start >= last for first, last in named):
             yield start, end
 
 
 def _may_be_ssn(data: bytes, start: int, end: int) -> bool:
-    return stands_alone(data, start, end) and is_ssn(_digits(data[start:end]))
+    return is_isolated(data, start, end) and is_ssn(_digits(data[start:end]))
 
 
 def _phones(data: bytes) -> Iterator[Span]:
@@ -206,7 +206,7 @@ def _phones(data: bytes) -> Iterator[Span]:
 
 
 def _fits(data: bytes, start: int, end: int) -> bool:
-    return stands_alone(data, start, end, before=b"-./#_+,", after=b"-./:,_")
+    return is_isolated(data, start, end, before=b"-./#_+,", after=b"-./:,_")
 
 
 def _fits_locally(data: bytes, start: int, end: int) -> bool:

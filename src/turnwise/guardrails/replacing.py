@@ -18,7 +18,7 @@ from turnwise.facts.content import (
     ToolResultPart,
 )
 from turnwise.facts.errors import ConfigError
-from turnwise.guardrails.rules import Find, kinds_in, labelled
+from turnwise.guardrails.rules import Find, kinds_in, with_labels
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 Change = Callable[[str], str]
@@ -28,11 +28,11 @@ _LONG_BYTES = 16_384
 """From this size on a content is read in a thread: rules take microseconds a character, and others wait."""
 
 
-async def changed_aside(content: Content, place: Place, change: Change) -> Content:
-    """As `changed`; a long content is read in a thread, so that the event loop serves others meanwhile."""
+async def map_strings_async(content: Content, place: Place, change: Change) -> Content:
+    """As `map_strings`; a long content is read in a thread, so that the event loop serves others meanwhile."""
     if sum(_size(part) for part in content.parts) < _LONG_BYTES:
-        return changed(content, place, change)
-    return await asyncio.to_thread(changed, content, place, change)
+        return map_strings(content, place, change)
+    return await asyncio.to_thread(map_strings, content, place, change)
 
 
 def _size(part: Part) -> int:
@@ -42,7 +42,7 @@ def _size(part: Part) -> int:
     return 0 if isinstance(part, BlobPart | ArtifactPart) else len(part.model_dump_json())
 
 
-def changed(content: Content, place: Place, change: Change) -> Content:
+def map_strings(content: Content, place: Place, change: Change) -> Content:
     """The content with every string as `change` gives it: texts, thoughts, data, results, arguments, names of files.
 
     Numbers of more than six digits are strings as well, if they would be changed. Calls are changed in their own place only.
@@ -111,9 +111,9 @@ class Replacing:
         def change(text: str) -> str:
             found = kinds_in(text, self._find)
             kinds.update(found)
-            return labelled(text, self._find) if found else text
+            return with_labels(text, self._find) if found else text
 
-        left = await changed_aside(content, place, change)
+        left = await map_strings_async(content, place, change)
         if not kinds:
             return ALLOW
         reason = f"It held {self._what}: {', '.join(sorted(kinds))}."

@@ -25,7 +25,7 @@ def spans(pattern: bytes, data: bytes, group: int = 0) -> Iterator[tuple[int, in
         yield match.span(group)
 
 
-def stands_alone(data: bytes, start: int, end: int, *, before: bytes = b"", after: bytes = b"") -> bool:
+def is_isolated(data: bytes, start: int, end: int, *, before: bytes = b"", after: bytes = b"") -> bool:
     """Whether the piece is no part of a longer word or number: whether no ASCII letter or digit, nor one of the other
     characters, stands right before or after it.
 
@@ -33,7 +33,7 @@ def stands_alone(data: bytes, start: int, end: int, *, before: bytes = b"", afte
     always. after: counts only if a digit follows, as a full stop may end a sentence. Letters outside ASCII end a word: what
     is looked for holds none, and many scripts are written without spaces.
     """
-    if start > 0 and (_is_word(data[start - 1]) or (data[start - 1] in before and _goes_on_before(data, start - 1))):
+    if start > 0 and (_is_word(data[start - 1]) or (data[start - 1] in before and _continues_before(data, start - 1))):
         return False
     if end >= len(data):
         return True
@@ -46,7 +46,7 @@ def _is_word(byte: int) -> bool:
     return bytes([byte]).isalnum()
 
 
-def _goes_on_before(data: bytes, at: int) -> bool:
+def _continues_before(data: bytes, at: int) -> bool:
     """Whether the character at that place joins what stands before it to what follows."""
     previous = data[max(0, at - 1) : at]
     if data[at] in b".,":
@@ -58,7 +58,7 @@ LETTER, OTHER = 0xE0, 0xA6
 """What is read for a letter, and for anything else, that ASCII has nothing like."""
 
 
-class Reading(NamedTuple):
+class NormalizedText(NamedTuple):
     """data: ASCII as it is, what looks like it (full-width forms, other digits, dashes, spaces, quotes) as what it looks
     like, any other letter as LETTER, anything else as OTHER; invisible characters are left out. places: where each byte's
     character stands in the text; None = byte for character.
@@ -74,12 +74,12 @@ class Reading(NamedTuple):
         return self.places[start], self.places[end - 1] + 1
 
 
-def read(text: str) -> Reading:
+def normalized(text: str) -> NormalizedText:
     """Any text can be read."""
     if text.isascii():
-        return Reading(text.encode())
+        return NormalizedText(text.encode())
     read_as = [_byte(char) for char in text]
-    return Reading(b"".join(read_as), tuple(place for place, byte in enumerate(read_as) if byte))
+    return NormalizedText(b"".join(read_as), tuple(place for place, byte in enumerate(read_as) if byte))
 
 
 @lru_cache(maxsize=4_096)
@@ -117,12 +117,12 @@ Find = Callable[[bytes], Iterable[Finding]]
 
 def kinds_in(text: str, find: Find) -> set[str]:
     """The kinds of what is found in the text."""
-    return {finding.kind for finding in find(read(text).data)}
+    return {finding.kind for finding in find(normalized(text).data)}
 
 
-def labelled(text: str, find: Find) -> str:
+def with_labels(text: str, find: Find) -> str:
     """The text with `[kind]` for whatever is found, until nothing is: again it changes nothing."""
-    while found := sorted(find((reading := read(text)).data)):
+    while found := sorted(find((reading := normalized(text)).data)):
         pieces, at = [], 0
         for finding in found:
             start, end = reading.span(finding.start, finding.end)

@@ -43,9 +43,9 @@ _ASSIGNMENT = (
 )
 _LABELS = (b"[key]", b"[token]", b"[secret]", b"[private key]")
 _PLACEHOLDER = rb"(?i)^(?:[$%*]|https?:|your[_-]|example|x{4}|\.{3}|(?:null|none|true|false|undefined)$)"
-_JUDGED = 40
-_LEAST_BITS = 2.75
-_SIGNS = (rb"[A-Za-z]", rb"[0-9]", rb"[a-z0-9][A-Z]", rb"[^A-Za-z0-9._/:-]")
+_INSPECTED = 40
+_MIN_BITS = 2.75
+_CHARACTER_KINDS = (rb"[A-Za-z]", rb"[0-9]", rb"[a-z0-9][A-Z]", rb"[^A-Za-z0-9._/:-]")
 
 
 def find(data: bytes) -> Iterator[Finding]:
@@ -81,7 +81,7 @@ def _keys(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _bearers(data: bytes) -> Iterator[tuple[int, int]]:
     for start, end in spans(_BEARER, data, 1):
-        head = data[start : start + _JUDGED]
+        head = data[start : start + _INSPECTED]
         if compiled(rb"[0-9]").search(head) and compiled(rb"[A-Za-z]").search(head):
             yield start, end
 
@@ -100,11 +100,11 @@ def _assigned(data: bytes) -> Iterator[tuple[int, int]]:
 
 def looks_random(value: bytes) -> bool:
     """Whether a value is more likely a secret than a word or a stand-in, by its first 40 characters."""
-    head = value[:_JUDGED]
+    head = value[:_INSPECTED]
     if compiled(_PLACEHOLDER).search(head):
         return False
-    signs = sum(compiled(sign).search(head.rstrip(b".!?")) is not None for sign in _SIGNS)
-    return signs >= 2 and _bits(head) >= _LEAST_BITS
+    signs = sum(compiled(sign).search(head.rstrip(b".!?")) is not None for sign in _CHARACTER_KINDS)
+    return signs >= 2 and _bits(head) >= _MIN_BITS
 
 
 def _bits(value: bytes) -> float:

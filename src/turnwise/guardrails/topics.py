@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 THRESHOLD = 0.6
 _BANNED, _ALLOWED = "banned", "allowed"
 _LEAST_CHARACTERS, _MOST_CHARACTERS = 20, 200
-_AT_ONCE = 64
+_BATCH = 64
 _ENDS = ".!?\n。！？"
 
 
@@ -59,8 +59,8 @@ class BannedTopics:
         if place not in self._places:
             return ALLOW
         texts = [passage for part in content.parts if isinstance(part, TextPart) for passage in passages(part.text)]
-        for start in range(0, len(texts), _AT_ONCE):
-            if await asyncio.to_thread(self._is_banned, texts[start : start + _AT_ONCE]):
+        for start in range(0, len(texts), _BATCH):
+            if await asyncio.to_thread(self._is_banned, texts[start : start + _BATCH]):
                 return GuardrailVerdict("block", reason=self._reason)
         return ALLOW
 

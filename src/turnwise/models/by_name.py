@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from turnwise.facts.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from turnwise.models.provider import ProviderModel
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 
 
@@ -37,7 +37,7 @@ class FallbackModel:
         for model in self._models:
             begun = False
             try:
-                async with reading(model, request, stream=stream) as answer:
+                async with open_answer(model, request, stream=stream) as answer:
                     async for piece in answer:
                         begun = True
                         yield piece
@@ -46,7 +46,7 @@ class FallbackModel:
                 if begun:
                     raise _broken_off(error) from error
                 failures.append(error)
-        raise _nobody(failures) from failures[-1]
+        raise _all_failed(failures) from failures[-1]
 
 
 def _broken_off(error: ModelError) -> ModelUnavailable:
@@ -55,7 +55,7 @@ def _broken_off(error: ModelError) -> ModelUnavailable:
     return ModelUnavailable(error.problem, fix=error.fix)
 
 
-def _nobody(failures: Sequence[ModelUnavailable | ModelRefused]) -> ModelError:
+def _all_failed(failures: Sequence[ModelUnavailable | ModelRefused]) -> ModelError:
     problem = "No model answered. " + " ".join(error.problem for error in failures)
     fix = " ".join(dict.fromkeys(error.fix for error in failures if error.fix))
     passing = [error for error in failures if isinstance(error, ModelUnavailable)]
@@ -100,7 +100,7 @@ class RetryingModel:
         for attempt in range(1, self._attempts + 1):
             begun = False
             try:
-                async with reading(self._model, request, stream=stream) as answer:
+                async with open_answer(self._model, request, stream=stream) as answer:
                     async for piece in answer:
                         begun = True
                         yield piece
@@ -165,10 +165,10 @@ def model_of(spec: Spec) -> Model:
             if not models:
                 raise ConfigError("An empty list names no model.", fix="Name one, such as anthropic:claude-sonnet-5-5.")
             return models[0] if len(models) == 1 else FallbackModel(models)
-    return _as_it_is(spec)
+    return _checked_model(spec)
 
 
-def _as_it_is(given: Any) -> Model:
+def _checked_model(given: Any) -> Model:
     if callable(getattr(given, "answer", None)) and isinstance(getattr(given, "name", None), str):
         model: Model = given
         return model

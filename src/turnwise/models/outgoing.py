@@ -26,7 +26,7 @@ def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
     """
     turns: list[tuple[Role, list[Part]]] = []
     for content in messages:
-        parts = [said for part in content.parts for said in _said(part, content.role, system)]
+        parts = [said for part in content.parts for said in _outgoing_part(part, content.role, system)]
         if parts and turns and turns[-1][0] == content.role:
             turns[-1][1].extend(parts)
         elif parts:
@@ -34,7 +34,7 @@ def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
     return [Content(role=role, parts=tuple(_results_first(parts))) for role, parts in turns]
 
 
-def _said(part: Part, role: Role, system: str) -> Iterator[Part]:
+def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
     if isinstance(part, _SEALED) and part.seal is not None and part.seal.provider != system:
         part = part.model_copy(update={"seal": None})
     match part:

@@ -29,7 +29,7 @@ from turnwise.facts.content import (
 from turnwise.facts.errors import ConfigError, MissingExtra, ModelAnswerInvalid, ModelError, ModelRefused, ModelUnavailable
 from turnwise.facts.usage import Usage
 from turnwise.models.outgoing import outgoing
-from turnwise.models.per_loop import kept_here
+from turnwise.models.per_loop import loop_local
 from turnwise.models.wire_ids import WireIds
 from turnwise.ports.model import LENGTH, ModelPiece, ModelReply, ModelRequest
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-_USUAL = ("openai", "anthropic", "google")
-_MAY_PASS = {408, 409, 425, 429}
-_SEALED = ("id", "signature", "provider_details")
-_NO_OBJECT = "INVALID_JSON"  # arguments have to be an object when they go back
+_COMMON_PROVIDERS = ("openai", "anthropic", "google")
+_TRANSIENT_STATUSES = {408, 409, 425, 429}
+_SEAL_FIELDS = ("id", "signature", "provider_details")
+_INVALID_ARGUMENTS = "INVALID_JSON"  # arguments have to be an object when they go back
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 
 
@@ -84,7 +84,7 @@ class ProviderModel:
         except (ModelError, ConfigError):
             raise
         except Exception as error:
-            raise self._failure(error) from (None if _is_of_the_key(error) else error)
+            raise self._failure(error) from (None if _is_authentication_error(error) else error)
 
     async def _answered(
         self, model: "TheirModel", history: "Sequence[theirs.ModelMessage]", request: ModelRequest, *, stream: bool
@@ -106,7 +106,7 @@ class ProviderModel:
 
     async def _connected(self) -> "TheirModel":
         try:
-            return await kept_here((self._model, self._url, self._key), self._made)
+            return await loop_local((self._model, self._url, self._key), self._made)
         except ImportError as error:
             raise ConfigError(f"{self._name} needs a library that is not installed.", fix=f"{error}.") from error
 
@@ -138,7 +138,7 @@ class ProviderModel:
 
         if isinstance(error, theirs.ModelAPIError):
             return self._refusal(error) or ModelUnavailable(
-                f"{self._name} is not available: {_kinds(error)}.",
+                f"{self._name} is not available: {_error_kinds(error)}.",
                 fix="Try again later, or name a second model as a fallback.",
                 retry_after=error.retry_after,
             )
@@ -168,23 +168,23 @@ class ProviderModel:
             fix = "The conversation is longer than the model can read: lower its budget of tokens."
         elif status == 413:
             fix = "The request is too large: send smaller files, or fewer."
-        elif isinstance(error, theirs.ModelRequestRejectedError) and status not in _MAY_PASS:
+        elif isinstance(error, theirs.ModelRequestRejectedError) and status not in _TRANSIENT_STATUSES:
             fix = "The cause of this error has the provider's own words."
         else:
             return None
-        return ModelRefused(f"{self._name} refused the request: {_kinds(error)}.", fix=fix)
+        return ModelRefused(f"{self._name} refused the request: {_error_kinds(error)}.", fix=fix)
 
     def _key_place(self) -> str:
         if self._url:
             return "of the endpoint"
-        vendor = next((usual for usual in _USUAL if usual in self._provider), self._provider)
+        vendor = next((usual for usual in _COMMON_PROVIDERS if usual in self._provider), self._provider)
         return f"in {vendor.replace('-', '_').upper()}_API_KEY"
 
 
 def _provider(model: str) -> str:
     """The provider in `provider:model`. ConfigError when it is none."""
     provider, _, name = model.partition(":")
-    if provider in _USUAL and name:
+    if provider in _COMMON_PROVIDERS and name:
         return provider
     from pydantic_ai.models import known_model_names
     from pydantic_ai.providers import infer_provider_class
@@ -232,14 +232,14 @@ def _history(request: ModelRequest, system: str) -> "list[theirs.ModelMessage]":
     ids = WireIds(system)
     for content in outgoing(request.messages, system):
         if content.role == "user":
-            history.append(theirs.ModelRequest(list(_asked(content, ids)), instructions=request.instructions or None))
+            history.append(theirs.ModelRequest(list(_request_parts(content, ids)), instructions=request.instructions or None))
         else:
-            said = [_said_before(part, system, ids) for part in content.parts]
+            said = [_response_part(part, system, ids) for part in content.parts]
             history.append(theirs.ModelResponse(said, provider_name=system))
     return history
 
 
-def _asked(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]":
+def _request_parts(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]":
     from pydantic_ai import messages as theirs
 
     said: list[theirs.UserContent] = []
@@ -258,16 +258,16 @@ def _asked(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]
         yield theirs.UserPromptPart(alone if isinstance(alone, str) else said)
 
 
-def _said_before(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
+def _response_part(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
     from pydantic_ai import messages as theirs
 
     seal = getattr(part, "seal", None)
-    sealed: dict[str, Any] = {name: seal.data[name] for name in _SEALED if name in seal.data} if seal else {}
+    sealed: dict[str, Any] = {name: seal.data[name] for name in _SEAL_FIELDS if name in seal.data} if seal else {}
     if sealed:
         sealed["provider_name"] = system
     match part:
         case ToolCallPart():
-            arguments = part.arguments if part.raw is None else {_NO_OBJECT: part.raw}
+            arguments = part.arguments if part.raw is None else {_INVALID_ARGUMENTS: part.raw}
             return theirs.ToolCallPart(part.tool, dict(arguments), ids.of_call(part), **sealed)
         case ThinkingPart():
             return theirs.ThinkingPart(part.text, **sealed)
@@ -293,16 +293,16 @@ class _Pieces:
                 return ModelPiece("thinking", text) if text else None
             case theirs.PartStartEvent(index=place, part=theirs.ToolCallPart(tool_name=tool, args=more)):
                 self._calls[place] = (len(self._calls), tool)
-                return self._argued(place, more)
+                return self._arguments_piece(place, more)
             case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
                 return ModelPiece("text", text) if text else None
             case theirs.PartDeltaEvent(delta=theirs.ThinkingPartDelta(content_delta=thought)):
                 return ModelPiece("thinking", thought) if thought else None
             case theirs.PartDeltaEvent(index=place, delta=theirs.ToolCallPartDelta(args_delta=more)):
-                return self._argued(place, more)
+                return self._arguments_piece(place, more)
         return None
 
-    def _argued(self, place: int, more: str | Mapping[str, Any] | None) -> ModelPiece | None:
+    def _arguments_piece(self, place: int, more: str | Mapping[str, Any] | None) -> ModelPiece | None:
         call, tool = self._calls.get(place, (0, ""))
         text = more if isinstance(more, str | None) else to_json(more).decode()
         return ModelPiece("arguments", text, call, tool) if text else None
@@ -354,7 +354,7 @@ def _arguments(written: str | Mapping[str, Any] | None) -> tuple[dict[str, JsonV
 
 
 def _seal(part: Any, system: str, **more: JsonValue) -> Seal | None:
-    fields = {name: getattr(part, name, None) for name in _SEALED}
+    fields = {name: getattr(part, name, None) for name in _SEAL_FIELDS}
     data = {**more, **{name: to_jsonable_python(value) for name, value in fields.items() if value}}
     return Seal(provider=system, data=data) if data else None
 
@@ -379,14 +379,14 @@ def _filtered(name: str) -> ModelAnswerInvalid:
     return ModelAnswerInvalid(f"A filter of the provider stopped {name}.", fix="Ask in other words, or ask another model.")
 
 
-def _is_of_the_key(error: Exception) -> bool:
+def _is_authentication_error(error: Exception) -> bool:
     """Whether a provider says something about the key: some repeat it then."""
     from pydantic_ai.exceptions import ModelAuthenticationError
 
     return isinstance(error, ModelAuthenticationError)
 
 
-def _kinds(error: "ModelAPIError") -> str:
+def _error_kinds(error: "ModelAPIError") -> str:
     """What of a provider's error holds no words of the conversation: its status and kinds."""
     kinds = (getattr(error, "status_code", None), error.provider_error_type, error.provider_error_code)
     told = [str(kind)[:80] for kind in kinds if kind]

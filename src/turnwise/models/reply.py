@@ -9,7 +9,7 @@ Answer = AsyncIterator[ModelPiece | ModelReply]
 
 
 @asynccontextmanager
-async def reading(model: Model, request: ModelRequest, *, stream: bool) -> AsyncIterator[Answer]:
+async def open_answer(model: Model, request: ModelRequest, *, stream: bool) -> AsyncIterator[Answer]:
     """The answer to read inside the block; when the block is left the call has ended, however far it was read."""
     answer = model.answer(request, stream=stream)
     try:

@@ -40,7 +40,7 @@ _PROVIDERS: Mapping[str, str] = {
 }
 
 
-def of_decision(selection: Selection, *, content: bool) -> Attributes:
+def decision_attributes(selection: Selection, *, content: bool) -> Attributes:
     """A decision, as attributes of a span or of an event of one. Its reason may hold what the user said."""
     about: Attributes = {
         "turnwise.selection.agent": selection.agent,
@@ -60,7 +60,7 @@ def of_decision(selection: Selection, *, content: bool) -> Attributes:
     return about
 
 
-def of_course(selection: Selection) -> Attributes:
+def cascade_attributes(selection: Selection) -> Attributes:
     """How a decision came about: the selectors in their order, and the candidates of who decided."""
     last = selection.verdicts[-1] if selection.verdicts else None
     candidates = last.candidates[:CANDIDATES] if last else ()
@@ -73,7 +73,7 @@ def of_course(selection: Selection) -> Attributes:
     }
 
 
-def of_model(usage: Usage) -> Attributes:
+def model_attributes(usage: Usage) -> Attributes:
     """Who answered, as metrics are told apart by it, too; without a model's name when several are summed up."""
     about: Attributes = {OPERATION: "chat"}
     provider, colon, model = usage.model.partition(":")
@@ -86,7 +86,7 @@ def of_model(usage: Usage) -> Attributes:
     return about
 
 
-def of_usage(usage: Usage) -> Attributes:
+def usage_attributes(usage: Usage) -> Attributes:
     """What one answer took."""
     about: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
@@ -101,7 +101,7 @@ def of_usage(usage: Usage) -> Attributes:
     return about
 
 
-def of_call(call_id: str, tool: str) -> Attributes:
+def tool_call_attributes(call_id: str, tool: str) -> Attributes:
     """A tool's call."""
     return {
         OPERATION: "execute_tool",
@@ -111,7 +111,7 @@ def of_call(call_id: str, tool: str) -> Attributes:
     }
 
 
-def said(name: str, event: Event) -> Attributes:
+def message_attributes(name: str, event: Event) -> Attributes:
     """What an event says, as `gen_ai.input.messages` or `gen_ai.output.messages`; nothing when it says nothing."""
     parts = _parts(event.content) if event.content else []
     if not parts:
@@ -140,7 +140,7 @@ MOST, CHARACTERS = 100, 100
 ENDS = ("completed", "clarify", "failed", "cancelled", "blocked", "loop", "waiting", "lost")
 
 
-class Few:
+class LabelSet:
     """Lets known values through, and the first `more` others; the rest is OTHER."""
 
     def __init__(self, known: Iterable[str] = (), *, more: int = 0) -> None:
@@ -159,14 +159,14 @@ class Few:
         return value
 
 
-def ends() -> Few:
+def end_labels() -> LabelSet:
     """How invocations end, and how they are left."""
-    return Few((*ENDS, *(f"limit:{which}" for which in Limits.model_fields)))
+    return LabelSet((*ENDS, *(f"limit:{which}" for which in Limits.model_fields)))
 
 
-def codes() -> Few:
+def error_code_labels() -> LabelSet:
     """The codes of our errors, and of those that are made of them."""
-    return Few(_codes(TurnwiseError))
+    return LabelSet(_codes(TurnwiseError))
 
 
 def _codes(kind: type[TurnwiseError]) -> Iterator[str]:

@@ -22,7 +22,7 @@ _PROTOCOL = "http/protobuf"
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-class Exporting:
+class Exporters:
     """Where spans and metrics go, until it is closed."""
 
     def __init__(self, tracers: "TracerProvider", meters: "MeterProvider") -> None:
@@ -52,14 +52,14 @@ class Exporting:
         self.meters.shutdown()
 
 
-def exporting() -> Exporting | None:
+def exporters_from_environment() -> Exporters | None:
     """Exporters of traces and metrics as the OTEL_… variables of the environment say; None when they ask for none.
 
     OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER are `otlp`, `console` or `none`; unset, `otlp` if an endpoint for it is
     set. OTLP goes over HTTP. All else (endpoints, headers, sampling, batches, the service's name) OpenTelemetry reads itself.
     ConfigError, MissingExtra.
     """
-    spans, numbers = exporters("TRACES", os.environ), exporters("METRICS", os.environ)
+    spans, numbers = exporter_names("TRACES", os.environ), exporter_names("METRICS", os.environ)
     if not spans and not numbers:
         return None
     try:
@@ -74,7 +74,7 @@ def exporting() -> Exporting | None:
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         for exporter in span_exporters:
             tracers.add_span_processor(BatchSpanProcessor(exporter))
-        return Exporting(tracers, MeterProvider(readers, resource, shutdown_on_exit=False))
+        return Exporters(tracers, MeterProvider(readers, resource, shutdown_on_exit=False))
     except ImportError:
         raise MissingExtra("Exporting traces", "otel") from None
     except ValueError as error:
@@ -83,7 +83,7 @@ def exporting() -> Exporting | None:
         raise ConfigError(problem, fix="Check them, numbers above all.") from None
 
 
-def exporters(signal: str, environment: Mapping[str, str]) -> Sequence[str]:
+def exporter_names(signal: str, environment: Mapping[str, str]) -> Sequence[str]:
     """Which exporters an environment asks for, for that signal. ConfigError for one that is not here."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()

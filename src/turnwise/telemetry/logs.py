@@ -12,35 +12,35 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from turnwise.telemetry.about import about
+from turnwise.telemetry.log_context import log_context
 
-_GONE = "***"
+_MASK = "***"
 _MARKS = re.compile(r"tw_|eyJ|sk-|AIza|[:=]|(?i:bearer|basic)")
 """What each rule needs to find: most texts have none of it, and to look for it is twenty times as fast as all rules."""
 # Each keeps what says which secret it was. Of an API key that is its id; the other 43 characters prove it.
 # None looks again and again at what it has passed: a text may be long, and written by whoever wants that.
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"tw_([0-9a-f]{12})_[A-Za-z0-9_-]+"), rf"tw_\1_{_GONE}"),
-    (re.compile(r"\btw_(?![0-9a-f]{12}_\*\*\*)[A-Za-z0-9_-]{16,}"), f"tw_{_GONE}"),
+    (re.compile(r"tw_([0-9a-f]{12})_[A-Za-z0-9_-]+"), rf"tw_\1_{_MASK}"),
+    (re.compile(r"\btw_(?![0-9a-f]{12}_\*\*\*)[A-Za-z0-9_-]{16,}"), f"tw_{_MASK}"),
     # A token begins a word, or stands behind a hyphen in it. Only words with a dot behind them are searched for one.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]++\.)((?:[A-Za-z0-9_]*+-)*?)eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,4}+"
         ),
-        rf"\1{_GONE}",
+        rf"\1{_MASK}",
     ),
-    (re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{16,}"), rf"\1{_GONE}"),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"), _GONE),
-    (re.compile(r"(?i)\b(bearer)(?:\s+|%20)(?!\*\*\*)[A-Za-z0-9._~+/=*-]{6,}"), rf"\1 {_GONE}"),
-    (re.compile(r"(?i)\b(basic)\s+(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {_GONE}"),
+    (re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{16,}"), rf"\1{_MASK}"),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"), _MASK),
+    (re.compile(r"(?i)\b(bearer)(?:\s+|%20)(?!\*\*\*)[A-Za-z0-9._~+/=*-]{6,}"), rf"\1 {_MASK}"),
+    (re.compile(r"(?i)\b(basic)\s+(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {_MASK}"),
     # Up to the last @ before a space: a password may hold an @, or a /, that should have been escaped.
-    (re.compile(r"(?<!\S)((?>\S*?://[^\s:/@]*:(?!\*\*\*@)))\S+@"), rf"\1{_GONE}@"),
+    (re.compile(r"(?<!\S)((?>\S*?://[^\s:/@]*:(?!\*\*\*@)))\S+@"), rf"\1{_MASK}@"),
     (
         re.compile(
             r"(?i)((?:password|passwd|secret|token|credential|authorization|api[-_]?key|access[-_]?key|private[-_]?key)"
             r"[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*|bearer\b|basic\b)[^\s\"'&,;)}\]]+"
         ),
-        rf"\1{_GONE}",
+        rf"\1{_MASK}",
     ),
 )
 
@@ -61,7 +61,7 @@ FRAMES, CAUSES = 20, 5
 
 Form = Literal["json", "text"]
 
-_USUAL = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
+_RECORD_FIELDS = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 _MISLEADING = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
 _SURROGATES = range(0xD800, 0xE000)
@@ -94,7 +94,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": _text(_message(record)),
         }
-        line |= _doing() | {name: value for name, value in _extras(record).items() if name not in line}
+        line |= _context_fields() | {name: value for name, value in _extras(record).items() if name not in line}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = _exception(record.exc_info[1], debug=self._debug)
         encoded = json.dumps(line, ensure_ascii=False, allow_nan=False)
@@ -109,7 +109,7 @@ class TextLines(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        doing = "".join(f" {name}={value}" for name, value in _doing().items())
+        doing = "".join(f" {name}={value}" for name, value in _context_fields().items())
         line = f"{_time(record)} {record.levelname.lower():7} {record.name}: {_text(_message(record))}{doing}"
         lines = [line]
         if record.exc_info and record.exc_info[1] is not None:
@@ -160,15 +160,15 @@ def _time(record: logging.LogRecord) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
 
 
-def _doing() -> dict[str, str]:
-    doing = about()
+def _context_fields() -> dict[str, str]:
+    doing = log_context()
     known = {"request": doing.request, "session": doing.session, "invocation": doing.invocation, "app": doing.app}
     return {name: _text(value) for name, value in known.items() if value}
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
     given = record.__dict__.items()
-    return {_text(name): _value(value) for name, value in given if name not in _USUAL and not name.startswith("_")}
+    return {_text(name): _value(value) for name, value in given if name not in _RECORD_FIELDS and not name.startswith("_")}
 
 
 def _value(value: Any) -> str | int | float | bool | None:
@@ -189,7 +189,7 @@ def _exception(error: BaseException, *, debug: bool) -> dict[str, Any]:
         causes.append(cause)
         cause = _cause(cause)
     first, *others = ({"type": _type(each), "calls": _calls(each.__traceback__)} for each in (error, *causes))
-    said = {"message": _said(error)} if debug else {}
+    said = {"message": _message_of(error)} if debug else {}
     return {**first, **said, "causes": others}
 
 
@@ -202,7 +202,7 @@ def _type(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return _text(str(error))
     except Exception:

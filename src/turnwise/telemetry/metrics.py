@@ -18,7 +18,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.ports.stores import InboxLengths, SessionStore
-from turnwise.telemetry.attributes import MOST, Few, codes, ends
+from turnwise.telemetry.attributes import MOST, LabelSet, end_labels, error_code_labels
 
 STORE_SECONDS = 2.0
 """How long a scrape waits for the store; what it does not say by then is left out."""
@@ -29,7 +29,7 @@ SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.
 log = logging.getLogger("turnwise.telemetry")
 
 
-class Watched(Protocol):
+class ObservedRunner(Protocol):
     """A runner, as far as it is asked for numbers."""
 
     app: str
@@ -56,13 +56,13 @@ class Metrics:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
-        self._agents, self._ends, self._codes = Few(), ends(), codes()
-        self._methods, self._selectors, self._models = Few(more=MOST), Few(more=MOST), Few(more=MOST)
-        self._runner: Watched | None = None
+        self._agents, self._ends, self._codes = LabelSet(), end_labels(), error_code_labels()
+        self._methods, self._selectors, self._models = LabelSet(more=MOST), LabelSet(more=MOST), LabelSet(more=MOST)
+        self._runner: ObservedRunner | None = None
         self._running: dict[tuple[SessionKey, str], float] = {}
-        self._wordless: set[tuple[SessionKey, str]] = set()
-        self._waiting = _Waiting()
-        self._is_store_away = False
+        self._awaiting_first_words: set[tuple[SessionKey, str]] = set()
+        self._waiting = _InboxGauges()
+        self._is_store_unreachable = False
         self._make()
         ProcessCollector(registry=self.registry)
         self.registry.register(self._waiting)
@@ -89,10 +89,10 @@ class Metrics:
         stuck.set_function(lambda: 0 if self._runner is None else self._runner.checks.stuck)
         self._build = Info("turnwise_build", "What runs here.", registry=self.registry)
 
-    def attach(self, runner: Watched) -> None:
+    def attach(self, runner: ObservedRunner) -> None:
         """Tells whose numbers these are: before that, every agent is `other`, and inboxes are not counted."""
         self._runner = runner
-        self._agents = Few(card.name for card in runner.tree)
+        self._agents = LabelSet(card.name for card in runner.tree)
         self._build.info({"version": version("turnwise"), "python": platform.python_version(), "app": runner.app})
 
     def count_error(self, code: str) -> None:
@@ -116,21 +116,21 @@ class Metrics:
         asked = event.author == USER and actions.selection is not None
         if asked or (event.attempt > 1 and actions.rewind is not None):
             self._running[place] = self._clock()
-            self._wordless.add(place)
+            self._awaiting_first_words.add(place)
         elif event.text and not event.is_private:
-            self._speaks(place)
+            self._observe_first_words(place)
         if actions.usage is not None:
             self._count_usage(actions.usage)
         if event.error is not None:
             self.count_error(event.error.code)
 
     async def shown(self, key: SessionKey, event: Event) -> None:
-        self._speaks((key, event.invocation_id))
+        self._observe_first_words((key, event.invocation_id))
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
         end = self._ends.of(reason)
         self._invocations.labels(end).inc()
-        self._wordless.discard((key, invocation_id))
+        self._awaiting_first_words.discard((key, invocation_id))
         began = self._running.pop((key, invocation_id), None)
         if began is not None:
             self._seconds.labels(end).observe(self._clock() - began)
@@ -142,7 +142,7 @@ class Metrics:
         """
         self._waiting.lengths = await self._lengths()
         encode, content_type = _encoder(accept)
-        return encode(_Plain(self.registry)), content_type
+        return encode(_WithoutCreationTimes(self.registry)), content_type
 
     async def _lengths(self) -> InboxLengths | None:
         if self._runner is None:
@@ -151,17 +151,17 @@ class Metrics:
             async with asyncio.timeout(STORE_SECONDS):
                 lengths = await self._runner.store.inbox.lengths(self._runner.app)
         except Exception as problem:
-            if not self._is_store_away:  # told once, not with every scrape
+            if not self._is_store_unreachable:  # told once, not with every scrape
                 log.warning("What waits in the inboxes cannot be counted: %s", type(problem).__name__)
-            self._is_store_away = True
+            self._is_store_unreachable = True
             return None
-        self._is_store_away = False
+        self._is_store_unreachable = False
         return lengths
 
-    def _speaks(self, place: tuple[SessionKey, str]) -> None:
+    def _observe_first_words(self, place: tuple[SessionKey, str]) -> None:
         began = self._running.get(place)
-        if began is not None and place in self._wordless:
-            self._wordless.discard(place)
+        if began is not None and place in self._awaiting_first_words:
+            self._awaiting_first_words.discard(place)
             self._first_words.observe(self._clock() - began)
 
     def _count_usage(self, usage: Usage) -> None:
@@ -182,7 +182,7 @@ class Metrics:
         return Histogram(f"turnwise_{name}", about, labels, buckets=buckets, registry=self.registry)
 
 
-class _Waiting:
+class _InboxGauges:
     """What waited when the store was asked last; nothing when it did not say."""
 
     lengths: InboxLengths | None = None
@@ -199,7 +199,7 @@ class _Waiting:
         yield GaugeMetricFamily("turnwise_inbox_longest", "Messages that wait in the session with the most.", lengths.longest)
 
 
-class _Plain:
+class _WithoutCreationTimes:
     """A registry without the times at which its series were made, which make half of the lines and tell nobody anything."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -211,7 +211,7 @@ class _Plain:
             yield metric
 
 
-def _encoder(accept: str) -> tuple[Callable[[_Plain], bytes], str]:
+def _encoder(accept: str) -> tuple[Callable[[_WithoutCreationTimes], bytes], str]:
     """As prometheus_client chooses; its choice fails for a version that is no number, which says as little as none."""
     try:
         return choose_encoder(accept)

@@ -14,7 +14,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.telemetry import attributes as names
-from turnwise.telemetry.about import about
+from turnwise.telemetry.log_context import log_context
 from turnwise.telemetry.trace import Trace, nanoseconds
 
 REMEMBERED = 1_000
@@ -24,7 +24,7 @@ SUPERSEDED, UNFINISHED = "superseded", "unfinished"
 DURATIONS = tuple(0.01 * 2**power for power in range(14))
 TOKENS = tuple(4**power for power in range(14))
 
-_Place = tuple[SessionKey, str]
+_InvocationRef = tuple[SessionKey, str]
 
 
 class Spans:
@@ -45,8 +45,8 @@ class Spans:
     ) -> None:
         self._tracer = trace.get_tracer("turnwise", tracer_provider=tracers)
         self._content, self._clock = content, clock
-        self._open: dict[_Place, Trace] = {}
-        self._before: dict[_Place, SpanContext] = {}
+        self._open: dict[_InvocationRef, Trace] = {}
+        self._before: dict[_InvocationRef, SpanContext] = {}
         meter = metrics.get_meter("turnwise", meter_provider=meters)
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
@@ -86,7 +86,7 @@ class Spans:
         for place in list(self._open):
             self._leave(place, UNFINISHED)
 
-    def _begin(self, place: _Place, event: Event) -> Trace:
+    def _begin(self, place: _InvocationRef, event: Event) -> Trace:
         key, invocation = place
         at, selection = nanoseconds(event.created_at), event.actions.selection
         began = at - int(selection.ms * 1_000_000) if selection is not None else at
@@ -96,30 +96,30 @@ class Spans:
             "turnwise.invocation.id": invocation,
             names.ATTEMPT: event.attempt,
         }
-        decision = names.of_decision(selection, content=self._content) if selection is not None else {}
+        decision = names.decision_attributes(selection, content=self._content) if selection is not None else {}
         described |= decision
         if self._content and event.author == USER:
-            described |= names.said("input", event)
+            described |= names.message_attributes("input", event)
         root = self._root(place, described, began, mine=event.author == USER)
         if selection is None:
             turn = event.author if event.actions.end is None else None
         else:
             turn = selection.agent if selection.outcome == "chosen" else None
-            root.add_event(names.SELECTION, decision | names.of_course(selection), at)
+            root.add_event(names.SELECTION, decision | names.cascade_attributes(selection), at)
         begun = Trace(self._tracer, root, at, session=key.id, turn=turn, count=self._count, content=self._content)
         for verdict in selection.verdicts if selection is not None else ():
             if verdict.usage is not None:
                 begun.asked(verdict.usage, at)
         return begun
 
-    def _root(self, place: _Place, described: names.Attributes, began: int, *, mine: bool) -> Span:
+    def _root(self, place: _InvocationRef, described: names.Attributes, began: int, *, mine: bool) -> Span:
         """The span of the whole message, below what its sender was doing; it points to what the invocation did before."""
         before = self._before.pop(place, None)
         links = [Link(before)] if before is not None else []
-        parent = otel.get_current() if mine and about().sent_here else otel.Context()
+        parent = otel.get_current() if mine and log_context().sent_here else otel.Context()
         return self._tracer.start_span(names.MESSAGE, parent, attributes=described, links=links, start_time=max(began, 0))
 
-    def _leave(self, place: _Place, reason: str) -> None:
+    def _leave(self, place: _InvocationRef, reason: str) -> None:
         open_ = self._open.pop(place, None)
         if open_ is None:
             return
@@ -130,7 +130,7 @@ class Spans:
                 self._before.pop(next(iter(self._before)), None)
 
     def _count(self, usage: Usage) -> None:
-        model = names.of_model(usage)
+        model = names.model_attributes(usage)
         self._tokens.record(usage.input_tokens, {**model, names.TOKEN_TYPE: "input"})
         self._tokens.record(usage.output_tokens, {**model, names.TOKEN_TYPE: "output"})
         if usage.calls == 1:
@@ -138,7 +138,7 @@ class Spans:
 
 
 @contextmanager
-def joined(headers: Mapping[str, str]) -> Iterator[None]:
+def join_trace(headers: Mapping[str, str]) -> Iterator[None]:
     """In the block, spans belong to the trace that a request's headers name (W3C trace context), if they do. `headers` are
     found by names in small letters.
     """

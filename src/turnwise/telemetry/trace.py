@@ -32,7 +32,7 @@ _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _BEGUN = "-begun"
 """What the id of a call ends with on record whose result comes later."""
-_OWN_STEPS = re.compile(r"(?:later|confirm\?|pool)#")
+_INTERNAL_STEPS = re.compile(r"(?:later|confirm\?|pool)#")
 """Steps that agents and flows of ours record for themselves."""
 
 Count = Callable[[Usage], None]
@@ -47,7 +47,7 @@ def nanoseconds(moment: datetime) -> int:
 
 
 @dataclass
-class _Run:
+class _AgentSpan:
     """The span of an agent's run on a branch. reached: until when something is known of it, and of what it ran; alone: the same
     without what ran side by side, so that none of those seems to have begun when another was over. chosen: when it chose whom
     to go on.
@@ -61,7 +61,7 @@ class _Run:
 
 
 @dataclass
-class _Call:
+class _ToolSpan:
     """A tool's call, and on which branch: when it was made, and when it was done; its span, once there is reason for one."""
 
     tool: str
@@ -72,7 +72,7 @@ class _Call:
     span: Span | None = None
 
 
-class _Turn(NamedTuple):
+class _PendingTurn(NamedTuple):
     """A turn of which nothing is known yet but whose it is, and since when."""
 
     agent: str
@@ -91,11 +91,11 @@ class Trace:
     ) -> None:
         self.root, self._latest = root, began
         self._tracer, self._session, self._count, self._content = tracer, session, count, content
-        self._next = _Turn(turn, began) if turn is not None else None
+        self._next = _PendingTurn(turn, began) if turn is not None else None
         self._has_turns = turn is not None
         self._began = began
-        self._runs: dict[str, _Run] = {}
-        self._calls: dict[str, _Call] = {}
+        self._runs: dict[str, _AgentSpan] = {}
+        self._calls: dict[str, _ToolSpan] = {}
 
     def take(self, event: Event, told: int) -> None:
         """Adds what an event tells, which was told at that time."""
@@ -108,15 +108,15 @@ class Trace:
         run = self._run(event.branch, event.author)
         if event.actions.usage is not None:
             at = self._chat(run.span, event.actions.usage, at, told, event)
-        self._note_calls(event, at)
-        self._note_steps(run, event, at)
+        self._record_calls(event, at)
+        self._record_steps(run, event, at)
         for result in event.content.tool_results if event.content else ():
             self._finish_call(event, result, at)
-        self._note_rest(run, event)
+        self._record_span_events(run, event)
         self._reach(event.branch, at)
         if event.actions.transfer_to is not None and not event.is_private:
             at = self._end_runs(list(self._runs), at)
-            self._next = _Turn(event.actions.transfer_to, at)
+            self._next = _PendingTurn(event.actions.transfer_to, at)
 
     def asked(self, usage: Usage, decided: int) -> None:
         """Adds a model that was asked who should answer."""
@@ -136,7 +136,7 @@ class Trace:
             _fail(self.root, reason)
         self.root.end(self._latest)
 
-    def _run(self, branch: str, author: str) -> _Run:
+    def _run(self, branch: str, author: str) -> _AgentSpan:
         """The run on that branch; it, and those above it, begin when they are first heard of."""
         run, path = None, ""
         for segment in branch.split("/"):
@@ -149,9 +149,9 @@ class Trace:
             run.span.set_attribute(names.AGENT, author)
         return run
 
-    def _begin(self, path: str, segment: str, author: str, above: _Run | None, chosen: int | None = None) -> _Run:
+    def _begin(self, path: str, segment: str, author: str, above: _AgentSpan | None, chosen: int | None = None) -> _AgentSpan:
         if above is None:
-            agent, since = self._next or _Turn(author, self._began)
+            agent, since = self._next or _PendingTurn(author, self._began)
             self._next = None
             parent = self.root
         else:
@@ -161,7 +161,7 @@ class Trace:
             call = self._calls.get(id_) if segment.startswith(">") else None
             parent = above.span if call is None else self._call_span(id_, call)
         about: names.Attributes = {names.OPERATION: "invoke_agent", names.AGENT: agent}
-        run = self._runs[path] = _Run(self._child(parent, f"invoke_agent {agent}", since, about), agent, since, since)
+        run = self._runs[path] = _AgentSpan(self._child(parent, f"invoke_agent {agent}", since, about), agent, since, since)
         return run
 
     def _reach(self, branch: str, at: int, *, beside: bool = False) -> None:
@@ -204,34 +204,34 @@ class Trace:
         """
         end = at + _length(usage)
         end = told if at <= told < end else end
-        about = names.of_model(usage) | names.of_usage(usage)
+        about = names.model_attributes(usage) | names.usage_attributes(usage)
         if event is not None:
             about[names.AGENT] = event.author
             if event.actions.cut_off == "tokens":
                 about["gen_ai.response.finish_reasons"] = ["length"]
             if self._content:
-                about |= names.said("output", event)
+                about |= names.message_attributes("output", event)
         name = " ".join(str(about[key]) for key in (names.OPERATION, names.REQUEST_MODEL) if key in about)
         self._child(parent, name, end - _length(usage), about, SpanKind.CLIENT).end(end)
         self._count(usage)
         return end
 
-    def _note_calls(self, event: Event, at: int) -> None:
+    def _record_calls(self, event: Event, at: int) -> None:
         for call in event.content.tool_calls if event.content else ():
             arguments = names.as_json(call.arguments) if self._content else ""
-            self._calls.setdefault(call.call_id, _Call(call.tool, event.branch, at, arguments))
+            self._calls.setdefault(call.call_id, _ToolSpan(call.tool, event.branch, at, arguments))
 
-    def _note_steps(self, run: _Run, event: Event, at: int) -> None:
+    def _record_steps(self, run: _AgentSpan, event: Event, at: int) -> None:
         for step in event.actions.steps:
             if step.call is not None:
                 id_ = step.call.removesuffix(_BEGUN)
-                self._calls.setdefault(id_, _Call("", event.branch, run.reached)).done = at
+                self._calls.setdefault(id_, _ToolSpan("", event.branch, run.reached)).done = at
             elif not step.says and step.key.startswith(f"{event.branch}:"):
                 self._step(run, step, at)
 
-    def _step(self, run: _Run, step: StepRecord, at: int) -> None:
+    def _step(self, run: _AgentSpan, step: StepRecord, at: int) -> None:
         key = step.key.partition(":")[2]
-        if not _OWN_STEPS.match(key):
+        if not _INTERNAL_STEPS.match(key):
             word = _WORD.match(key)
             shown = key if self._content else word[0] if word else ""
             about: names.Attributes = {"turnwise.step.key": shown, names.AGENT: run.agent}
@@ -242,7 +242,7 @@ class Trace:
         none; one that was broken off when the message ended has.
         """
         call = self._calls.pop(result.call_id, None)
-        call = call or _Call("", event.branch, self._runs[event.branch].reached)
+        call = call or _ToolSpan("", event.branch, self._runs[event.branch].reached)
         if call.done is None and call.span is None and result.failed and event.actions.steps:
             return
         call.tool = call.tool or result.tool
@@ -253,10 +253,10 @@ class Trace:
             span.set_attribute("gen_ai.tool.call.result", names.as_json(result.result))
         span.end(max(call.began, call.done or at))
 
-    def _call_span(self, id_: str, call: _Call) -> Span:
+    def _call_span(self, id_: str, call: _ToolSpan) -> Span:
         if call.span is None:
             tool = call.tool if _TOOL.fullmatch(call.tool) else OTHER  # a model may have made the name up
-            about, run = names.of_call(id_, tool), self._runs.get(call.branch)
+            about, run = names.tool_call_attributes(id_, tool), self._runs.get(call.branch)
             if run is not None:
                 about[names.AGENT] = run.agent
             if call.arguments:
@@ -265,13 +265,15 @@ class Trace:
             call.span = self._child(parent, f"execute_tool {tool}", call.began, about)
         return call.span
 
-    def _note_rest(self, run: _Run, event: Event) -> None:
+    def _record_span_events(self, run: _AgentSpan, event: Event) -> None:
         """What else the event tells: as events of the run's span, at the time that stands there."""
         actions, at = event.actions, nanoseconds(event.created_at)
         if event.error is not None:
             _fail(run.span, event.error.code)
         if actions.selection is not None:
-            about = names.of_decision(actions.selection, content=self._content) | names.of_course(actions.selection)
+            about = names.decision_attributes(actions.selection, content=self._content) | names.cascade_attributes(
+                actions.selection
+            )
             run.span.add_event(names.SELECTION, about, at)
             run.chosen[actions.selection.agent] = at
         if actions.awaits is not None:
@@ -280,7 +282,7 @@ class Trace:
             about = {"turnwise.guardrail.name": guarded.guardrail, "turnwise.guardrail.action": guarded.action}
             run.span.add_event("turnwise.guardrail", about, at)
         if self._content and actions.usage is None and event.text:
-            run.span.set_attributes(names.said("output", event))
+            run.span.set_attributes(names.message_attributes("output", event))
 
     def _child(self, parent: Span, name: str, since: int, about: names.Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         about = {names.CONVERSATION: self._session, **about}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.models.encoders.function import AskingEncoder
+from turnwise.models.encoders.function import CheckedEncoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 20.0
-_FEW = 8
+_FEW_TEXTS = 8
 _LEAST_SECONDS = 0.001
 _PROTOCOL = "Does it speak OpenAI's embeddings protocol?"
-_MAY_PASS = frozenset({408, 429, 500, 502, 503, 504, 529})
+_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 
 
-class EndpointEncoder(AskingEncoder):
+class EndpointEncoder(CheckedEncoder):
     """Safe to share between threads. `url` is what the service calls its base URL, such as `https://…/v1`.
 
     Up to `batch` texts go into one request. A text is read up to `max_characters`. What may pass (429, 5xx, a connection that
@@ -82,14 +82,14 @@ class EndpointEncoder(AskingEncoder):
 
         # Services refuse an empty text, and no JSON can be made of a lone surrogate.
         cut = [text[: self._max_characters].encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
-        patience = self._timeout if len(cut) <= _FEW else self._patience
+        patience = self._timeout if len(cut) <= _FEW_TEXTS else self._patience
         batches = (cut[first : first + self._batch] for first in range(0, len(cut), self._batch))
-        return np.concatenate([self._batch_asked(batch, patience) for batch in batches])
+        return np.concatenate([self._encode_batch(batch, patience) for batch in batches])
 
     def close(self) -> None:
         self._client.close()
 
-    def _batch_asked(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
+    def _encode_batch(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
         answer = self._post({"model": self._model, "input": texts}, time.monotonic() + patience)
         try:
             found = {int(entry["index"]): entry["embedding"] for entry in json.loads(answer)["data"]}
@@ -119,7 +119,7 @@ class EndpointEncoder(AskingEncoder):
                     return content
                 problem = f"{self._place} refused to encode with {self._model}: status {status}."
                 failure = EncoderError(problem, fix=_advice(status))
-                if status not in _MAY_PASS:
+                if status not in _TRANSIENT_STATUSES:
                     break
             wait = pause(asked, attempt)
             if attempt == _ATTEMPTS or time.monotonic() + wait >= deadline:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class AskingEncoder(ABC):
+class CheckedEncoder(ABC):
     """What encoders that ask others have in common: they learn from the first answer how many numbers a vector has, unless
     they were told, and hold all others to it.
     """
@@ -45,12 +45,12 @@ class AskingEncoder(ABC):
         """The rows of at least one text, `_checked`."""
 
     def _checked(self, answer: Any, texts: list[str], who: str) -> "NDArray[np.float32]":
-        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=who)
+        rows = checked_vectors(answer, count=len(texts), dimensions=self._dimensions, who=who)
         self._dimensions = rows.shape[1]
         return rows
 
 
-def checked(answer: Any, *, count: int, dimensions: int | None, who: str) -> "NDArray[np.float32]":
+def checked_vectors(answer: Any, *, count: int, dimensions: int | None, who: str) -> "NDArray[np.float32]":
     """`answer` as `count` rows of length 1, with `dimensions` columns unless that is None.
 
     A row of zeros says nothing of its text; it becomes the row whose numbers are all the same. EncoderError names `who`
@@ -77,7 +77,7 @@ Vectors = Any
 """A table with a row a text: an array, or lists of numbers."""
 
 
-class CallableEncoder(AskingEncoder):
+class CallableEncoder(CheckedEncoder):
     """An encoder that calls `function` with a list of texts. As safe to share between threads as the function is.
 
     The function may be sync or async. An async one always runs on one event loop, in a thread of the encoder's own, so it

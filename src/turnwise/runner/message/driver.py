@@ -36,7 +36,7 @@ from turnwise.runner.turn.run_agent import stop_reason
 from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, decide_on_answer
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
-from turnwise.telemetry.about import answering
+from turnwise.telemetry.log_context import message_context
 
 BEGIN_ATTEMPTS = 5
 
@@ -74,7 +74,7 @@ class Driver:
         processes know. MessageBlocked when that is on record. Other errors are raised when nothing was stored; once the
         message is stored they close the feed instead.
         """
-        with answering(job.key, sent_here=job.context is not None):
+        with message_context(job.key, sent_here=job.context is not None):
             recorder, plan = await self._begin(job)
             if isinstance(plan, Refusal):
                 await recorder.leave()
@@ -84,7 +84,7 @@ class Driver:
 
     async def run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
-        with answering(job.key, plan.invocation_id, sent_here=job.context is not None):
+        with message_context(job.key, plan.invocation_id, sent_here=job.context is not None):
             return await self._run(job, recorder, plan)
 
     async def _run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:

@@ -19,7 +19,7 @@ from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import write_apart
 from turnwise.runner.turn.state import Runtime
-from turnwise.telemetry.about import answering
+from turnwise.telemetry.log_context import message_context
 
 AT_ONCE = 16
 """How many jobs one process does at once."""
@@ -141,7 +141,7 @@ class JobWorker:
                 began[name].cancel()
 
     async def _do(self, job: BackgroundJob) -> None:
-        with answering(job.key, sent_here=False):
+        with message_context(job.key, sent_here=False):
             try:
                 await self._try(job)
             except asyncio.CancelledError:

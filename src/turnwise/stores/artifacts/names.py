@@ -16,7 +16,7 @@ from turnwise.facts.sessions import USER_PREFIX, SessionKey
 
 NAME_BYTES = 255
 MAX_BYTES = Limits().blob_bytes
-Place = tuple[str, ...]
+PathParts = tuple[str, ...]
 
 # Longer parts are cut and end in a hash: file systems allow 255 bytes a part, object stores 1,024 for the whole key.
 _PART_BYTES, _KEPT_BYTES = 200, 150
@@ -33,7 +33,7 @@ def check_name(name: str) -> str:
     problem = _problem(bare)
     if problem:
         raise ArtifactName(
-            f"The artifact name {_shown(name)} {problem}.",
+            f"The artifact name {_display(name)} {problem}.",
             fix=f"Use 1 to {NAME_BYTES} bytes, such as 'report.pdf' or 'user:letters/2026.txt'.",
         )
     return name
@@ -55,7 +55,7 @@ def _problem(bare: str) -> str:
     return ""
 
 
-def _shown(name: str) -> str:
+def _display(name: str) -> str:
     return ascii(name if len(name) <= 80 else name[:79] + "…")
 
 
@@ -64,12 +64,12 @@ def check_artifact(name: str, size: int, mime_type: str, max_bytes: int) -> None
     check_name(name)
     if size > max_bytes:
         raise ArtifactTooLarge(
-            f"The artifact {_shown(name)} has {size:,} bytes, more than the {max_bytes:,} allowed.",
+            f"The artifact {_display(name)} has {size:,} bytes, more than the {max_bytes:,} allowed.",
             fix="Save less, or raise the store's max_bytes.",
         )
     if not _MIME_TYPE.fullmatch(mime_type):
         raise ArtifactError(
-            f"The MIME type {_shown(mime_type)} of the artifact {_shown(name)} is empty, too long or not plain ASCII.",
+            f"The MIME type {_display(mime_type)} of the artifact {_display(name)} is empty, too long or not plain ASCII.",
             fix="Use one such as 'text/plain'.",
         )
 
@@ -85,22 +85,22 @@ def encode(part: str) -> str:
     return f"{quoted[:_KEPT_BYTES]}~{digest[:40]}"
 
 
-def user_place(app: str, user: str) -> Place:
+def user_path(app: str, user: str) -> PathParts:
     """Where everything of a user is."""
     return encode(app), encode(user)
 
 
-def session_place(key: SessionKey) -> Place:
+def session_path(key: SessionKey) -> PathParts:
     """Where the session's own artifacts are."""
-    return *user_place(key.app, key.user), "sessions", encode(key.id)
+    return *user_path(key.app, key.user), "sessions", encode(key.id)
 
 
-def shared_place(key: SessionKey) -> Place:
+def shared_path(key: SessionKey) -> PathParts:
     """Where the artifacts are that the user's sessions share."""
-    return *user_place(key.app, key.user), "user"
+    return *user_path(key.app, key.user), "user"
 
 
-def artifact_place(key: SessionKey, name: str) -> Place:
+def artifact_path(key: SessionKey, name: str) -> PathParts:
     """Where the versions of an artifact are. ArtifactName for a name that is not accepted."""
     bare = check_name(name).removeprefix(USER_PREFIX)
-    return *(session_place(key) if bare == name else shared_place(key)), encode(bare)
+    return *(session_path(key) if bare == name else shared_path(key)), encode(bare)

@@ -49,7 +49,7 @@ class ObjectArtifactStore:
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         attributes = {"Content-Type": mime_type, "name": quote(name)}
         async with self._store_errors():
             while True:
@@ -62,32 +62,32 @@ class ObjectArtifactStore:
                 return ArtifactInfo(name, version, mime_type, len(data))
 
     async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         async with self._store_errors():
             number = await self._newest(place) if version is None else version
             found = await self._get((place, number))
             return Artifact(_info(found, number), bytes(await found.bytes_async())) if found else None
 
     async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         async with self._store_errors():
             return await self._infos(sorted(await self._objects(place)))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
         async with self._store_errors():
-            own = await self._objects(_prefix(names.session_place(key)))
-            shared = await self._objects(_prefix(names.shared_place(key)))
+            own = await self._objects(_prefix(names.session_path(key)))
+            shared = await self._objects(_prefix(names.shared_path(key)))
             newest = dict(sorted(own + shared))
             return tuple(sorted(await self._infos([*newest.items()])))
 
     async def delete(self, key: SessionKey, name: str) -> None:
-        await self._remove(names.artifact_place(key, name))
+        await self._remove(names.artifact_path(key, name))
 
     async def delete_session(self, key: SessionKey) -> None:
-        await self._remove(names.session_place(key))
+        await self._remove(names.session_path(key))
 
     async def delete_user(self, app: str, user: str) -> None:
-        await self._remove(names.user_place(app, user))
+        await self._remove(names.user_path(app, user))
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -122,7 +122,7 @@ class ObjectArtifactStore:
         infos = await asyncio.gather(*(info(item) for item in items))
         return tuple(info for info in infos if info is not None)
 
-    async def _remove(self, place: names.Place) -> None:
+    async def _remove(self, place: names.PathParts) -> None:
         async with self._store_errors():
             paths = [_path(item) for item in await self._objects(_prefix(place))]
             try:
@@ -170,7 +170,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
-def _prefix(place: names.Place) -> str:
+def _prefix(place: names.PathParts) -> str:
     return "/".join(place)
 
 

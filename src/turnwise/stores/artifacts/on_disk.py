@@ -42,7 +42,7 @@ class OnDiskArtifactStore:
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
 
         def work() -> ArtifactInfo:
             version = _save(self._temporary(), place, data, {"name": name, "mime_type": mime_type})
@@ -51,15 +51,15 @@ class OnDiskArtifactStore:
         return await self._in_thread(work)
 
     async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
         return await self._in_thread(lambda: _load(place, _newest(place) if version is None else version))
 
     async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
         return await self._in_thread(lambda: tuple(_infos(place, *_numbers(place))))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
-        places = self._path(names.session_place(key)), self._path(names.shared_place(key))
+        places = self._path(names.session_path(key)), self._path(names.shared_path(key))
 
         def work() -> tuple[ArtifactInfo, ...]:
             artifacts = (place / entry for place in places for entry in _entries(place))
@@ -68,24 +68,24 @@ class OnDiskArtifactStore:
         return await self._in_thread(work)
 
     async def delete(self, key: SessionKey, name: str) -> None:
-        await self._remove(names.artifact_place(key, name))
+        await self._remove(names.artifact_path(key, name))
 
     async def delete_session(self, key: SessionKey) -> None:
-        await self._remove(names.session_place(key))
+        await self._remove(names.session_path(key))
 
     async def delete_user(self, app: str, user: str) -> None:
-        await self._remove(names.user_place(app, user))
+        await self._remove(names.user_path(app, user))
 
     async def close(self) -> None:
         """Nothing to give back."""
 
-    def _path(self, place: names.Place) -> Path:
+    def _path(self, place: names.PathParts) -> Path:
         return self._folder.joinpath(*place)
 
     def _temporary(self) -> Path:
         return self._folder / _TEMPORARY / uuid.uuid4().hex
 
-    async def _remove(self, place: names.Place) -> None:
+    async def _remove(self, place: names.PathParts) -> None:
         await self._in_thread(lambda: _remove(self._temporary(), self._path(place)))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -8,24 +8,24 @@ from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, spl
 from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
 
 
-def standings(before: Session, after: Session, visible: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
+def changed_states(before: Session, after: Session, visible: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
     """The states that an append changes, by the number of the event that began the invocation.
 
     visible: its events by number, but for those that it hides itself. base: the head that they were folded onto. What it takes
     back has no state any more, and is not among them.
     """
-    stood, stand = _open(before.head), _open(after.head)
-    changed = _ended(visible, base)
+    stood, stand = _open_states(before.head), _open_states(after.head)
+    changed = _end_states(visible, base)
     if stood == stand:
         return changed
     return changed | {began: state for began, state in stand.items() if stood.get(began) != state}
 
 
-def _open(head: Head) -> Mapping[int, str]:
+def _open_states(head: Head) -> Mapping[int, str]:
     return {open_.began: open_.state for open_ in head.invocations.values()}
 
 
-def _ended(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
+def _end_states(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
     """How the invocations ended that these events end, by where they began."""
     began: dict[str, int] | None = None
     ended: dict[int, str] = {}
@@ -46,7 +46,7 @@ def _ended(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
 NO_DELTA = ScopedState({}, {}, {})
 
 
-class Draft(NamedTuple):
+class AppendPlan(NamedTuple):
     """An append that fits exactly one epoch and revision of its session, those of `before`.
 
     after: the session once it is written. delta: the state its events change, None values remove keys; of the session's own
@@ -65,13 +65,13 @@ class Draft(NamedTuple):
     jobs: list[dict[str, Any]]
 
 
-def hides_from(session: Session, events: Sequence[Event]) -> int | None:
+def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
     """The lowest sequence number of the session's log that these events hide; None when they hide nothing of it."""
     lowest = min((event.actions.rewind.from_sequence for event in events if event.actions.rewind), default=None)
     return lowest if lowest is not None and lowest <= session.last_sequence else None
 
 
-def draft(session: Session, events: Sequence[Event], rewound: Session | None = None) -> Draft:
+def plan_append(session: Session, events: Sequence[Event], rewound: Session | None = None) -> AppendPlan:
     """Numbers and folds the events. `rewound` is the fold of what stays visible, needed when they hide some of the log.
 
     ValueError for a partial event: those are never stored.
@@ -100,15 +100,15 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
     delta = split_state(changed) if changed else NO_DELTA
     after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
     if hidden or rewound:
-        after = _keep_shared(after, session, delta)
+        after = _with_shared_state(after, session, delta)
     if hidden:
         delta = delta._replace(session=split_state(kept).session)
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
-    stand = _stand(standings(session, after, numbered, (rewound or session).head), after, decisions)
-    return Draft(session, after, rows, decisions, delta, hides_from(session, events), stand, jobs)
+    stand = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
+    return AppendPlan(session, after, rows, decisions, delta, first_hidden(session, events), stand, jobs)
 
 
-def _stand(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _set_states(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Enters what is new in the rows of decisions; gives the rest."""
     if not states:
         return []
@@ -140,7 +140,7 @@ def _hidden(events: Sequence[Event], first: int) -> frozenset[int]:
     return frozenset(hidden)
 
 
-def _keep_shared(after: Session, session: Session, delta: ScopedState) -> Session:
+def _with_shared_state(after: Session, session: Session, delta: ScopedState) -> Session:
     # A rewind takes back what the session holds; what it shares with others is not its own to take back.
     shared = {"app_state": merge(session.app_state, delta.app), "user_state": merge(session.user_state, delta.user)}
     return after.model_copy(update=shared)

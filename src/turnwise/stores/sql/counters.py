@@ -30,7 +30,7 @@ from turnwise.stores.sql.threads import Executor
 _c, _p = counters.c, places.c
 
 SWEEP_SECONDS = 60.0
-SWEPT_AT_ONCE = 500
+SWEEP_BATCH = 500
 LOCK_SEED = 7_236_113
 """Any number: so that others who lock by a hash of some text lock something else."""
 
@@ -40,11 +40,11 @@ _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 _OF_NAME = _p.name == bindparam("at_name")
 _OF_HOLDER = and_(_OF_NAME, _p.holder == bindparam("at_holder"))
 # One that lasts longer than any that was taken: the clock was set back.
-_LASTS = and_(_p.ends > clock(), _p.ends <= clock() + 2 * _seconds)
-_PROLONG = update(places).where(_OF_HOLDER, _LASTS).values(ends=clock() + _seconds)
-_CLEAR = delete(places).where(_OF_NAME, ~_LASTS)
+_IS_LIVE = and_(_p.ends > clock(), _p.ends <= clock() + 2 * _seconds)
+_RENEW = update(places).where(_OF_HOLDER, _IS_LIVE).values(ends=clock() + _seconds)
+_DELETE_EXPIRED = delete(places).where(_OF_NAME, ~_IS_LIVE)
 _COUNT = select(func.count()).select_from(places).where(_OF_NAME)
-_GIVE = delete(places).where(_OF_HOLDER)
+_RELEASE = delete(places).where(_OF_HOLDER)
 
 
 class SqlCounters:
@@ -66,7 +66,7 @@ class SqlCounters:
         return taken
 
     async def give(self, name: str, holder: str) -> None:
-        await self._executor.write(lambda connection: connection.execute(_GIVE, _at(name, holder)))
+        await self._executor.write(lambda connection: connection.execute(_RELEASE, _at(name, holder)))
 
     async def _sweep(self) -> None:
         """In a transaction of its own: whoever deletes rows of others while he holds one may wait for them in a circle."""
@@ -75,7 +75,7 @@ class SqlCounters:
             return
         self._sweeps_at = now + SWEEP_SECONDS
         with suppress(StoreError):
-            if await self._executor.write(_delete_what_is_over):
+            if await self._executor.write(_delete_expired):
                 self._sweeps_at = now
 
 
@@ -111,16 +111,16 @@ def _take(connection: Connection, name: str, holder: str, most: int, seconds: fl
         # Else two would count at the same time. On SQLite there is one writer anyway.
         connection.execute(_LOCK, _at(name))
     values = {**_at(name, holder), "seconds": seconds}
-    if connection.execute(_PROLONG, values).rowcount:
+    if connection.execute(_RENEW, values).rowcount:
         return True
-    connection.execute(_CLEAR, {**_at(name), "seconds": seconds})
+    connection.execute(_DELETE_EXPIRED, {**_at(name), "seconds": seconds})
     if connection.execute(_COUNT, _at(name)).scalar_one() >= most:
         return False
     connection.execute(_insert_place(connection.dialect.name), values)
     return True
 
 
-def _delete_what_is_over(connection: Connection) -> bool:
+def _delete_expired(connection: Connection) -> bool:
     """Deletes some of it; whether there may be more."""
     more_counters, more_places = _delete_some(connection, counters), _delete_some(connection, places)
     return more_counters or more_places
@@ -129,14 +129,14 @@ def _delete_what_is_over(connection: Connection) -> bool:
 def _delete_some(connection: Connection, table: Table) -> bool:
     key = tuple(table.primary_key)
     # Those that somebody is at are not over.
-    some = select(*key).where(table.c.ends < clock()).limit(SWEPT_AT_ONCE).with_for_update(skip_locked=True)
+    some = select(*key).where(table.c.ends < clock()).limit(SWEEP_BATCH).with_for_update(skip_locked=True)
     found = connection.execute(some).all()
     if found:
         mine = and_(*(column == bindparam(f"at_{column.name}") for column in key))
         connection.execute(
             delete(table).where(mine), [{f"at_{name}": value for name, value in row._mapping.items()} for row in found]
         )
-    return len(found) == SWEPT_AT_ONCE
+    return len(found) == SWEEP_BATCH
 
 
 def _at(name: str, holder: str | None = None) -> dict[str, Any]:

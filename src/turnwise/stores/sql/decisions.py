@@ -12,7 +12,7 @@ from turnwise.ports.stores import Decision, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import session_row_id
 from turnwise.stores.sql.rows import AnyRow, moment
-from turnwise.stores.sql.tables import at, decisions, insert_for, is_session, labels, sessions
+from turnwise.stores.sql.tables import decisions, insert_for, is_session, labels, session_params, sessions
 
 _s, _d, _l = sessions.c, decisions.c, labels.c
 _t = sessions.alias("theirs").c
@@ -60,7 +60,7 @@ def search(connection: Connection, wanted: Wanted, after: str | None, limit: int
     if after is not None:
         (values["after"],) = read_cursor("decisions", after, int)
     if key is not None:
-        values |= at(key)
+        values |= session_params(key)
     named = (("at_decided_user", user), ("agent", agent), ("method", method))
     values |= {name: value for name, value in named if value is not None}
     statement = _search(user=user is not None, key=key is not None, agent=agent is not None, method=method is not None)
@@ -70,7 +70,7 @@ def search(connection: Connection, wanted: Wanted, after: str | None, limit: int
 
 
 def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | None:
-    row = connection.execute(_FIND, at(key) | {"at_sequence": sequence}).first()
+    row = connection.execute(_FIND, session_params(key) | {"at_sequence": sequence}).first()
     return _decision(key.app, row) if row is not None else None
 
 
@@ -93,7 +93,7 @@ def _label(dialect: str) -> Insert:
 
 
 def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None) -> None:
-    row_id = connection.execute(_DECIDED, at(key) | {"at_sequence": sequence}).scalar()
+    row_id = connection.execute(_DECIDED, session_params(key) | {"at_sequence": sequence}).scalar()
     if row_id is None:
         raise InvocationMissing(
             f"Session {key.id!r} has no decision at sequence number {sequence}.", fix="Search its decisions for the numbers."

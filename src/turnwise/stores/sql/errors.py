@@ -18,7 +18,7 @@ class Duplicate(Exception):
     """A row with that key is there already. The store's own business: it never leaves it."""
 
 
-class Place:
+class Database:
     """Where a database is, how long a call waits for it, and what is the matter with it just now (None: nothing known).
 
     patience: seconds from a call to its answer, all queues and tries included.
@@ -36,7 +36,7 @@ class Place:
 
     def translated(self, error: Exception) -> Exception:
         """The error to raise instead, with this one as its cause."""
-        found = problem(self.name, error)
+        found = store_error(self.name, error)
         if found is not error:
             found.__cause__ = error
         return found
@@ -51,23 +51,23 @@ class Place:
             text, fix = f"{cause.problem} It stayed so for {self.patience:g} seconds.", cause.fix
         else:
             text, fix = f"{self.name} was busy with other calls for {self.patience:g} seconds.", "Try again."
-        late = _unknown(text) if unknown else StoreUnavailable(text, fix=fix)
+        late = _outcome_unknown(text) if unknown else StoreUnavailable(text, fix=fix)
         late.__cause__ = cause
         return late
 
     def uncertain(self, error: Exception) -> StoreUnavailable:
         """For a call that must not be made again, whose connection was lost while it committed."""
-        found = _unknown(f"The connection to {self.name} was lost: {_first_line(error)}.")
+        found = _outcome_unknown(f"The connection to {self.name} was lost: {_first_line(error)}.")
         found.__cause__ = error
         return found
 
 
-def _unknown(text: str) -> StoreUnavailable:
+def _outcome_unknown(text: str) -> StoreUnavailable:
     fix = "Look whether it is there before you do it again."
     return StoreUnavailable(f"{text} It is not known whether this call was stored.", fix=fix)
 
 
-def problem(place: str, error: Exception) -> Exception:
+def store_error(place: str, error: Exception) -> Exception:
     """The error to raise instead of `error`; the same one when it is none of a database's."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, UnicodeEncodeError):
@@ -81,18 +81,18 @@ def problem(place: str, error: Exception) -> Exception:
     return error
 
 
-def is_lost(error: Exception) -> bool:
+def is_connection_lost(error: Exception) -> bool:
     """Whether the connection is gone, so that nothing of an uncommitted transaction was stored."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
-def may_pass(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether PostgreSQL may take the same work a little later. Nothing of it was stored, but by a commit that was lost."""
     if not isinstance(error, DBAPIError) or error.orig is None:
         return False
     state = getattr(error.orig, "sqlstate", None)
     if state is not None:
-        return error.connection_invalidated or state in _PASSING or state[:2] == "08"
+        return error.connection_invalidated or state in _TRANSIENT_STATES or state[:2] == "08"
     return error.connection_invalidated or (_is_unconnected(error.orig) and not _is_refused(error.orig))
 
 
@@ -102,7 +102,7 @@ def is_busy(error: BaseException | None) -> bool:
     return isinstance(original, sqlite3.Error) and _primary(original) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-_PASSING = {
+_TRANSIENT_STATES = {
     "25P03",  # a transaction stood still for too long
     "40001",  # serialization failure
     "40P01",  # deadlock

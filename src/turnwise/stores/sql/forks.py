@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Insert, Select, bindparam, func, insert, lite
 
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
-from turnwise.stores.sql.catalog import head_row, initial_state, open_session, taken
+from turnwise.stores.sql.catalog import head_row, initial_state, open_session, session_exists
 from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.log import advanced, missing
+from turnwise.stores.sql.log import advanced_values, session_missing
 from turnwise.stores.sql.rows import event_of, session_of, state_text
 from turnwise.stores.sql.tables import decisions, events
 
@@ -54,7 +54,7 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
     """SessionMissing."""
     row = head_row(connection, key)
     if row is None:
-        raise missing(key)
+        raise session_missing(key)
     session = session_of(key, row)
     state = initial_state(connection, row.id)
     nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
@@ -143,11 +143,11 @@ _COPY_DECISIONS = _copy_decisions()
 
 def write_fork(connection: Connection, new: SessionKey, *, place: Origin, span: Span, progress: Progress, now: str) -> Session:
     """Stores the copy. SessionExists; LogChanged."""
-    values: dict[str, Any] = advanced(progress.session) | {"revision": 1, "updated_at": now}
+    values: dict[str, Any] = advanced_values(progress.session) | {"revision": 1, "updated_at": now}
     state, initial = state_text(progress.session.state), state_text(place.empty.state)
     row_id = insert_session(connection, new, now, **values, state=state, initial_state=initial)
     if row_id is None:
-        raise taken(new)
+        raise session_exists(new)
     copied = connection.execute(_copy_events(behind=bool(span.behind)), span_values(span) | {"new_row": row_id}).rowcount
     if copied != progress.folded:
         raise LogChanged

@@ -10,10 +10,10 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.lease_columns import GIVEN_UP, held, taken
-from turnwise.stores.sql.log import missing, session_row_id
+from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_taken
+from turnwise.stores.sql.log import session_missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
-from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import column_params, insert_for, is_session, messages, session_params, sessions
 
 _s, _m = sessions.c, messages.c
 
@@ -21,7 +21,15 @@ _s, _m = sessions.c, messages.c
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
-    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, *(_s[name] for name in GIVEN_UP), held().label("held"))
+    select(
+        _s.id,
+        _s.epoch,
+        _s.revision,
+        _s.created_at,
+        _s.queued,
+        *(_s[name] for name in LEASE_RELEASED),
+        is_leased().label("held"),
+    )
     .where(is_session())
     .with_for_update()
 )
@@ -41,15 +49,15 @@ LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coale
 )
 
 
-def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
+def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
     """The session's row as a queue, locked until the transaction ends: whoever changes an inbox holds it."""
-    return connection.execute(_LOCK, at(key)).first()
+    return connection.execute(_LOCK, session_params(key)).first()
 
 
 @cache
 def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
-    columns: dict[str, Any] = named(sessions, "id", "stop", *GIVEN_UP)
-    inserted = insert_for(dialect, sessions).values(columns | (taken() if leased else GIVEN_UP))
+    columns: dict[str, Any] = column_params(sessions, "id", "stop", *LEASE_RELEASED)
+    inserted = insert_for(dialect, sessions).values(columns | (lease_taken() if leased else LEASE_RELEASED))
     return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
 
 
@@ -65,13 +73,13 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
 
 
 def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:
-    session = lock(connection, key)
+    session = lock_session(connection, key)
     if session is None and create:
         insert_session(connection, key, now)
-        session = lock(connection, key)
+        session = lock_session(connection, key)
     if session is None:
-        raise missing(key)
-    known = find(connection, session.id, message.id)
+        raise session_missing(key)
+    known = find_message(connection, session.id, message.id)
     if known is not None:
         return receipt_of(known)
     enqueue(connection, session, message, now, limit=limit)
@@ -86,10 +94,10 @@ def enqueue(connection: Connection, session: AnyRow, message: Message, now: str,
             fix="Send it again later, or raise limits.queue.",
         )
     connection.execute(_INSERT, message_row(session.id, message, now, "queued", None))
-    count(connection, session.id, +1)
+    change_count(connection, session.id, +1)
 
 
-def count(connection: Connection, row_id: int, more: int) -> None:
+def change_count(connection: Connection, row_id: int, more: int) -> None:
     """Keeps the number of waiting messages in the session's row, where `begin` sees it without another look."""
     connection.execute(_COUNT, {"at_row": row_id, "more": more})
 
@@ -99,7 +107,7 @@ def message_row(row_id: int, message: Message, now: str, state: str, invocation_
     return known | {"accepted_at": now, "problem": "", "body": message.model_dump_json()}
 
 
-def find(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
+def find_message(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
     return connection.execute(_OF_ROW, {"at_row": row_id, "at_message": message_id}).first()
 
 
@@ -109,12 +117,12 @@ def receipt_of(row: AnyRow) -> Receipt:
 
 
 def receipt(connection: Connection, key: SessionKey, message_id: str) -> Receipt | None:
-    row = connection.execute(_OF_SESSION, at(key) | {"at_message": message_id}).first()
+    row = connection.execute(_OF_SESSION, session_params(key) | {"at_message": message_id}).first()
     return receipt_of(row) if row else None
 
 
 def oldest(connection: Connection, key: SessionKey) -> Message | None:
-    row = connection.execute(_OLDEST_OF_SESSION, at(key)).first()
+    row = connection.execute(_OLDEST_OF_SESSION, session_params(key)).first()
     return Message.model_validate_json(row.body) if row else None
 
 
@@ -123,7 +131,7 @@ def oldest_id(connection: Connection, row_id: int) -> str | None:
 
 
 @cache
-def _leave(state: str) -> Update:
+def _dequeue(state: str) -> Update:
     left = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
     if state == "refused":
         return left.values(state=state, problem=bindparam("why"))
@@ -133,17 +141,17 @@ def _leave(state: str) -> Update:
 def start_queued(connection: Connection, row_id: int, message: Message, invocation_id: str | None) -> None:
     """Takes a queued message out of a locked inbox to be answered, as it is now: guardrails may have rewritten it."""
     values = {"at_row": row_id, "at_message": message.id, "invocation": invocation_id, "text": message.model_dump_json()}
-    if connection.execute(_leave("started"), values).rowcount:
-        count(connection, row_id, -1)
+    if connection.execute(_dequeue("started"), values).rowcount:
+        change_count(connection, row_id, -1)
 
 
 def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:
-    session = lock(connection, key)
+    session = lock_session(connection, key)
     if session is None:
         return
     values = {"at_row": session.id, "at_message": message_id, "why": why}
-    if connection.execute(_leave("refused"), values).rowcount:
-        count(connection, session.id, -1)
+    if connection.execute(_dequeue("refused"), values).rowcount:
+        change_count(connection, session.id, -1)
 
 
 def lengths(connection: Connection, app: str) -> InboxLengths:

@@ -13,14 +13,14 @@ from turnwise.ports.stores import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import session_row_id
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import at, decisions, events, sessions
+from turnwise.stores.sql.tables import decisions, events, session_params, sessions
 
 _s, _d, _e = sessions.c, decisions.c, events.c
 
 _COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _e.event_id, _d.invocation_id, _d.state, _d.changed_at)
 _BEGUN = decisions.join(sessions, _s.id == _d.session).join(events, (_e.session == _d.session) & (_e.sequence == _d.sequence))
 # Written out, because a partial index is used only for the very condition it was made with.
-_STANDS = literal_column("turnwise_decisions.changed_at").is_not(None)
+_HAS_STATE = literal_column("turnwise_decisions.changed_at").is_not(None)
 
 
 class Wanted(NamedTuple):
@@ -68,7 +68,7 @@ def count(connection: Connection, wanted: Wanted) -> int:
 
 @cache
 def _page(kind: _Kind, *, after: bool) -> Select[Any]:
-    found = _of(select(*_COLUMNS).select_from(_BEGUN), kind)
+    found = _filtered(select(*_COLUMNS).select_from(_BEGUN), kind)
     if after:
         found = found.where(tuple_(_d.changed_at, _d.id) < tuple_(bindparam("after_changed"), bindparam("after_id")))
     return found.order_by(_d.changed_at.desc(), _d.id.desc()).limit(bindparam("at_most"))
@@ -76,11 +76,11 @@ def _page(kind: _Kind, *, after: bool) -> Select[Any]:
 
 @cache
 def _count(kind: _Kind) -> Select[Any]:
-    return _of(select(func.count()).select_from(decisions), kind)
+    return _filtered(select(func.count()).select_from(decisions), kind)
 
 
-def _of(found: Select[Any], kind: _Kind) -> Select[Any]:
-    found = found.where(_STANDS)
+def _filtered(found: Select[Any], kind: _Kind) -> Select[Any]:
+    found = found.where(_HAS_STATE)
     if kind.key:
         # With the user beside it SQLite would walk through all of his instead of beginning with the session.
         found = found.where(_d.session == session_row_id)
@@ -99,7 +99,7 @@ def _kind(wanted: Wanted) -> _Kind:
 
 def _values(wanted: Wanted) -> dict[str, Any]:
     of_user = {"at_decided_app": wanted.app, "at_decided_user": wanted.user}
-    values: dict[str, Any] = of_user if wanted.key is None else at(wanted.key)
+    values: dict[str, Any] = of_user if wanted.key is None else session_params(wanted.key)
     if wanted.states is not None:
         values["states"] = list(wanted.states)
     if wanted.since is not None:

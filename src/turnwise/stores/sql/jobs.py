@@ -10,22 +10,22 @@ from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, jobs, named, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 # As of a session's lease: when the clock stands so far before its beginning, it was set back.
-_RESTS = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
+_IS_RESTING = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
 _FOR_SECONDS: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _IS_HELD = _j.holder == bindparam("at_holder")
 _session_row = select(_s.id).where(is_session()).scalar_subquery()
 _IS_ONE = and_(_j.session == _session_row, _j.kind == bindparam("at_kind"), _j.event_id == bindparam("at_event"), _IS_HELD)
 
-_DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_RESTS)).order_by(_j.id).limit(bindparam("at_most"))
+_DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_IS_RESTING)).order_by(_j.id).limit(bindparam("at_most"))
 # Locked: what another takes at this moment is not waited for. On SQLite there is one writer anyway.
 _DUE_AND_FREE = _DUE.with_for_update(of=jobs, skip_locked=True)
 _CLAIM = (
@@ -41,7 +41,7 @@ _RENEW = update(jobs).where(_IS_HELD).values(**_FOR_SECONDS)
 _HELD = _JOB.where(_IS_HELD).order_by(_j.id)
 _PUT_BACK = update(jobs).where(_IS_ONE).values(holder=None, attempts=_j.attempts - bindparam("uncounted"), **_FOR_SECONDS)
 _FINISH = delete(jobs).where(_IS_ONE)
-_DROP = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_sequence >= bindparam("at_from"))
+_DELETE_HIDDEN = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_sequence >= bindparam("at_from"))
 
 
 class SqlJobs:
@@ -69,19 +69,21 @@ class SqlJobs:
 
 
 @cache
-def _insert(dialect: str) -> Hot:
-    inserted = insert_for(dialect, jobs).values(named(jobs, "id", "attempts", "holder", "since", "ends") | {"attempts": 0})
-    return Hot(inserted.on_conflict_do_nothing(index_elements=["session", "kind", "agent"]))
+def _insert(dialect: str) -> PreparedStatement:
+    inserted = insert_for(dialect, jobs).values(
+        column_params(jobs, "id", "attempts", "holder", "since", "ends") | {"attempts": 0}
+    )
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "kind", "agent"]))
 
 
-def ask_for(connection: Connection, row_id: int, asked: Sequence[Mapping[str, Any]]) -> None:
+def insert_jobs(connection: Connection, row_id: int, asked: Sequence[Mapping[str, Any]]) -> None:
     """Stores the jobs that events ask for, but those of which the agent has an open one."""
     _insert(connection.dialect.name).each(connection, [{**job, "session": row_id} for job in asked])
 
 
-def drop(connection: Connection, row_id: int, hidden_from: int) -> None:
+def delete_hidden(connection: Connection, row_id: int, hidden_from: int) -> None:
     """Deletes the jobs on what is hidden from that sequence number on."""
-    connection.execute(_DROP, {"at_row": row_id, "at_from": hidden_from})
+    connection.execute(_DELETE_HIDDEN, {"at_row": row_id, "at_from": hidden_from})
 
 
 def _claim(connection: Connection, wanted: dict[str, Any], lease: Lease) -> list[BackgroundJob]:
@@ -103,4 +105,4 @@ def _job(row: AnyRow) -> BackgroundJob:
 
 
 def _at(job: BackgroundJob, holder: str) -> dict[str, Any]:
-    return at(job.key) | {"at_kind": job.request.kind, "at_event": job.event_id, "at_holder": holder}
+    return session_params(job.key) | {"at_kind": job.request.kind, "at_event": job.event_id, "at_holder": holder}

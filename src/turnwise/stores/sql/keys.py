@@ -11,7 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
 from turnwise.stores.sql.rows import moment, time_text
-from turnwise.stores.sql.tables import insert_for, keys, named
+from turnwise.stores.sql.tables import column_params, insert_for, keys
 from turnwise.stores.sql.threads import Executor
 
 _k = keys.c
@@ -52,7 +52,7 @@ class SqlKeys:
 
 @cache
 def _insert(dialect: str) -> ReturningInsert[Any]:
-    inserted = insert_for(dialect, keys).values(named(keys))
+    inserted = insert_for(dialect, keys).values(column_params(keys))
     return inserted.on_conflict_do_nothing(index_elements=["app", "key_id"]).returning(_k.key_id)
 
 

@@ -8,11 +8,11 @@ from turnwise.stores.sql.tables import clock, sessions
 
 _s = sessions.c
 
-GIVEN_UP: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
+LEASE_RELEASED: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
 """The columns of a session that nobody has."""
 
 
-def held() -> ColumnElement[bool]:
+def is_leased() -> ColumnElement[bool]:
     """Whether somebody has the session; never NULL.
 
     A lease counts from as long before its beginning as it lasts after it: once the clock is at its end it is over, and also
@@ -23,11 +23,11 @@ def held() -> ColumnElement[bool]:
     return func.coalesce(and_(clock() < until, clock() >= 2 * _s.lease_since - until), false())
 
 
-def prolonged() -> dict[str, Any]:
+def lease_renewed() -> dict[str, Any]:
     """Columns of a lease that lasts the parameter `seconds` from now on."""
     return {"lease_since": clock(), "lease_until": clock() + bindparam("seconds", type_=Double())}
 
 
-def taken() -> dict[str, Any]:
+def lease_taken() -> dict[str, Any]:
     """Columns of a lease that the parameter `holder` has, for the parameter `seconds`."""
-    return {"lease_holder": bindparam("holder"), **prolonged()}
+    return {"lease_holder": bindparam("holder"), **lease_renewed()}

@@ -14,14 +14,24 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
-from turnwise.stores.sql.append_plan import Draft
+from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.lease_columns import GIVEN_UP, held, prolonged, taken
-from turnwise.stores.sql.log import Moved, advanced, missing, missing_or_stale, move, stored_ids, token, unchanged, write
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_renewed, lease_taken
+from turnwise.stores.sql.log import (
+    AdvancedRow,
+    advance_statement,
+    advanced_values,
+    is_unchanged,
+    missing_or_stale,
+    session_missing,
+    stored_ids,
+    token_params,
+    write,
+)
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, messages, session_params, sessions
 
 _s = sessions.c
 
@@ -29,7 +39,7 @@ _s = sessions.c
 _MAY_BE_DUE = or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0"))
 DUE = (
     select(_s.user_id, _s.session_id)
-    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(held()))
+    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(is_leased()))
     # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
     .order_by(func.random())
     .limit(bindparam("at_most"))
@@ -44,16 +54,16 @@ def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
     return [SessionKey(app, row.user_id, row.session_id) for row in found]
 
 
-def stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
+def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
     """Nothing happens when the session is missing, or the invocation is not open: word that another is to be stopped stays."""
-    if inbox.lock(connection, key) is None:
+    if inbox.lock_session(connection, key) is None:
         return
     session = open_session(connection, key)
     if session is not None and invocation_id in session.head.invocations:
-        connection.execute(_STOP, at(key) | {"invocation": invocation_id})
+        connection.execute(_STOP, session_params(key) | {"invocation": invocation_id})
 
 
-def stops(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:
+def stop_requests(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:
     found = connection.execute(STOPS, {"holder": holder})
     return [(SessionKey(row.app, row.user_id, row.session_id), row.stop) for row in found]
 
@@ -78,7 +88,7 @@ class ClockWatch:
         self._seen: tuple[float, float] | None = None
         self._set_at: float | None = None
 
-    def look(self, connection: Connection) -> float:
+    def read(self, connection: Connection) -> float:
         """The database's time, in seconds. Compares it with what the last look lets expect."""
         before = self._steady()
         now = float(connection.execute(_NOW).scalar_one())
@@ -92,28 +102,28 @@ class ClockWatch:
             self._seen = (now, after)
         return now
 
-    def spares(self, connection: Connection, since: float, until: float) -> bool:
+    def protects(self, connection: Connection, since: float, until: float) -> bool:
         """Whether a lease that is over by the database's clock is left to its holder.
 
         That is as long as the lease lasts, from when the clock was seen to be set: a living holder renews it meanwhile.
         """
-        now = self.look(connection)
+        now = self.read(connection)
         with self._lock:
             return self._set_at is not None and self._set_at <= now < self._set_at + (until - since)
 
 
 _IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
-_IS_FREE = or_(_IS_OURS, not_(held()))
+_IS_FREE = or_(_IS_OURS, not_(is_leased()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
-_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(prolonged())
-_GIVE_UP = update(sessions).where(_SAME_EPOCH).values(GIVEN_UP)
+_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(lease_renewed())
+_RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
 _Claim = Literal["begin", "begin among waiting", "take", "take and release"]
 _Free = Literal["nobody's", "or over"]
 """Whether a session may be claimed whose lease is over. Only after a look at the clock."""
 
 
-class Start(NamedTuple):
+class BeginRequest(NamedTuple):
     """What `begin` was asked for."""
 
     lease: Lease
@@ -129,7 +139,7 @@ def invocation_of(events: Sequence[Event]) -> str | None:
     return next(by_user, events[0].invocation_id if events else None)
 
 
-def begin(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
+def begin(connection: Connection, draft: AppendPlan, start: BeginRequest, watch: ClockWatch) -> Session | SessionBusy:
     """Takes the lease and writes the draft. Gives SessionBusy rather than raising it: the inbox is to be committed."""
     draft = _next_epoch(draft)
     if draft.before.revision == 0:
@@ -137,21 +147,21 @@ def begin(connection: Connection, draft: Draft, start: Start, watch: ClockWatch)
     else:
         row = _claim(connection, draft, start.lease, "begin", "nobody's")
     if row is None:
-        return _begin_among_others(connection, draft, start, watch)
+        return _begin_contended(connection, draft, start, watch)
     _mark_started(connection, row.id, start)
     return write(connection, row, draft, holder=start.lease.holder)
 
 
-def take(connection: Connection, draft: Draft, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
+def take(connection: Connection, draft: AppendPlan, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
     """Takes the lease and writes the draft; gives the lease up again if `release`."""
     draft = _next_epoch(draft)
     claim: _Claim = "take and release" if release else "take"
     moved = _claim(connection, draft, lease, claim, "nobody's")
     if moved is None:
-        row = inbox.lock(connection, draft.before.key)
+        row = inbox.lock_session(connection, draft.before.key)
         if row is None:
-            raise missing(draft.before.key)
-        before = _taken_before(connection, row, draft, lease, release=release)
+            raise session_missing(draft.before.key)
+        before = _earlier_take(connection, row, draft, lease, release=release)
         if before is not None:
             return before
         if _is_held_by_another(connection, row, lease, watch):
@@ -163,55 +173,59 @@ def take(connection: Connection, draft: Draft, lease: Lease, watch: ClockWatch, 
     return write(connection, moved, draft, holder=None if release else lease.holder)
 
 
-def _next_epoch(draft: Draft) -> Draft:
+def _next_epoch(draft: AppendPlan) -> AppendPlan:
     return draft._replace(after=draft.after.model_copy(update={"epoch": draft.before.epoch + 1}))
 
 
 @cache
-def _claiming(claim: _Claim, free: _Free, *, with_state: bool) -> Hot:
+def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> PreparedStatement:
     is_free = _IS_OURS if free == "nobody's" else _IS_FREE
-    claimed = update(sessions).where(unchanged(), is_free).values(epoch=_s.epoch + 1)
+    claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
     if claim == "begin":
         claimed = claimed.where(_s.queued == 0)
     if claim in {"begin", "begin among waiting"}:
         claimed = claimed.values(stop=None)
-    return move(claimed.values(GIVEN_UP if claim == "take and release" else taken()), with_state=with_state)
+    return advance_statement(
+        claimed.values(LEASE_RELEASED if claim == "take and release" else lease_taken()), with_state=with_state
+    )
 
 
-def _claim(connection: Connection, draft: Draft, lease: Lease, claim: _Claim, free: _Free) -> Moved | None:
-    values = token(draft.before) | advanced(draft.after) | lease._asdict()
-    row = _claiming(claim, free, with_state=bool(draft.delta.session)).row(connection, values)
-    return Moved(*row) if row else None
+def _claim(connection: Connection, draft: AppendPlan, lease: Lease, claim: _Claim, free: _Free) -> AdvancedRow | None:
+    values = token_params(draft.before) | advanced_values(draft.after) | lease._asdict()
+    row = _claim_statement(claim, free, with_state=bool(draft.delta.session)).row(connection, values)
+    return AdvancedRow(*row) if row else None
 
 
-def _store_blank(connection: Connection, draft: Draft, start: Start) -> Moved | None:
-    values = advanced(draft.after) | {"epoch": draft.after.epoch} | start.lease._asdict()
+def _store_blank(connection: Connection, draft: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
+    values = advanced_values(draft.after) | {"epoch": draft.after.epoch} | start.lease._asdict()
     row_id = inbox.insert_session(connection, draft.before.key, time_text(draft.before.created_at), **values)
-    return Moved(row_id, 0, None, "{}" if draft.delta.session else None) if row_id is not None else None
+    return AdvancedRow(row_id, 0, None, "{}" if draft.delta.session else None) if row_id is not None else None
 
 
 @cache
-def _insert_started(dialect: str) -> Hot:
-    inserted = insert_for(dialect, messages).values(named(messages, "id"))
-    return Hot(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
+def _insert_started(dialect: str) -> PreparedStatement:
+    inserted = insert_for(dialect, messages).values(column_params(messages, "id"))
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
 
 
-def _mark_started(connection: Connection, row_id: int, start: Start) -> None:
+def _mark_started(connection: Connection, row_id: int, start: BeginRequest) -> None:
     row = inbox.message_row(row_id, start.message, start.now, "started", start.invocation_id)
     if _insert_started(connection.dialect.name).row(connection, row) is None:
-        raise _done_before(start)
+        raise _already_started(start)
 
 
-def _begin_among_others(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
+def _begin_contended(
+    connection: Connection, draft: AppendPlan, start: BeginRequest, watch: ClockWatch
+) -> Session | SessionBusy:
     """`begin` when it did not just succeed: says why, puts the message in the inbox, or begins with it if it is its turn."""
-    row = inbox.lock(connection, draft.before.key)
+    row = inbox.lock_session(connection, draft.before.key)
     if row is None:
-        raise missing(draft.before.key)
-    known = inbox.find(connection, row.id, start.message.id)
+        raise session_missing(draft.before.key)
+    known = inbox.find_message(connection, row.id, start.message.id)
     if known is not None and known.state != "queued":
-        if known.state == "started" and known.invocation_id == start.invocation_id and _is_next(row, draft, start.lease):
-            return _claimed_before(connection, draft.after, start.lease)
-        raise _done_before(start)
+        if known.state == "started" and known.invocation_id == start.invocation_id and _was_applied(row, draft, start.lease):
+            return _earlier_claim(connection, draft.after, start.lease)
+        raise _already_started(start)
     if _is_busy(connection, row, start, watch):
         if known is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
@@ -227,26 +241,26 @@ def _begin_among_others(connection: Connection, draft: Draft, start: Start, watc
     return write(connection, moved, draft, holder=start.lease.holder)
 
 
-def _is_next(row: AnyRow, draft: Draft, lease: Lease) -> bool:
+def _was_applied(row: AnyRow, draft: AppendPlan, lease: Lease) -> bool:
     """Whether what is stored is just what this claim makes of the session: then it was made before."""
     made = (draft.after.epoch, draft.after.revision, time_text(draft.before.created_at), lease.holder)
     return (row.epoch, row.revision, row.created_at, row.lease_holder) == made
 
 
-def _taken_before(connection: Connection, row: AnyRow, draft: Draft, lease: Lease, *, release: bool) -> Session | None:
+def _earlier_take(connection: Connection, row: AnyRow, draft: AppendPlan, lease: Lease, *, release: bool) -> Session | None:
     """The session, if this `take` was made before. One without events leaves nothing by which it could be found."""
     ids = [event["event_id"] for event in draft.events]
     if not ids or stored_ids(connection, draft.before.key, ids) != frozenset(ids):
         return None
     if not release:
-        return _claimed_before(connection, draft.after, lease) if _is_next(row, draft, lease) else None
+        return _earlier_claim(connection, draft.after, lease) if _was_applied(row, draft, lease) else None
     if row.lease_holder == lease.holder:
-        give_up(connection, draft.after)
+        release(connection, draft.after)
     others = row.lease_holder not in {None, lease.holder}
     return _stored(connection, draft.before if others else draft.after)
 
 
-def _claimed_before(connection: Connection, claimed: Session, lease: Lease) -> Session:
+def _earlier_claim(connection: Connection, claimed: Session, lease: Lease) -> Session:
     """The session after a claim that is made again; its lease is prolonged."""
     renew(connection, claimed, lease)
     return _stored(connection, claimed)
@@ -259,7 +273,7 @@ def _stored(connection: Connection, session: Session) -> Session:
     return stored.model_copy(update={"epoch": session.epoch})
 
 
-def _is_busy(connection: Connection, row: AnyRow, start: Start, watch: ClockWatch) -> bool:
+def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:
     if _is_held_by_another(connection, row, start.lease, watch):
         return True
     return row.queued > 0 and inbox.oldest_id(connection, row.id) != start.message.id
@@ -271,7 +285,7 @@ def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch
         return False
     if row.held or row.lease_since is None or row.lease_until is None:
         return bool(row.held)
-    return watch.spares(connection, row.lease_since, row.lease_until)
+    return watch.protects(connection, row.lease_since, row.lease_until)
 
 
 def _busy(session: Session, *, queued: bool) -> SessionBusy:
@@ -279,7 +293,7 @@ def _busy(session: Session, *, queued: bool) -> SessionBusy:
     return SessionBusy(f"Session {session.id!r} is answering another message, or others wait before this one.", fix=waits)
 
 
-def _done_before(start: Start) -> StaleWriter:
+def _already_started(start: BeginRequest) -> StaleWriter:
     return StaleWriter(
         f"Message {start.message.id!r} was started or refused before; nothing was stored.",
         fix="Ask the inbox for its receipt; a new message needs a new id.",
@@ -294,9 +308,9 @@ def renew(connection: Connection, session: Session, lease: Lease) -> None:
         )
 
 
-def give_up(connection: Connection, session: Session) -> None:
-    connection.execute(_GIVE_UP, _epoch_of(session))
+def release(connection: Connection, session: Session) -> None:
+    connection.execute(_RELEASE, _epoch_of(session))
 
 
 def _epoch_of(session: Session) -> dict[str, Any]:
-    return at(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}
+    return session_params(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}

@@ -15,8 +15,8 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.errors import Place, is_lost, may_pass
-from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch, pauses
+from turnwise.stores.sql.errors import Database, is_connection_lost, is_transient
+from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool, backoff
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ class PostgresExecutor:
     """
 
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
-        place = _Database(url, patience)
-        self._lane = Lane("postgresql", lambda: _Worker(place), watch=Watch(place), width=CONNECTIONS)
+        place = _PostgresDatabase(url, patience)
+        self._lane = WorkerPool("postgresql", lambda: _Worker(place), watch=Deadlines(place), width=CONNECTIONS)
 
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
         call = Call(job, repeatable=repeatable)
@@ -51,7 +51,7 @@ class PostgresExecutor:
         await self._lane.close()
 
 
-class _Database(Place):
+class _PostgresDatabase(Database):
     """How to connect to the database, and whether its tables are known to be current."""
 
     def __init__(self, url: URL, patience: float) -> None:
@@ -111,13 +111,13 @@ class _Database(Place):
             schema.migrate(connection, self.name)
 
 
-class _Line:
+class _CancellableConnection:
     """A connection that another thread can cut: then whoever waits for an answer on it gets an error at once."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._lock = threading.Lock()
-        self._socket = _second_handle(connection)
+        self._socket = _duplicate_socket(connection)
         self._serves: Call[Any] | None = None
 
     def serve(self, call: Call[Any]) -> bool:
@@ -140,7 +140,7 @@ class _Line:
                 self._socket.close()
 
 
-def _second_handle(connection: Connection) -> socket.socket | None:
+def _duplicate_socket(connection: Connection) -> socket.socket | None:
     """The connection's socket under a number of our own, which belongs to nobody else while it is open."""
     driver: Any = connection.connection.driver_connection
     try:
@@ -151,16 +151,16 @@ def _second_handle(connection: Connection) -> socket.socket | None:
 
 
 class _Worker:
-    def __init__(self, place: _Database) -> None:
+    def __init__(self, place: _PostgresDatabase) -> None:
         self._place = place
-        self._line: _Line | None = None
+        self._line: _CancellableConnection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
             pausing: Iterator[float] | None = None
             # Without a loop there is nobody left who would end this.
             while self._must_repeat(call) and not call.loop.is_closed():
-                pausing = pausing or pauses()
+                pausing = pausing or backoff()
                 time.sleep(next(pausing))
 
     def _must_repeat(self, call: Call[Any]) -> bool:
@@ -175,7 +175,7 @@ class _Worker:
             transaction.commit()
         except Exception as error:
             self._disconnect()
-            if is_lost(error) and not call.repeatable:
+            if is_connection_lost(error) and not call.repeatable:
                 call.error = self._place.uncertain(error)
                 return False
             return self._failed(call, error)
@@ -187,7 +187,7 @@ class _Worker:
         if self._line is None:
             if not call.begin():
                 return None
-            self._line = _Line(self._place.connect())
+            self._line = _CancellableConnection(self._place.connect())
         line = self._line
         if not line.serve(call):
             return None
@@ -200,18 +200,18 @@ class _Worker:
         if not call.run(line.connection):
             assert call.error is not None
             raise call.error
-        if call.commits():
+        if call.begin_commit():
             return transaction
         self._roll_back()
         return None
 
     def _failed(self, call: Call[Any], error: Exception) -> bool:
-        if is_lost(error):
+        if is_connection_lost(error):
             self._disconnect()
         else:
             self._roll_back()
         call.error = self._place.translated(error)
-        if not may_pass(error):
+        if not is_transient(error):
             return False
         call.trouble = call.error
         # Whoever was given up on was cut off: that is no trouble of the place.

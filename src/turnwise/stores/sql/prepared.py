@@ -20,7 +20,7 @@ class _Prepared(NamedTuple):
         return [known[name] for name in self.names]
 
 
-class Hot:
+class PreparedStatement:
     """A statement whose rows are tuples and whose parameters are plain numbers and texts; all of them are named.
 
     On PostgreSQL it is executed as any other: what this saves is little beside the way to the server.

@@ -16,15 +16,15 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.errors import Place, is_busy
-from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch
+from turnwise.stores.sql.errors import Database, is_busy
+from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool
 
 T = TypeVar("T")
 
 BEGIN = "BEGIN IMMEDIATE"
-GROUP = 256
+GROUP_SIZE = 256
 """The most calls in one transaction."""
-SLICE_SECONDS = 0.5
+BUSY_TIMEOUT_SECONDS = 0.5
 """How long SQLite itself waits for a lock, before it is asked who still waits."""
 MIGRATION_SECONDS = 60.0
 
@@ -38,12 +38,12 @@ class SqliteExecutor:
 
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
         # Twice, because what holds up the one does not concern the other.
-        writing, reading = _Database(url, patience), _Database(url, patience)
+        writing, reading = _SqliteDatabase(url, patience), _SqliteDatabase(url, patience)
         self._in_memory = writing.in_memory
         self._ready = threading.Event()
         ready = self._ready
-        self._writer = Lane("writer", lambda: _Writer(writing, ready), batch=GROUP, watch=Watch(writing))
-        self._reader = Lane("reader", lambda: _Reader(reading), batch=GROUP, watch=Watch(reading))
+        self._writer = WorkerPool("writer", lambda: _Writer(writing, ready), batch=GROUP_SIZE, watch=Deadlines(writing))
+        self._reader = WorkerPool("reader", lambda: _Reader(reading), batch=GROUP_SIZE, watch=Deadlines(reading))
 
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
         call = Call(job, repeatable=repeatable)
@@ -63,7 +63,7 @@ class SqliteExecutor:
         await self._writer.close()
 
 
-class _Database(Place):
+class _SqliteDatabase(Database):
     """How to connect to the database, and how long its locks are waited for."""
 
     def __init__(self, url: URL, patience: float) -> None:
@@ -77,7 +77,7 @@ class _Database(Place):
 
     def connect(self) -> Connection:
         # Transactions are begun and committed by us, not by the driver.
-        patience = {"timeout": min(self.lock_seconds, self.patience / 4, SLICE_SECONDS)}
+        patience = {"timeout": min(self.lock_seconds, self.patience / 4, BUSY_TIMEOUT_SECONDS)}
         engine = create_engine(
             self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args=patience
         )
@@ -122,7 +122,7 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 class _Reader:
     """Reads on a connection of its own: it sees what is committed, and waits for no writer."""
 
-    def __init__(self, place: _Database) -> None:
+    def __init__(self, place: _SqliteDatabase) -> None:
         self._place = place
         self._connection: Connection | None = None
 
@@ -132,7 +132,7 @@ class _Reader:
                 self._place.unlocked(partial(self._read, call), [call], seconds=self._place.lock_seconds)
             except Exception as error:
                 call.error = self._place.translated(error)
-                if _is_broken(call):
+                if _must_reconnect(call):
                     self.close()
 
     def _read(self, call: Call[Any]) -> None:
@@ -152,7 +152,7 @@ class _Reader:
 class _Writer:
     """Writes all waiting calls in one transaction: one commit, and one wait for the disk, for all of them."""
 
-    def __init__(self, place: _Database, ready: threading.Event) -> None:
+    def __init__(self, place: _SqliteDatabase, ready: threading.Event) -> None:
         self._place, self._ready = place, ready
         self._connection: Connection | None = None
 
@@ -171,7 +171,7 @@ class _Writer:
         for call in calls:
             if call.reads and call.begin():
                 _run(call, self._connection, self._place)
-        if not self._place.in_memory and any(_is_broken(call) for call in calls):
+        if not self._place.in_memory and any(_must_reconnect(call) for call in calls):
             self._disconnect()
 
     def _write(self, calls: list[Call[Any]], connection: Connection) -> None:
@@ -187,7 +187,7 @@ class _Writer:
         try:
             for call in calls:
                 # What it does can be taken back no more when its caller gives up on it: it is as if it was committed.
-                if not call.commits():
+                if not call.begin_commit():
                     continue
                 driver.execute("SAVEPOINT one_call")
                 if not _run(call, connection, self._place):
@@ -205,7 +205,7 @@ class _Writer:
             return
         try:
             self._begin([call], driver)
-            if call.commits() and _run(call, connection, self._place):
+            if call.begin_commit() and _run(call, connection, self._place):
                 driver.execute("COMMIT")
                 return
         except sqlite3.Error as error:
@@ -258,7 +258,7 @@ def _prepare(connection: Connection, place: str) -> None:
         raise
 
 
-def _run(call: Call[Any], connection: Connection, place: _Database) -> bool:
+def _run(call: Call[Any], connection: Connection, place: _SqliteDatabase) -> bool:
     if call.run(connection):
         return True
     assert call.error is not None
@@ -266,7 +266,7 @@ def _run(call: Call[Any], connection: Connection, place: _Database) -> bool:
     return False
 
 
-def _is_broken(call: Call[Any]) -> bool:
+def _must_reconnect(call: Call[Any]) -> bool:
     """Whether the connection is better made anew after this."""
     error = call.error
     return isinstance(error, StoreCorrupt | StoreUnavailable) and not is_busy(error.__cause__)

@@ -7,13 +7,13 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Insert, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import ScopedState, Session
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import with_shared
 from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
 
 _c = scoped_state.c
 
-_READ = Hot(
+_READ = PreparedStatement(
     select(_c.owner, _c.key, _c.value).where(
         _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
     )

@@ -33,7 +33,7 @@ from turnwise.ports.stores import (
     SessionInfo,
 )
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, schema
-from turnwise.stores.sql.append_plan import Draft, draft, hides_from
+from turnwise.stores.sql.append_plan import AppendPlan, first_hidden, plan_append
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
@@ -154,11 +154,11 @@ class SqlSessionStore:
         self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
         written = await self._draft(session, events)
-        start = leases.Start(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
+        start = leases.BeginRequest(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, written, start, self._watch))
         except Duplicate:
-            raise _stored_before(session) from None
+            raise _already_stored(session) from None
         if isinstance(begun, Session):
             return begun
         raise begun
@@ -182,7 +182,7 @@ class SqlSessionStore:
             await self._leases.release(session)
         current = await self.open(session.key)
         if current is None:
-            raise log.missing(session.key)
+            raise log.session_missing(session.key)
         # Whoever took the lease since has another epoch, and keeps it to himself.
         return current.model_copy(update={"epoch": session.epoch})
 
@@ -216,15 +216,15 @@ class SqlSessionStore:
             await self._signals.close()
         await self._executor.close()
 
-    async def _draft(self, session: Session, events: Sequence[Event]) -> Draft:
-        hidden_from = hides_from(session, events)
+    async def _draft(self, session: Session, events: Sequence[Event]) -> AppendPlan:
+        hidden_from = first_hidden(session, events)
         if hidden_from is None:
-            return draft(session, events)
+            return plan_append(session, events)
         # What is read here cannot change without the revision, which the write then checks.
         place = await self._executor.read(lambda connection: forks.origin(connection, session.key))
         span = forks.Span(place.row_id, hidden_from)
         visible = (await self._fold(span, place.empty)).session
-        return draft(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+        return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
         written = await self._draft(session, events)
@@ -268,25 +268,25 @@ class _Leases:
     async def renew(self, session: Session, lease: Lease) -> None:
         def renewed(connection: Connection) -> None:
             leases.renew(connection, session, lease)
-            self._watch.look(connection)
+            self._watch.read(connection)
 
         await self._executor.write(renewed)
 
     async def release(self, session: Session) -> None:
-        await self._executor.write(lambda connection: leases.give_up(connection, session))
+        await self._executor.write(lambda connection: leases.release(connection, session))
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         def found(connection: Connection) -> Sequence[SessionKey]:
-            self._watch.look(connection)
+            self._watch.read(connection)
             return leases.due(connection, app, limit)
 
         return await self._executor.read(found)
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        await self._executor.write(lambda connection: leases.stop(connection, key, invocation_id))
+        await self._executor.write(lambda connection: leases.request_stop(connection, key, invocation_id))
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        return await self._executor.read(lambda connection: leases.stops(connection, holder))
+        return await self._executor.read(lambda connection: leases.stop_requests(connection, holder))
 
 
 class _Inbox:
@@ -366,7 +366,7 @@ class _Decisions:
         return await self._executor.read(lambda connection: invocations.count(connection, wanted))
 
 
-def _stored_before(session: Session) -> StaleWriter:
+def _already_stored(session: Session) -> StaleWriter:
     return StaleWriter(
         f"Session {session.id!r} holds one of these events already; nothing was stored.", fix="Give new events new ids."
     )

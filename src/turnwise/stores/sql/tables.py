@@ -280,7 +280,7 @@ def _postgresql_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
 
 
 def is_session() -> ColumnElement[bool]:
-    """The condition that finds one session; its parameters come from `at`."""
+    """The condition that finds one session; its parameters come from `session_params`."""
     return and_(
         sessions.c.app == bindparam("at_app"),
         sessions.c.user_id == bindparam("at_user"),
@@ -288,14 +288,14 @@ def is_session() -> ColumnElement[bool]:
     )
 
 
-def at(key: SessionKey) -> dict[str, Any]:
+def session_params(key: SessionKey) -> dict[str, Any]:
     """The parameters of `is_session`. StoreError for a name that no database can hold."""
     if "\0" in key.app or "\0" in key.user or "\0" in key.id:
         raise StoreError(f"A session cannot be named {key!r}: a name holds the character NUL.", fix="Leave it out.")
     return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
 
 
-def named(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
+def column_params(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
     """A parameter for each column, under the column's name."""
     return {column.name: bindparam(column.name) for column in table.c if column.name not in without}
 

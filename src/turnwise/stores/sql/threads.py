@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from turnwise.facts.errors import StoreError
-from turnwise.stores.sql.errors import Place
+from turnwise.stores.sql.errors import Database
 
 PATIENCE = 15.0
 """How many seconds a call waits for a database that is away or locked: in the queue, in tries, and between them."""
@@ -90,7 +90,7 @@ class Call(Generic[T]):
         self._stage, self._cut = RUNNING, cut
         return not self.overdue
 
-    def commits(self) -> bool:
+    def begin_commit(self) -> bool:
         """Whether what it did may be committed. From then on nobody knows whether it was, until it `ends`."""
         self._stage = COMMITTING
         return not self.overdue
@@ -119,7 +119,7 @@ class Call(Generic[T]):
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]
 
-    def expire(self, place: Place) -> None:
+    def expire(self, place: Database) -> None:
         """Tells the caller that it took too long. It is not run from now on; what runs of it is not committed."""
         if self._stage is DONE:
             return
@@ -149,7 +149,7 @@ def _settle_all(calls: list[Call[Any]]) -> None:
         call.settle()
 
 
-def pauses() -> Iterator[float]:
+def backoff() -> Iterator[float]:
     """How many seconds to wait before each further try: growing, and not the same for all who wait."""
     pause = FIRST_PAUSE
     while True:
@@ -157,12 +157,12 @@ def pauses() -> Iterator[float]:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-class Watch:
+class Deadlines:
     """Puts an end to calls of which nobody heard for as long as their place allows."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Database) -> None:
         self.place = place
-        self._loops: dict[asyncio.AbstractEventLoop, _Outstanding] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, _PendingCalls] = {}
         self._lock = threading.Lock()
 
     def add(self, call: Call[Any]) -> None:
@@ -172,14 +172,14 @@ class Watch:
     def _enter(self, loop: asyncio.AbstractEventLoop) -> "_Outstanding":
         with self._lock:
             kept = {known: its for known, its in self._loops.items() if not known.is_closed()}
-            self._loops = kept | {loop: _Outstanding(self.place)}
+            self._loops = kept | {loop: _PendingCalls(self.place)}
             return self._loops[loop]
 
 
-class _Outstanding:
+class _PendingCalls:
     """The calls of one event loop, in the order of their deadlines: one timer for all, as most of them never need any."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Database) -> None:
         self._place = place
         self._deadlines: dict[Call[Any], float] = {}
         self._due: float | None = None
@@ -235,7 +235,7 @@ class _Stop:
 _Queue = SimpleQueue["Call[Any] | _Stop"]
 
 
-class Lane:
+class WorkerPool:
     """Up to `width` threads, each with a worker of its own, started when there is work for them.
 
     watch: bounds how long each call waits. batch: how many waiting calls a worker is given at once. grace: for how many
@@ -248,7 +248,7 @@ class Lane:
         name: str,
         worker: Callable[[], Worker],
         *,
-        watch: Watch,
+        watch: Deadlines,
         width: int = 1,
         batch: int = 1,
         grace: float = GRACE_SECONDS,
@@ -258,7 +258,7 @@ class Lane:
         self._queue: _Queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._pending = _Count()
+        self._pending = _Counter()
         self._closed = False
 
     def submit(self, call: Call[Any]) -> None:
@@ -300,7 +300,7 @@ def _nothing(_connection: object) -> None:
     return None
 
 
-class _Count:
+class _Counter:
     """How many calls are queued or at work."""
 
     def __init__(self) -> None:
@@ -313,9 +313,9 @@ class _Count:
             return self._value
 
 
-def _work(queue: _Queue, worker: Worker, batch: int, pending: _Count) -> None:
+def _work(queue: _Queue, worker: Worker, batch: int, pending: _Counter) -> None:
     while True:
-        calls, stop = _take(queue, batch)
+        calls, stop = _next_batch(queue, batch)
         if calls:
             worker.serve(calls)
             pending.add(-len(calls))
@@ -327,7 +327,7 @@ def _work(queue: _Queue, worker: Worker, batch: int, pending: _Count) -> None:
             return
 
 
-def _take(queue: _Queue, batch: int) -> tuple[list[Call[Any]], _Stop | None]:
+def _next_batch(queue: _Queue, batch: int) -> tuple[list[Call[Any]], _Stop | None]:
     calls: list[Call[Any]] = []
     item = queue.get()
     try:

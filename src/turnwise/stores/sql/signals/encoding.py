@@ -24,7 +24,7 @@ HELLO = '{"k":"hello"}'
 Kind = Literal["hello", "watched", "changed", "partial"]
 
 
-class Note(NamedTuple):
+class Notification(NamedTuple):
     """One thing a process tells the others.
 
     watched: it has a watch for the session, to be believed for `seconds`; fresh: somebody began to watch just now.
@@ -42,31 +42,31 @@ def watched(key: SessionKey, seconds: float, *, fresh: bool) -> str:
     return _text({"k": "watched", "key": key, "for": seconds, "fresh": fresh})
 
 
-def news(key: SessionKey, items: Iterable[Event | None]) -> Iterator[str]:
+def signal_notes(key: SessionKey, items: Iterable[Event | None]) -> Iterator[str]:
     """Notes of what happened in a session, in order, with as few partial events as carry the same text."""
-    for item in joined(items):
+    for item in join_partials(items):
         if item is None:
             yield _text({"k": "changed", "key": key})
         else:
-            yield from (note for piece in pieces(item) if (note := _partial(key, piece)))
+            yield from (note for piece in split_partial(item) if (note := _partial(key, piece)))
 
 
-def joined(items: Iterable[Event | None]) -> Iterator[Event | None]:
+def join_partials(items: Iterable[Event | None]) -> Iterator[Event | None]:
     """The same news with adjacent pieces of one text put together."""
     run: list[Event] = []
     for item in items:
         if run and (item is None or not _follows(run[-1], item)):
-            yield _together(run)
+            yield _join(run)
             run = []
         if item is not None and _sole_text(item) is not None:
             run.append(item)
         else:
             yield item
     if run:
-        yield _together(run)
+        yield _join(run)
 
 
-def pieces(event: Event) -> Iterator[Event]:
+def split_partial(event: Event) -> Iterator[Event]:
     """The event, or several that carry its text in pieces that fit."""
     text = _sole_text(event)
     if text is None or len(text) <= PIECE:
@@ -97,7 +97,7 @@ def pack(sender: str, notes: Iterable[str], numbers: Iterator[int]) -> Iterator[
         yield _payload(sender, group, next(numbers))
 
 
-def unpack(payload: bytes, *, own: str) -> list[Note]:
+def unpack(payload: bytes, *, own: str) -> list[Notification]:
     """The notes of a payload, without those that cannot be understood; none of one's own or of another version."""
     try:
         parcel = json.loads(payload)
@@ -119,21 +119,21 @@ def event_of(raw: object) -> Event | None:
     return event if event.partial and event.sequence is None else None
 
 
-def _note(raw: Any) -> Note | None:
+def _note(raw: Any) -> Notification | None:
     try:
         if raw["k"] == "hello":
-            return Note("hello")
+            return Notification("hello")
         app, user, id_ = raw["key"]
         key = SessionKey(app, user, id_)
         if not all(isinstance(part, str) for part in key):
             return None
         match raw["k"]:
             case "watched" if 0 < raw["for"] <= WATCH_SECONDS:
-                return Note("watched", key, float(raw["for"]), bool(raw["fresh"]))
+                return Notification("watched", key, float(raw["for"]), bool(raw["fresh"]))
             case "changed":
-                return Note("changed", key)
+                return Notification("changed", key)
             case "partial":
-                return Note("partial", key, raw=raw["event"])
+                return Notification("partial", key, raw=raw["event"])
     except (TypeError, LookupError, ValueError):
         pass
     return None
@@ -181,7 +181,7 @@ def _follows(last: Event, event: Event) -> bool:
     return event.offset == last.offset + len(last.text)
 
 
-def _together(run: list[Event]) -> Event:
+def _join(run: list[Event]) -> Event:
     return run[0] if len(run) == 1 else _with_text(run[0], "".join(event.text for event in run), run[0].offset)
 
 

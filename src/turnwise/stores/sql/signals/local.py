@@ -11,30 +11,30 @@ from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
 
-KEPT = 1_000
+QUEUE_LENGTH = 1_000
 """How many pieces of news are kept for one who is slow."""
 
-Item = Event | None
+Signal = Event | None
 """A partial event, or None: something of the session changed."""
 
 
-class News:
+class SignalQueue:
     """Partial events and changes in the order they came; adjacent changes are one.
 
     When more than `kept` wait, the oldest partial goes and a change stands in its place, so that the reader looks at the store.
     """
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = QUEUE_LENGTH) -> None:
         self._kept = kept
-        self._items: deque[Item] = deque()
+        self._items: deque[Signal] = deque()
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[Signal]:
         return iter(self._items)
 
-    def put(self, item: Item) -> None:
+    def put(self, item: Signal) -> None:
         items = self._items
         if item is None and items and items[-1] is None:
             return
@@ -43,20 +43,20 @@ class News:
             items.popleft()
             items[0] = None
 
-    def take(self) -> Item:
+    def take(self) -> Signal:
         """The oldest; IndexError when there is none."""
         return self._items.popleft()
 
 
-class Ear:
+class Listener:
     """One watch. One waits at it at a time, and anybody may tell it."""
 
     def __init__(self) -> None:
-        self._news = News()
+        self._news = SignalQueue()
         self._lock = threading.Lock()
         self._sleeper: asyncio.Future[None] | None = None
 
-    def tell(self, item: Item) -> None:
+    def tell(self, item: Signal) -> None:
         with self._lock:
             self._news.put(item)
             sleeper, self._sleeper = self._sleeper, None
@@ -65,7 +65,7 @@ class Ear:
             with contextlib.suppress(RuntimeError):
                 sleeper.get_loop().call_soon_threadsafe(_wake, sleeper)
 
-    async def next(self, seconds: float) -> Item:
+    async def next(self, seconds: float) -> Signal:
         with self._lock:
             if self._news:
                 return self._news.take()
@@ -84,21 +84,21 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
         sleeper.set_result(None)
 
 
-class Ears:
+class Listeners:
     """All ears of this process, by session."""
 
     def __init__(self) -> None:
         # The tuples are replaced and never changed: telling needs no lock, and costs a look-up when nobody watches.
-        self._ears: dict[SessionKey, tuple[Ear, ...]] = {}
+        self._ears: dict[SessionKey, tuple[Listener, ...]] = {}
         self._lock = threading.Lock()
 
-    def add(self, key: SessionKey) -> Ear:
-        ear = Ear()
+    def add(self, key: SessionKey) -> Listener:
+        ear = Listener()
         with self._lock:
             self._ears[key] = (*self._ears.get(key, ()), ear)
         return ear
 
-    def remove(self, key: SessionKey, ear: Ear) -> None:
+    def remove(self, key: SessionKey, ear: Listener) -> None:
         with self._lock:
             left = tuple(other for other in self._ears[key] if other is not ear)
             if left:
@@ -106,7 +106,7 @@ class Ears:
             else:
                 del self._ears[key]
 
-    def tell(self, key: SessionKey, item: Item) -> None:
+    def tell(self, key: SessionKey, item: Signal) -> None:
         for ear in self._ears.get(key, ()):
             ear.tell(item)
 
@@ -130,7 +130,7 @@ class LocalSignals:
 
     def __init__(self, poll_seconds: float = 0.05) -> None:
         self._poll_seconds = poll_seconds
-        self._ears = Ears()
+        self._ears = Listeners()
 
     @property
     def poll_seconds(self) -> float:

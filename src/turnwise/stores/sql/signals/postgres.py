@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import URL
 
 from turnwise.facts.errors import MissingExtra
-from turnwise.stores.sql.signals.exchange import Exchange
+from turnwise.stores.sql.signals.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,7 +25,7 @@ from sqlalchemy.engine import make_url
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals.local import Ears
+from turnwise.stores.sql.signals.local import Listeners
 
 CHANNEL = "turnwise_signals"
 BATCH_SECONDS = 0.05
@@ -49,20 +49,20 @@ CONNECTING = {
 log = logging.getLogger("turnwise.stores.sql.signals")
 
 
-class Link:
+class SignalConnection:
     """Carries what the exchange has for others, and to it what others send. Nothing of it raises or waits but `join`.
 
     It connects when it is started, and again after each loss, with growing pauses; an outage is logged once.
     """
 
-    def __init__(self, url: URL, exchange: Exchange) -> None:
+    def __init__(self, url: URL, exchange: Mailbox) -> None:
         self.name = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
         self._url, self._exchange = url.set(drivername="postgresql+psycopg"), exchange
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bell: Bell | None = None
+        self._bell: Waker | None = None
         self._stopping = threading.Event()
-        self._complained = False
+        self._is_outage_logged = False
 
     def start(self) -> None:
         """Begins to connect, if it has not begun."""
@@ -72,9 +72,9 @@ class Link:
             if self._thread is not None or self._stopping.is_set():
                 return
             try:
-                bell = Bell()
+                bell = Waker()
             except OSError as error:
-                self._complain(error)
+                self._log_outage(error)
                 return
             thread = threading.Thread(target=self._run, args=(bell,), name="turnwise-signals", daemon=True)
             try:
@@ -82,7 +82,7 @@ class Link:
             except RuntimeError as error:
                 # No more threads, as no more sockets above: the next caller tries again.
                 bell.close()
-                self._complain(error)
+                self._log_outage(error)
                 return
             self._bell, self._thread = bell, thread
 
@@ -102,7 +102,7 @@ class Link:
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
-    def _run(self, bell: "Bell") -> None:
+    def _run(self, bell: "Waker") -> None:
         pause, after_a_gap = FIRST_PAUSE, False
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -111,8 +111,8 @@ class Link:
                     self._serve(connection, bell, after_a_gap=after_a_gap)
             except Exception as error:
                 if time.monotonic() - began > STEADY_SECONDS:
-                    pause, self._complained = FIRST_PAUSE, False
-                self._complain(error)
+                    pause, self._is_outage_logged = FIRST_PAUSE, False
+                self._log_outage(error)
                 after_a_gap = True
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -126,7 +126,7 @@ class Link:
         plain, named = self._url.get_dialect()().create_connect_args(self._url)
         return psycopg.connect(*plain, **{**CONNECTING, **named}, autocommit=True, prepare_threshold=None)
 
-    def _serve(self, connection: "Connection[Any]", bell: "Bell", *, after_a_gap: bool) -> None:
+    def _serve(self, connection: "Connection[Any]", bell: "Waker", *, after_a_gap: bool) -> None:
         heard: list[bytes] = []
         connection.pgconn.notify_handler = lambda notification: heard.append(notification.extra)
         # A notification lost with the server is lost anyway; this spares each one a wait for the disk.
@@ -168,16 +168,16 @@ class Link:
                 self._exchange.hear(payload)
             heard.clear()
 
-    def _complain(self, error: Exception) -> None:
-        if self._complained:
+    def _log_outage(self, error: Exception) -> None:
+        if self._is_outage_logged:
             return
-        self._complained = True
+        self._is_outage_logged = True
         lines = str(error).strip().splitlines()
         detail = lines[0] if lines else type(error).__name__
         log.warning("No signals through %s (%s). Other processes notice what changes when they look.", self.name, detail)
 
 
-class Bell:
+class Waker:
     """Wakes a thread that waits in a selector. Ringing often wakes once."""
 
     def __init__(self) -> None:
@@ -228,9 +228,9 @@ class PostgresSignals:
     """
 
     def __init__(self, url: URL | str, *, announce_seconds: float = 3.0) -> None:
-        self._ears = Ears()
-        self._exchange = Exchange(self._ears, announce_seconds)
-        self._link = Link(make_url(url), self._exchange)
+        self._ears = Listeners()
+        self._exchange = Mailbox(self._ears, announce_seconds)
+        self._link = SignalConnection(make_url(url), self._exchange)
         # The thread knows the link and not this object, so that a forgotten one ends it.
         weakref.finalize(self, self._link.stop).atexit = False
 

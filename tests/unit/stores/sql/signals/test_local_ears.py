@@ -1,12 +1,12 @@
 import asyncio
 
 from turnwise.facts.events import Event
-from turnwise.stores.sql.signals.local import Ear, Ears, News
+from turnwise.stores.sql.signals.local import Listener, Listeners, SignalQueue
 from turnwise.testing.signals_suite import fresh_key, piece
 
 
 def kept(*items: Event | None, bound: int) -> list[Event | None]:
-    news = News(bound)
+    news = SignalQueue(bound)
     for item in items:
         news.put(item)
     assert len(news) == len(list(news)) <= bound
@@ -27,7 +27,7 @@ def test_what_does_not_fit_leaves_a_change_in_its_place() -> None:
 
 
 async def test_who_waits_is_woken_once_for_many() -> None:
-    ear, loop = Ear(), asyncio.get_running_loop()
+    ear, loop = Listener(), asyncio.get_running_loop()
     waiting = loop.create_task(ear.next(60))
     await asyncio.sleep(0)
     for offset in range(3):
@@ -37,7 +37,7 @@ async def test_who_waits_is_woken_once_for_many() -> None:
 
 
 def test_a_watch_that_is_left_leaves_nothing() -> None:
-    ears, key = Ears(), fresh_key()
+    ears, key = Listeners(), fresh_key()
     first, second = ears.add(key), ears.add(key)
     assert (ears.keys(), len(ears), key in ears) == ((key,), 1, True)
     ears.remove(key, first)

@@ -10,20 +10,20 @@ import time
 import pytest
 from sqlalchemy.engine import make_url
 
-from turnwise.stores.sql.signals.exchange import Exchange
-from turnwise.stores.sql.signals.local import Ears
-from turnwise.stores.sql.signals.postgres import Bell, Link
+from turnwise.stores.sql.signals.local import Listeners
+from turnwise.stores.sql.signals.mailbox import Mailbox
+from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
 from turnwise.testing.postgres import postgres_url
 from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard
 
 
-def link_to(url: str, ears: Ears | None = None) -> tuple[Link, Exchange]:
-    exchange = Exchange(Ears() if ears is None else ears, 3.0)
-    return Link(make_url(url), exchange), exchange
+def link_to(url: str, ears: Listeners | None = None) -> tuple[SignalConnection, Mailbox]:
+    exchange = Mailbox(Listeners() if ears is None else ears, 3.0)
+    return SignalConnection(make_url(url), exchange), exchange
 
 
 def test_a_bell_wakes_once_for_many_rings() -> None:
-    bell = Bell()
+    bell = Waker()
     with selectors.DefaultSelector() as selector:
         selector.register(bell, selectors.EVENT_READ)
         for _ in range(2):
@@ -47,7 +47,7 @@ def test_what_was_stopped_does_not_start() -> None:
 
 
 async def test_starting_twice_is_starting_once() -> None:
-    ears, key = Ears(), fresh_key()
+    ears, key = Listeners(), fresh_key()
     ear = ears.add(key)
     link, _ = link_to(postgres_url(), ears)
     other, exchange = link_to(postgres_url())
@@ -113,7 +113,7 @@ def test_a_server_that_keeps_silent_holds_up_no_end(caplog: pytest.LogCaptureFix
 
 
 async def test_the_url_may_say_how_to_connect() -> None:
-    ears, key = Ears(), fresh_key()
+    ears, key = Listeners(), fresh_key()
     ear = ears.add(key)
     options = "&application_name=hear%20me&keepalives_idle=7&options=-c%20lock_timeout%3D1s"
     link, _ = link_to(postgres_url() + options, ears)

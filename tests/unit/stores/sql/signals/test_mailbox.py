@@ -2,9 +2,9 @@
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals import exchange as module
-from turnwise.stores.sql.signals.exchange import Exchange
-from turnwise.stores.sql.signals.local import Ear, Ears
+from turnwise.stores.sql.signals import mailbox as module
+from turnwise.stores.sql.signals.local import Listener, Listeners
+from turnwise.stores.sql.signals.mailbox import Mailbox
 from turnwise.testing.signals_suite import fresh_key, piece
 
 KEY = SessionKey("shop", "ann", "s1")
@@ -22,11 +22,11 @@ class Process:
     """A process that announces every 2 seconds, so that others believe it for 5."""
 
     def __init__(self, clock: Clock) -> None:
-        self.ears = Ears()
-        self.exchange = Exchange(self.ears, 2.0, clock)
+        self.ears = Listeners()
+        self.exchange = Mailbox(self.ears, 2.0, clock)
         self.exchange.connected(after_a_gap=False)
 
-    def watch(self, key: SessionKey = KEY) -> Ear:
+    def watch(self, key: SessionKey = KEY) -> Listener:
         ear = self.ears.add(key)
         self.exchange.opened(key)
         return ear
@@ -41,7 +41,7 @@ class Process:
         return len(payloads)
 
 
-async def heard(ear: Ear) -> list[Event | None]:
+async def heard(ear: Listener) -> list[Event | None]:
     """All that waits in an ear."""
     ear.tell(piece("end", id_="end"))
     items = []
@@ -202,7 +202,7 @@ async def test_what_waits_to_be_sent_is_bounded() -> None:
             there.exchange.publish(key, first)
         there.exchange.publish(key, last)
     payloads = there.exchange.take()
-    assert sum(payload.count('"k":"partial"') for payload in payloads) <= module.OUTBOX_KEPT
+    assert sum(payload.count('"k":"partial"') for payload in payloads) <= module.OUTBOX_LENGTH
     for key, ear in list(zip(keys, ears, strict=True))[1:-1]:
         here.ears.remove(key, ear)
     for payload in payloads:
@@ -213,7 +213,7 @@ async def test_what_waits_to_be_sent_is_bounded() -> None:
 
 async def test_what_is_believed_is_bounded() -> None:
     clock, here, there = pair()
-    ears = {key: here.watch(key) for key in (fresh_key() for _ in range(module.WATCHES_KEPT))}
+    ears = {key: here.watch(key) for key in (fresh_key() for _ in range(module.REMOTE_WATCHES))}
     settled(here, there)
     for key, ear in ears.items():
         here.ears.remove(key, ear)
@@ -231,7 +231,7 @@ async def test_what_changed_lately_is_bounded() -> None:
     _, here, there = pair()
     there.exchange.publish(KEY, None)
     newest = fresh_key()
-    for key in [*(fresh_key() for _ in range(module.RECENT_KEPT - 1)), newest]:
+    for key in [*(fresh_key() for _ in range(module.RECENT_CHANGES - 1)), newest]:
         there.exchange.publish(key, None)
     forgotten, known = here.watch(), here.watch(newest)
     settled(here, there)

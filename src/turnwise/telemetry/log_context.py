@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnwise.facts.sessions import SessionKey
 
 
-class About(NamedTuple):
+class LogContext(NamedTuple):
     """request: the id of the request that is being served. app, session, invocation: the message that is being answered.
     Each is empty where there is none. sent_here: False when that message did not come from here, but out of an inbox, or
     from a process that died: then what this task did before has nothing to do with it.
@@ -21,34 +21,34 @@ class About(NamedTuple):
     sent_here: bool = True
 
 
-_NOTHING = About()
-_ABOUT: ContextVar[About] = ContextVar("turnwise_about", default=_NOTHING)
+_EMPTY = LogContext()
+_CONTEXT: ContextVar[LogContext] = ContextVar("turnwise_about", default=_EMPTY)
 
 
-def about() -> About:
+def log_context() -> LogContext:
     """What is being done by whoever asks."""
-    return _ABOUT.get()
+    return _CONTEXT.get()
 
 
 @contextmanager
-def requested(request: str) -> Iterator[None]:
+def request_context(request: str) -> Iterator[None]:
     """In the block, that request is served."""
-    with _being(About(request=request)):
+    with _with_context(LogContext(request=request)):
         yield
 
 
 @contextmanager
-def answering(key: SessionKey, invocation: str = "", *, sent_here: bool = True) -> Iterator[None]:
+def message_context(key: SessionKey, invocation: str = "", *, sent_here: bool = True) -> Iterator[None]:
     """In the block, a message of that session is answered."""
-    request = _ABOUT.get().request if sent_here else ""
-    with _being(About(request, key.app, key.id, invocation, sent_here)):
+    request = _CONTEXT.get().request if sent_here else ""
+    with _with_context(LogContext(request, key.app, key.id, invocation, sent_here)):
         yield
 
 
 @contextmanager
-def _being(what: About) -> Iterator[None]:
-    token = _ABOUT.set(what)
+def _with_context(what: LogContext) -> Iterator[None]:
+    token = _CONTEXT.set(what)
     try:
         yield
     finally:
-        _ABOUT.reset(token)
+        _CONTEXT.reset(token)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import StoreError, StoreUnavailable
-from turnwise.stores.sql.errors import Place
-from turnwise.stores.sql.threads import Call, Lane, Watch
+from turnwise.stores.sql.errors import Database
+from turnwise.stores.sql.threads import Call, Deadlines, WorkerPool
 
 
-def a_watch() -> Watch:
-    return Watch(Place("the place", 60.0))
+def a_watch() -> Deadlines:
+    return Deadlines(Database("the place", 60.0))
 
 
 class Recorder:
@@ -37,7 +37,7 @@ class Recorder:
 async def test_a_batch_is_all_that_waits() -> None:
     go = threading.Event()
     worker = Recorder(go)
-    lane = Lane("test", lambda: worker, watch=a_watch(), batch=4)
+    lane = WorkerPool("test", lambda: worker, watch=a_watch(), batch=4)
     calls = [Call(lambda _, n=n: n) for n in range(10)]  # type: ignore[misc]
     lane.submit(calls[0])
     await asyncio.sleep(0.05)
@@ -59,7 +59,7 @@ async def test_threads_are_started_while_there_is_work_for_them() -> None:
         workers.append(Recorder(go))
         return workers[-1]
 
-    lane = Lane("test", hire, watch=a_watch(), width=3)
+    lane = WorkerPool("test", hire, watch=a_watch(), width=3)
     assert workers == []
     calls: list[Call[int]] = [Call(lambda _: 1) for _ in range(9)]
     for count, call in enumerate(calls, 1):
@@ -78,7 +78,7 @@ async def test_threads_are_started_while_there_is_work_for_them() -> None:
 
 async def test_close_waits_for_what_is_queued_and_takes_no_more() -> None:
     worker = Recorder()
-    lane = Lane("test", lambda: worker, watch=a_watch())
+    lane = WorkerPool("test", lambda: worker, watch=a_watch())
     calls: list[Call[int]] = [Call(lambda _: 1) for _ in range(5)]
     for call in calls:
         lane.submit(call)
@@ -91,13 +91,13 @@ async def test_close_waits_for_what_is_queued_and_takes_no_more() -> None:
 
 
 async def test_a_lane_that_was_never_used_closes() -> None:
-    lane = Lane("test", Recorder, watch=a_watch())
+    lane = WorkerPool("test", Recorder, watch=a_watch())
     await lane.close()
 
 
 async def test_a_call_of_which_nobody_hears_is_an_error() -> None:
     go = threading.Event()
-    lane = Lane("test", lambda: Recorder(go), watch=Watch(Place("the place", 0.1)))
+    lane = WorkerPool("test", lambda: Recorder(go), watch=Deadlines(Database("the place", 0.1)))
     call: Call[int] = Call(lambda _: 1)
     lane.submit(call)
     with pytest.raises(StoreUnavailable, match=r"the place was busy with other calls for 0\.1 seconds"):
@@ -108,7 +108,7 @@ async def test_a_call_of_which_nobody_hears_is_an_error() -> None:
 
 async def test_close_does_not_wait_for_ever() -> None:
     go = threading.Event()
-    lane = Lane("test", lambda: Recorder(go), watch=Watch(Place("the place", 0.1)), grace=0.1)
+    lane = WorkerPool("test", lambda: Recorder(go), watch=Deadlines(Database("the place", 0.1)), grace=0.1)
     call: Call[int] = Call(lambda _: 1)
     lane.submit(call)
     await lane.close()
