@@ -93,7 +93,7 @@ def test_the_caller_is_what_the_key_says() -> None:
     ("rights", "where", "problem"),
     [
         ({}, "user", "whose key"),
-        ({"user": "ann", "acts_for_users": True}, "user", "either one user's"),
+        ({"user": "ann", "acts_for_users": True}, "user", "belongs to one user"),
         ({"role": "operator", "acts_for_users": True}, "role", "not what an operator may"),
         ({"role": "admin", "acts_for_users": True}, "role", "not what an admin may"),
         ({"role": "boss"}, "role", "no role 'boss'"),

@@ -171,7 +171,7 @@ sys.modules["opentelemetry.sdk.trace"] = None
 from turnwise.facts.errors import MissingExtra
 from turnwise.telemetry.exporting import exporters_from_environment
 try:
-    exporting()
+    exporters_from_environment()
 except MissingExtra as error:
     print(error.extra)
 """

@@ -169,7 +169,7 @@ class Deadlines:
         """Watches a call of this event loop until it is settled."""
         (self._loops.get(call.loop) or self._enter(call.loop)).add(call)
 
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> "_Outstanding":
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> "_PendingCalls":
         with self._lock:
             kept = {known: its for known, its in self._loops.items() if not known.is_closed()}
             self._loops = kept | {loop: _PendingCalls(self.place)}

@@ -85,40 +85,40 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
 
 
 class Listeners:
-    """All ears of this process, by session."""
+    """All listeners of this process, by session."""
 
     def __init__(self) -> None:
         # The tuples are replaced and never changed: telling needs no lock, and costs a look-up when nobody watches.
-        self._ears: dict[SessionKey, tuple[Listener, ...]] = {}
+        self._listeners: dict[SessionKey, tuple[Listener, ...]] = {}
         self._lock = threading.Lock()
 
     def add(self, key: SessionKey) -> Listener:
-        ear = Listener()
+        listener = Listener()
         with self._lock:
-            self._ears[key] = (*self._ears.get(key, ()), ear)
-        return ear
+            self._listeners[key] = (*self._listeners.get(key, ()), listener)
+        return listener
 
-    def remove(self, key: SessionKey, ear: Listener) -> None:
+    def remove(self, key: SessionKey, listener: Listener) -> None:
         with self._lock:
-            left = tuple(other for other in self._ears[key] if other is not ear)
+            left = tuple(other for other in self._listeners[key] if other is not listener)
             if left:
-                self._ears[key] = left
+                self._listeners[key] = left
             else:
-                del self._ears[key]
+                del self._listeners[key]
 
     def tell(self, key: SessionKey, item: Signal) -> None:
-        for ear in self._ears.get(key, ()):
-            ear.tell(item)
+        for listener in self._listeners.get(key, ()):
+            listener.tell(item)
 
     def keys(self) -> tuple[SessionKey, ...]:
         with self._lock:
-            return tuple(self._ears)
+            return tuple(self._listeners)
 
     def __contains__(self, key: SessionKey) -> bool:
-        return key in self._ears
+        return key in self._listeners
 
     def __len__(self) -> int:
-        return len(self._ears)
+        return len(self._listeners)
 
 
 class LocalSignals:
@@ -130,7 +130,7 @@ class LocalSignals:
 
     def __init__(self, poll_seconds: float = 0.05) -> None:
         self._poll_seconds = poll_seconds
-        self._ears = Listeners()
+        self._listeners = Listeners()
 
     @property
     def poll_seconds(self) -> float:
@@ -138,17 +138,17 @@ class LocalSignals:
 
     @contextmanager
     def watch(self, key: SessionKey) -> Iterator[Watch]:
-        ear = self._ears.add(key)
+        listener = self._listeners.add(key)
         try:
-            yield ear
+            yield listener
         finally:
-            self._ears.remove(key, ear)
+            self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._ears.tell(key, None)
+        self._listeners.tell(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._ears.tell(key, event)
+        self._listeners.tell(key, event)
 
     async def close(self) -> None:
         """There is nothing to give back."""

@@ -21,10 +21,10 @@ OUTBOX_LENGTH = 10_000
 
 
 class Mailbox:
-    """Between the ears of this process and the wire. May be used from any thread; never waits for anybody."""
+    """Between the listeners of this process and the wire. May be used from any thread; never waits for anybody."""
 
-    def __init__(self, ears: Listeners, announce_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ears, self._announce_seconds, self._clock = ears, announce_seconds, clock
+    def __init__(self, listeners: Listeners, announce_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._listeners, self._announce_seconds, self._clock = listeners, announce_seconds, clock
         self._sender = uuid.uuid4().hex
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class Mailbox:
             self._queue(key, item)
             return True
 
-    def opened(self, key: SessionKey) -> None:
+    def watch_opened(self, key: SessionKey) -> None:
         """Somebody here begins to watch."""
         with self._lock:
             self._unannounced.add(key)
@@ -62,7 +62,7 @@ class Mailbox:
 
         After a gap everybody looks at the store, here and where something was sent that may not have come.
         """
-        watched = self._ears.keys()
+        watched = self._listeners.keys()
         with self._lock:
             self._must_greet = True
             self._unannounced.update(watched)
@@ -71,14 +71,14 @@ class Mailbox:
             self._unconfirmed = ()
         if after_a_gap:
             for key in watched:
-                self._ears.tell(key, None)
+                self._listeners.tell(key, None)
 
     def due(self) -> float | None:
         """In how many seconds there is something to send; None: not before somebody publishes or watches."""
         with self._lock:
             if self._outbox or self._unannounced or self._must_greet:
                 return 0.0
-            if not self._ears:
+            if not self._listeners:
                 return None
             return max(0.0, self._next_announcement - self._clock())
 
@@ -95,7 +95,7 @@ class Mailbox:
                 self._next_announcement = now + self._announce_seconds
         notes = [encoding.HELLO] if greets else []
         believed = self._announce_seconds * VALIDITY_FACTOR
-        watched = self._ears.keys() if everything else tuple(key for key in fresh if key in self._ears)
+        watched = self._listeners.keys() if everything else tuple(key for key in fresh if key in self._listeners)
         notes += (encoding.watched(key, believed, fresh=key in fresh) for key in watched)
         for key, news in outbox.items():
             notes += encoding.signal_notes(key, news)
@@ -105,7 +105,7 @@ class Mailbox:
         with self._lock:
             self._unconfirmed = ()
 
-    def hear(self, payload: bytes) -> None:
+    def receive(self, payload: bytes) -> None:
         """Does what a payload of another process says. Does not raise, whatever it is."""
         for note in encoding.unpack(payload, own=self._sender):
             match note.kind:
@@ -115,9 +115,9 @@ class Mailbox:
                 case "watched":
                     self._note_remote_watch(note)
                 case "changed":
-                    self._ears.tell(note.key, None)
-                case "partial" if note.key in self._ears and (event := encoding.event_of(note.raw)):
-                    self._ears.tell(note.key, event)
+                    self._listeners.tell(note.key, None)
+                case "partial" if note.key in self._listeners and (event := encoding.event_of(note.raw)):
+                    self._listeners.tell(note.key, event)
 
     def _note_remote_watch(self, note: encoding.Notification) -> None:
         with self._lock:

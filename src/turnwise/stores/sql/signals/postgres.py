@@ -50,17 +50,17 @@ log = logging.getLogger("turnwise.stores.sql.signals")
 
 
 class SignalConnection:
-    """Carries what the exchange has for others, and to it what others send. Nothing of it raises or waits but `join`.
+    """Carries what the mailbox has for others, and to it what others send. Nothing of it raises or waits but `join`.
 
     It connects when it is started, and again after each loss, with growing pauses; an outage is logged once.
     """
 
-    def __init__(self, url: URL, exchange: Mailbox) -> None:
+    def __init__(self, url: URL, mailbox: Mailbox) -> None:
         self.name = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
-        self._url, self._exchange = url.set(drivername="postgresql+psycopg"), exchange
+        self._url, self._mailbox = url.set(drivername="postgresql+psycopg"), mailbox
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bell: Waker | None = None
+        self._waker: Waker | None = None
         self._stopping = threading.Event()
         self._is_outage_logged = False
 
@@ -72,24 +72,24 @@ class SignalConnection:
             if self._thread is not None or self._stopping.is_set():
                 return
             try:
-                bell = Waker()
+                waker = Waker()
             except OSError as error:
                 self._log_outage(error)
                 return
-            thread = threading.Thread(target=self._run, args=(bell,), name="turnwise-signals", daemon=True)
+            thread = threading.Thread(target=self._run, args=(waker,), name="turnwise-signals", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
                 # No more threads, as no more sockets above: the next caller tries again.
-                bell.close()
+                waker.close()
                 self._log_outage(error)
                 return
-            self._bell, self._thread = bell, thread
+            self._waker, self._thread = waker, thread
 
     def ring(self) -> None:
         """There is something to send."""
-        if self._bell is not None:
-            self._bell.ring()
+        if self._waker is not None:
+            self._waker.ring()
 
     def stop(self) -> None:
         """Ends the thread after it sent what waits."""
@@ -102,13 +102,13 @@ class SignalConnection:
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
-    def _run(self, bell: "Waker") -> None:
+    def _run(self, waker: "Waker") -> None:
         pause, after_a_gap = FIRST_PAUSE, False
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
                 with contextlib.closing(self._connect()) as connection:
-                    self._serve(connection, bell, after_a_gap=after_a_gap)
+                    self._serve(connection, waker, after_a_gap=after_a_gap)
             except Exception as error:
                 if time.monotonic() - began > STEADY_SECONDS:
                     pause, self._is_outage_logged = FIRST_PAUSE, False
@@ -116,7 +116,7 @@ class SignalConnection:
                 after_a_gap = True
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        bell.close()
+        waker.close()
 
     def _connect(self) -> "Connection[Any]":
         try:
@@ -126,47 +126,47 @@ class SignalConnection:
         plain, named = self._url.get_dialect()().create_connect_args(self._url)
         return psycopg.connect(*plain, **{**CONNECTING, **named}, autocommit=True, prepare_threshold=None)
 
-    def _serve(self, connection: "Connection[Any]", bell: "Waker", *, after_a_gap: bool) -> None:
-        heard: list[bytes] = []
-        connection.pgconn.notify_handler = lambda notification: heard.append(notification.extra)
+    def _serve(self, connection: "Connection[Any]", waker: "Waker", *, after_a_gap: bool) -> None:
+        received: list[bytes] = []
+        connection.pgconn.notify_handler = lambda notification: received.append(notification.extra)
         # A notification lost with the server is lost anyway; this spares each one a wait for the disk.
         connection.execute("SET synchronous_commit = off")
         connection.execute(f"LISTEN {CHANNEL}")
         if after_a_gap:
             log.info("Signals are carried through %s again.", self.name)
-        self._exchange.connected(after_a_gap=after_a_gap)
+        self._mailbox.connected(after_a_gap=after_a_gap)
         next_batch = 0.0
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(bell, selectors.EVENT_READ)
+            selector.register(waker, selectors.EVENT_READ)
             while not self._stopping.is_set():
-                due = self._exchange.due()
+                due = self._mailbox.due()
                 selector.select(None if due is None else max(due, next_batch - time.monotonic(), 0.0))
-                bell.quiet()
-                if time.monotonic() >= next_batch and self._exchange.due() == 0.0:
+                waker.clear()
+                if time.monotonic() >= next_batch and self._mailbox.due() == 0.0:
                     self._send(connection)
                     next_batch = time.monotonic() + BATCH_SECONDS
-                self._hear(connection, heard)
+                self._receive(connection, received)
         self._send(connection)
 
     def _send(self, connection: "Connection[Any]") -> None:
-        if payloads := self._exchange.take():
+        if payloads := self._mailbox.take():
             query = "SELECT count(pg_notify(%s, payload)) FROM unnest(%s::text[]) AS payload"
             connection.execute(query, (CHANNEL, payloads))
-        self._exchange.sent()
+        self._mailbox.sent()
 
-    def _hear(self, connection: "Connection[Any]", heard: list[bytes]) -> None:
+    def _receive(self, connection: "Connection[Any]", received: list[bytes]) -> None:
         pgconn = connection.pgconn
         while True:
             # It does not wait: it raises when the connection is gone, and reads what is there otherwise.
             pgconn.consume_input()
             while notification := pgconn.notifies():
-                heard.append(notification.extra)
-            if not heard:
+                received.append(notification.extra)
+            if not received:
                 return
-            for payload in heard:
-                self._exchange.hear(payload)
-            heard.clear()
+            for payload in received:
+                self._mailbox.receive(payload)
+            received.clear()
 
     def _log_outage(self, error: Exception) -> None:
         if self._is_outage_logged:
@@ -196,7 +196,7 @@ class Waker:
                 self._rung = True
                 self._outside.send(b"!")
 
-    def quiet(self) -> None:
+    def clear(self) -> None:
         with self._lock:
             if self._rung:
                 self._rung = False
@@ -228,11 +228,11 @@ class PostgresSignals:
     """
 
     def __init__(self, url: URL | str, *, announce_seconds: float = 3.0) -> None:
-        self._ears = Listeners()
-        self._exchange = Mailbox(self._ears, announce_seconds)
-        self._link = SignalConnection(make_url(url), self._exchange)
+        self._listeners = Listeners()
+        self._mailbox = Mailbox(self._listeners, announce_seconds)
+        self._connection = SignalConnection(make_url(url), self._mailbox)
         # The thread knows the link and not this object, so that a forgotten one ends it.
-        weakref.finalize(self, self._link.stop).atexit = False
+        weakref.finalize(self, self._connection.stop).atexit = False
 
     @property
     def poll_seconds(self) -> float:
@@ -240,32 +240,32 @@ class PostgresSignals:
 
     @contextmanager
     def watch(self, key: SessionKey) -> Iterator[Watch]:
-        ear = self._ears.add(key)
+        listener = self._listeners.add(key)
         try:
-            self._exchange.opened(key)
-            self._link.start()
-            self._link.ring()
-            yield ear
+            self._mailbox.watch_opened(key)
+            self._connection.start()
+            self._connection.ring()
+            yield listener
         finally:
-            self._ears.remove(key, ear)
+            self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._ears.tell(key, None)
+        self._listeners.tell(key, None)
         self._publish(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._ears.tell(key, event)
+        self._listeners.tell(key, event)
         self._publish(key, event)
 
     def _publish(self, key: SessionKey, item: Event | None) -> None:
-        if self._exchange.publish(key, item):
-            self._link.ring()
+        if self._mailbox.publish(key, item):
+            self._connection.ring()
         # Also when nobody is known to watch: only who listens hears that somebody does.
-        self._link.start()
+        self._connection.start()
 
     async def close(self) -> None:
         """Sends what waits, and ends the thread and its connection. Idempotent; watches that are open hear nothing more of
         other processes.
         """
-        self._link.stop()
-        await asyncio.to_thread(self._link.join)
+        self._connection.stop()
+        await asyncio.to_thread(self._connection.join)
