@@ -1,1 +1,1 @@
-"""What may stop or change a message, a tool call or an answer: guardrails to choose from."""
+"""Built-in guardrails: checks that block or rewrite messages, tool calls and answers."""

@@ -1,7 +1,7 @@
-"""Models of all providers, through `pydantic_ai.direct`: the one file that knows that library.
+"""Models of all providers through `pydantic_ai.direct`. Only this file depends on that library.
 
-Our messages become its messages, its replies ours, and its errors the three kinds of ModelError. Only the calls go through
-it: the loop, the tools and the log are ours, and so is trying again, which is switched off in what lies below.
+It converts our messages to the library's, its replies to ours, and its errors to the three kinds of ModelError. The agent
+loop, the tools, the log and the retries are ours; the library's own retries are off.
 """
 
 import importlib.util
@@ -48,10 +48,19 @@ _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 
 
 class ProviderModel:
-    """`model` is `provider:model`; with `url`, the model's name at an endpoint that speaks OpenAI's chat completions.
+    """A model of a provider, or at an endpoint that speaks OpenAI's chat completions.
 
-    Nothing is connected before the first call, and keys are read from the environment then. Calls of equal models share their
-    connections, for each event loop its own. The key is in no message and no repr. ConfigError for a provider nobody knows.
+    It connects at the first call and reads its key from the environment then. Equal models share their connections, per event
+    loop. The key is in no message and no repr.
+
+    Args:
+        model: `provider:model`; with `url` only the model's name.
+        url: The base URL of an endpoint.
+        key: The endpoint's key.
+
+    Raises:
+        ConfigError: The provider is unknown.
+        MissingExtra: The extra `llm` is not installed.
     """
 
     def __init__(self, model: str, *, url: str = "", key: str = "") -> None:
@@ -66,16 +75,16 @@ class ProviderModel:
 
     @property
     def name(self) -> str:
-        """`provider:model`; for an endpoint the host stands for the provider."""
+        """`provider:model`. For an endpoint the host takes the provider's place."""
         return self._name
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
         try:
-            model = await self._connected()
+            model = await self._connect()
             began = time.perf_counter()
             history = _history(request, model.system)
-            async with aclosing(self._answered(model, history, request, stream=stream)) as answered:
-                async for answer in answered:
+            async with aclosing(self._responses(model, history, request, stream=stream)) as responses:
+                async for answer in responses:
                     if isinstance(answer, ModelPiece):
                         yield answer
                         continue
@@ -86,7 +95,7 @@ class ProviderModel:
         except Exception as error:
             raise self._failure(error) from (None if _is_authentication_error(error) else error)
 
-    async def _answered(
+    async def _responses(
         self, model: "TheirModel", history: "Sequence[theirs.ModelMessage]", request: ModelRequest, *, stream: bool
     ) -> "AsyncGenerator[ModelPiece | theirs.ModelResponse, None]":
         from pydantic_ai.direct import model_request, model_request_stream
@@ -104,13 +113,13 @@ class ProviderModel:
                     yield piece
         yield events.get()
 
-    async def _connected(self) -> "TheirModel":
+    async def _connect(self) -> "TheirModel":
         try:
-            return await loop_local((self._model, self._url, self._key), self._made)
+            return await loop_local((self._model, self._url, self._key), self._create)
         except ImportError as error:
             raise ConfigError(f"{self._name} needs a library that is not installed.", fix=f"{error}.") from error
 
-    def _made(self) -> "TheirModel":
+    def _create(self) -> "TheirModel":
         from pydantic_ai.models import infer_model
 
         if self._url:
@@ -120,20 +129,22 @@ class ProviderModel:
             return _chat(self._model, endpoint)
         elsewhere = urlsplit(os.environ.get("OPENAI_BASE_URL", "")).hostname
         if self._provider == "openai" and elsewhere and not elsewhere.endswith("openai.com"):
-            return _chat(self._model.partition(":")[2], "openai")  # what others call compatible is this protocol
+            return _chat(self._model.partition(":")[2], "openai")  # compatible servers speak this protocol
         return infer_model(self._model)
 
     def _settings(self, request: ModelRequest, model: "TheirModel") -> "ModelSettings":
         settings: dict[str, Any] = {} if "max_retries" in model.unsupported_settings else {"max_retries": 0}
         if type(model).__name__ == "OpenAIResponsesModel":
-            settings["openai_store"] = False  # our log is what is kept; what they keep they forget, and with it its ids
+            settings["openai_store"] = False  # our log is the only copy: their stored ids expire
         settings |= request.settings
         if request.tools and request.choice != "auto":
             settings["tool_choice"] = request.choice
         return cast("ModelSettings", settings)
 
     def _failure(self, error: Exception) -> ModelError:
-        """What the library raised, as one of ours. What a provider says may repeat the conversation: it stays in the cause."""
+        """Returns the library's error as one of ours. A provider's message may quote the conversation, so it stays in the
+        cause.
+        """
         from pydantic_ai import exceptions as theirs
 
         if isinstance(error, theirs.ModelAPIError):
@@ -182,7 +193,7 @@ class ProviderModel:
 
 
 def _provider(model: str) -> str:
-    """The provider in `provider:model`. ConfigError when it is none."""
+    """Returns the provider of `provider:model`. ConfigError for an unknown one."""
     provider, _, name = model.partition(":")
     if provider in _COMMON_PROVIDERS and name:
         return provider
@@ -194,7 +205,7 @@ def _provider(model: str) -> str:
             raise ValueError
         infer_provider_class(provider)
     except ImportError:
-        pass  # it is known, and its library is missed when it is asked
+        pass  # a known provider; its missing library is reported at the first call
     except ValueError:
         known = sorted({known.partition(":")[0] for known in known_model_names()} - {"test"})
         fix = f"Write provider:model, where provider is one of {', '.join(known)}, or give a ModelEndpoint."
@@ -203,7 +214,7 @@ def _provider(model: str) -> str:
 
 
 def _chat(model: str, provider: Any) -> "TheirModel":
-    """A model by OpenAI's chat completions. A stream that just ends is none that has ended well."""
+    """Returns a model that uses OpenAI's chat completions. A stream without a finish reason counts as broken off."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 
@@ -211,7 +222,7 @@ def _chat(model: str, provider: Any) -> "TheirModel":
     return OpenAIChatModel(model, provider=provider, profile=profile)
 
 
-# --- from us to them
+# --- requests: our messages as the library's
 
 
 def _parameters(request: ModelRequest) -> "ModelRequestParameters":
@@ -274,16 +285,17 @@ def _response_part(part: Part, system: str, ids: WireIds) -> "theirs.ModelRespon
     return theirs.TextPart(getattr(part, "text", ""), **sealed)
 
 
-# --- from them to us
+# --- replies: the library's messages as ours
 
 
 class _Pieces:
-    """The events of a stream as pieces; None for those that add nothing to read."""
+    """Converts the events of a stream to pieces."""
 
     def __init__(self) -> None:
-        self._calls: dict[int, tuple[int, str]] = {}  # by the place among all parts: that among the calls, and the tool
+        self._calls: dict[int, tuple[int, str]] = {}  # by the part's index: the index among the calls, and the tool
 
     def of(self, event: "theirs.ModelResponseStreamEvent") -> ModelPiece | None:
+        """Returns the piece of an event; None for an event without text."""
         from pydantic_ai import messages as theirs
 
         match event:
@@ -309,7 +321,12 @@ class _Pieces:
 
 
 def _reply(response: "theirs.ModelResponse", usage: Usage, system: str) -> ModelReply:
-    """ModelUnavailable when it broke off; ModelAnswerInvalid when nothing is said in it, or a filter of the provider cut it."""
+    """Converts a response.
+
+    Raises:
+        ModelUnavailable: The answer broke off.
+        ModelAnswerInvalid: The answer is empty, or the provider's filter cut it.
+    """
     if response.finish_reason is None or response.state != "complete":
         raise ModelUnavailable(f"{usage.model} broke off in the middle of its answer.", fix="Ask again.")
     if response.finish_reason == "content_filter":
@@ -341,7 +358,7 @@ def _part(part: "theirs.ModelResponsePart", system: str) -> Part | None:
 
 
 def _arguments(written: str | Mapping[str, Any] | None) -> tuple[dict[str, JsonValue], str | None]:
-    """The arguments, and what was written instead when that is no JSON object."""
+    """Returns the arguments. When they are no JSON object, returns an empty dict and the raw text."""
     if not written:
         return {}, None
     if not isinstance(written, str):
@@ -363,7 +380,7 @@ def _usage(response: "theirs.ModelResponse", name: str, ms: float) -> Usage:
     counted = response.usage
     try:
         cost = float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):  # nobody knows this model's price, or it did not count
+    except (LookupError, ValueError, AssertionError):  # the price is unknown, or the provider sent no counts
         cost = None
     return Usage(
         model=name,
@@ -380,14 +397,14 @@ def _filtered(name: str) -> ModelAnswerInvalid:
 
 
 def _is_authentication_error(error: Exception) -> bool:
-    """Whether a provider says something about the key: some repeat it then."""
+    """Returns whether the error concerns the key. Some providers repeat the key in it."""
     from pydantic_ai.exceptions import ModelAuthenticationError
 
     return isinstance(error, ModelAuthenticationError)
 
 
 def _error_kinds(error: "ModelAPIError") -> str:
-    """What of a provider's error holds no words of the conversation: its status and kinds."""
+    """Returns the parts of a provider's error that never quote the conversation: its status and codes."""
     kinds = (getattr(error, "status_code", None), error.provider_error_type, error.provider_error_code)
     told = [str(kind)[:80] for kind in kinds if kind]
     return ", ".join(dict.fromkeys(told)) or type(error).__name__

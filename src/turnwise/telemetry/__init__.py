@@ -1,1 +1,1 @@
-"""What is told of what happens: metrics, spans, and log lines."""
+"""Observability: metrics, traces and log lines."""

@@ -1,4 +1,4 @@
-"""What is being done here, for log lines and spans: it goes along with every task that is begun."""
+"""The context of log lines and spans: the current request and message. New tasks inherit it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,16 +9,18 @@ from turnwise.facts.sessions import SessionKey
 
 
 class LogContext(NamedTuple):
-    """request: the id of the request that is being served. app, session, invocation: the message that is being answered.
-    Each is empty where there is none. sent_here: False when that message did not come from here, but out of an inbox, or
-    from a process that died: then what this task did before has nothing to do with it.
-    """
+    """The request and the message that the current task serves. Fields without a value are empty."""
 
     request: str = ""
+    """The id of the HTTP request."""
     app: str = ""
+    """The app of the message that is being answered."""
     session: str = ""
+    """The session of that message."""
     invocation: str = ""
-    sent_here: bool = True
+    """The invocation of that message."""
+    is_local: bool = True
+    """False when the message came from an inbox or from a dead process. Then the current trace has nothing to do with it."""
 
 
 _EMPTY = LogContext()
@@ -26,28 +28,28 @@ _CONTEXT: ContextVar[LogContext] = ContextVar("turnwise_about", default=_EMPTY)
 
 
 def log_context() -> LogContext:
-    """What is being done by whoever asks."""
+    """Returns the context of the current task."""
     return _CONTEXT.get()
 
 
 @contextmanager
 def request_context(request: str) -> Iterator[None]:
-    """In the block, that request is served."""
+    """Sets the request id for the duration of the block."""
     with _with_context(LogContext(request=request)):
         yield
 
 
 @contextmanager
-def message_context(key: SessionKey, invocation: str = "", *, sent_here: bool = True) -> Iterator[None]:
-    """In the block, a message of that session is answered."""
-    request = _CONTEXT.get().request if sent_here else ""
-    with _with_context(LogContext(request, key.app, key.id, invocation, sent_here)):
+def message_context(key: SessionKey, invocation: str = "", *, is_local: bool = True) -> Iterator[None]:
+    """Sets the message for the duration of the block. With `is_local` the request id is kept, else it is cleared."""
+    request = _CONTEXT.get().request if is_local else ""
+    with _with_context(LogContext(request, key.app, key.id, invocation, is_local)):
         yield
 
 
 @contextmanager
-def _with_context(what: LogContext) -> Iterator[None]:
-    token = _CONTEXT.set(what)
+def _with_context(context: LogContext) -> Iterator[None]:
+    token = _CONTEXT.set(context)
     try:
         yield
     finally:

@@ -1,5 +1,5 @@
 from turnwise.facts.errors import LimitReached, ModelUnavailable, TurnwiseError
-from turnwise.telemetry.attributes import CHARACTERS, OTHER, LabelSet, end_labels, error_code_labels
+from turnwise.telemetry.attributes import LABEL_CHARACTERS, OTHER, LabelSet, end_labels, error_code_labels
 
 
 def test_known_values_and_a_few_others_pass() -> None:
@@ -12,7 +12,7 @@ def test_without_room_only_the_known_pass() -> None:
 
 
 def test_a_label_is_short() -> None:
-    assert len(LabelSet(more=1).of("x" * 10_000)) == CHARACTERS
+    assert len(LabelSet(more=1).of("x" * 10_000)) == LABEL_CHARACTERS
 
 
 def test_every_end_that_there_is_passes_and_no_other() -> None:

@@ -8,7 +8,7 @@ KEY = SessionKey("shop", "ada", "s-1")
 
 def test_nothing_is_known_outside() -> None:
     assert log_context() == LogContext()
-    assert log_context().sent_here, "what a program does by itself is its own"
+    assert log_context().is_local, "what a program does by itself is its own"
 
 
 def test_what_is_done_inside_is_known_and_forgotten_behind() -> None:
@@ -21,8 +21,8 @@ def test_what_is_done_inside_is_known_and_forgotten_behind() -> None:
 
 
 def test_who_did_not_send_a_message_is_not_named_with_it() -> None:
-    with request_context("r-1"), message_context(KEY, "i-1", sent_here=False):
-        assert log_context() == LogContext("", "shop", "s-1", "i-1", sent_here=False)
+    with request_context("r-1"), message_context(KEY, "i-1", is_local=False):
+        assert log_context() == LogContext("", "shop", "s-1", "i-1", is_local=False)
 
 
 async def test_tasks_know_what_began_them() -> None:

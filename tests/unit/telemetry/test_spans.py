@@ -112,8 +112,8 @@ async def test_the_parent_is_what_the_sender_was_doing() -> None:
     told = Traced()
     tracer = told.tracers.get_tracer("t")
     with tracer.start_as_current_span("request") as request:
-        for invocation, sent_here in (("mine", True), ("not mine", False)):
-            with message_context(KEY, sent_here=sent_here):
+        for invocation, is_local in (("mine", True), ("not mine", False)):
+            with message_context(KEY, is_local=is_local):
                 await told.hooks.stored(KEY, asked(invocation))
                 await told.hooks.ended(KEY, invocation, "completed")
     parents = {about(root, "turnwise.invocation.id")[0]: root.parent for root in told.roots}

@@ -74,7 +74,7 @@ class Driver:
         processes know. MessageBlocked when that is on record. Other errors are raised when nothing was stored; once the
         message is stored they close the feed instead.
         """
-        with message_context(job.key, sent_here=job.context is not None):
+        with message_context(job.key, is_local=job.context is not None):
             recorder, plan = await self._begin(job)
             if isinstance(plan, Refusal):
                 await recorder.leave()
@@ -84,7 +84,7 @@ class Driver:
 
     async def run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
-        with message_context(job.key, plan.invocation_id, sent_here=job.context is not None):
+        with message_context(job.key, plan.invocation_id, is_local=job.context is not None):
             return await self._run(job, recorder, plan)
 
     async def _run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:

@@ -141,7 +141,7 @@ class JobWorker:
                 began[name].cancel()
 
     async def _do(self, job: BackgroundJob) -> None:
-        with message_context(job.key, sent_here=False):
+        with message_context(job.key, is_local=False):
             try:
                 await self._try(job)
             except asyncio.CancelledError:

@@ -19,7 +19,7 @@ from turnwise.stores.sql.signals import PostgresSignals
 from turnwise.stores.sql.signals.encoding import PIECE
 from turnwise.stores.sql.signals.postgres import BATCH_SECONDS, CHANNEL
 from turnwise.testing.postgres import new_postgres_database, postgres_url
-from turnwise.testing.signals_suite import PATIENCE, fresh_key, piece, received
+from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard, piece
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def sessions(connection: psycopg.Connection[Any]) -> list[int]:
 async def text_of(watch: Watch, offset: int = 0) -> tuple[str, int]:
     """The text that comes before the next change, without a gap, and in how many events it came."""
     pieces: list[Event] = []
-    while (item := await received(watch)) is not None:
+    while (item := await heard(watch)) is not None:
         assert item.offset == offset + sum(len(piece.text) for piece in pieces)
         pieces.append(item)
     return "".join(piece.text for piece in pieces), len(pieces)
@@ -93,9 +93,9 @@ async def test_partials_cross_while_they_are_watched() -> None:
 
             there.changed(key)
             with here.watch(key) as watch:
-                assert await received(watch) is None
+                assert await heard(watch) is None
                 there.partial(key, piece("a"))
-                assert await received(watch) == piece("a")
+                assert await heard(watch) == piece("a")
             seen: set[str] = set()
 
             def all_seen() -> bool:
@@ -118,7 +118,7 @@ async def test_a_late_watcher_misses_nothing() -> None:
         there.changed(key)
         await asyncio.sleep(0.05)
         with here.watch(key) as watch:
-            assert await received(watch) is None
+            assert await heard(watch) is None
 
 
 async def test_a_stream_of_tokens_is_no_stream_of_notifications() -> None:
@@ -127,7 +127,7 @@ async def test_a_stream_of_tokens_is_no_stream_of_notifications() -> None:
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch:
-            assert await received(watch) is None
+            assert await heard(watch) is None
             begun = time.monotonic()
             for number in range(count):
                 there.partial(key, piece("tok ", 4 * number))
@@ -145,12 +145,12 @@ async def test_long_texts_arrive_and_what_is_too_large_is_left_out() -> None:
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch, there.watch(key) as near:
-            assert await received(watch) is None
+            assert await heard(watch) is None
             there.partial(key, large)
             there.partial(key, piece(long, 3))
             there.changed(key)
             assert (await text_of(watch, 3))[0] == long
-            assert [await received(near), await received(near)] == [large, piece(long, 3)], "in one process nothing is cut"
+            assert [await heard(near), await heard(near)] == [large, piece(long, 3)], "in one process nothing is cut"
 
 
 async def test_own_notifications_are_not_heard_twice() -> None:
@@ -158,11 +158,11 @@ async def test_own_notifications_are_not_heard_twice() -> None:
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch, there.watch(key) as other:
-            assert await received(watch) is None
+            assert await heard(watch) is None
             there.partial(key, piece("a"))
-            assert await received(watch) == piece("a"), "so it was sent"
+            assert await heard(watch) == piece("a"), "so it was sent"
             here.partial(key, piece("b", 1))
-            assert [await received(other), await received(other)] == [piece("a"), piece("b", 1)]
+            assert [await heard(other), await heard(other)] == [piece("a"), piece("b", 1)]
 
 
 async def test_nonsense_from_strangers_is_ignored() -> None:
@@ -181,10 +181,10 @@ async def test_nonsense_from_strangers_is_ignored() -> None:
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch, outsider(postgres_url()) as connection:
-            assert await received(watch) is None
+            assert await heard(watch) is None
             for payload in payloads:
                 connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
-            assert await received(watch) == piece("real")
+            assert await heard(watch) == piece("real")
 
 
 async def test_a_lost_connection_is_made_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -193,13 +193,13 @@ async def test_a_lost_connection_is_made_again(caplog: pytest.LogCaptureFixture)
     here, there = PostgresSignals(url), PostgresSignals(url)
     with here.watch(key) as watch, outsider(url) as connection:
         there.changed(key)
-        assert await received(watch) is None
+        assert await heard(watch) is None
         for number in range(2):
             await cut(connection, 2)
-            assert await received(watch) is None
+            assert await heard(watch) is None
             there.changed(key)
             # The first that comes may tell of the outage still.
-            while (item := await received(watch)) is None:
+            while (item := await heard(watch)) is None:
                 there.partial(key, piece("a", number))
             assert item.text == "a"
             while await watch.next(0.1) is not None:
@@ -228,7 +228,7 @@ async def test_a_server_that_is_not_there(address: str, caplog: pytest.LogCaptur
     with signals.watch(key) as watch:
         signals.partial(key, piece("a"))
         signals.changed(key)
-        assert [await received(watch), await received(watch)] == [piece("a"), None]
+        assert [await heard(watch), await heard(watch)] == [piece("a"), None]
         await eventually(lambda: len(caplog.records) > 0)
         await asyncio.sleep(0.4)
     await signals.close()
@@ -253,7 +253,7 @@ async def test_what_was_published_before_the_end_is_sent() -> None:
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch:
-            assert await received(watch) is None
+            assert await heard(watch) is None
             there.partial(key, piece("a"))
             there.partial(key, piece("b", 1))
             there.changed(key)
@@ -269,10 +269,10 @@ def test_two_event_loops_and_two_instances() -> None:
         signals = PostgresSignals(postgres_url())
         with signals.watch(key) as watch:
             watching.set()
-            assert await received(watch) is None
+            assert await heard(watch) is None
             text = ""
             while not text.endswith("."):
-                item = await received(watch)
+                item = await heard(watch)
                 text += item.text if item else ""
         await signals.close()
         return text

@@ -14,7 +14,7 @@ from turnwise.stores.sql.signals.local import Listeners
 from turnwise.stores.sql.signals.mailbox import Mailbox
 from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
 from turnwise.testing.postgres import postgres_url
-from turnwise.testing.signals_suite import PATIENCE, fresh_key, received
+from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard
 
 
 def link_to(url: str, listeners: Listeners | None = None) -> tuple[SignalConnection, Mailbox]:
@@ -57,7 +57,7 @@ async def test_starting_twice_is_starting_once() -> None:
         other.start()
     assert len(set(threading.enumerate()) - before) == 2
     mailbox.publish(key, None)
-    assert await received(listener) is None
+    assert await heard(listener) is None
     for one in (link, other):
         one.stop()
         one.join()
@@ -121,7 +121,7 @@ async def test_the_url_may_say_how_to_connect() -> None:
     other, theirs = link_to(postgres_url())
     other.start()
     theirs.publish(key, None)
-    assert await received(listener) is None
+    assert await heard(listener) is None
     for one in (link, other):
         one.stop()
         await asyncio.to_thread(one.join)
