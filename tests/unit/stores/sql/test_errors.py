@@ -153,13 +153,13 @@ def test_busy() -> None:
 
 def test_why_a_call_is_overdue() -> None:
     place = Database("the place", 15.0)
-    idle = place.overdue(None, begun=False, unknown=False)
+    idle = place.timed_out(None, begun=False, unknown=False)
     assert str(idle) == "the place was busy with other calls for 15 seconds. Try again."
-    hung = place.overdue(None, begun=True, unknown=False)
+    hung = place.timed_out(None, begun=True, unknown=False)
     assert str(hung) == "the place does not answer. It stayed so for 15 seconds. Check that it runs, and the way to it."
-    after = place.overdue(None, begun=False, unknown=False)
+    after = place.timed_out(None, begun=False, unknown=False)
     assert "does not answer" in str(after), "that is why the others had to wait, too"
-    own = place.overdue(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
+    own = place.timed_out(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
     assert str(own) == "It is locked. It stayed so for 15 seconds. Wait."
-    unknown = str(place.overdue(None, begun=True, unknown=True))
+    unknown = str(place.timed_out(None, begun=True, unknown=True))
     assert unknown.endswith("It is not known whether this call was stored. Look whether it is there before you do it again.")
