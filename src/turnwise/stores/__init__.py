@@ -1,1 +1,1 @@
-
+"""Stores: the built-in session and artifact stores."""

@@ -1,8 +1,8 @@
-"""Which artifact names are accepted, and where an artifact has its place in a tree of folders or keys.
+"""Artifact names, and their paths in a tree of folders or object keys.
 
-The tree is `<app>/<user>/user/<name>/<version>` for what belongs to the user, and
-`<app>/<user>/sessions/<session>/<name>/<version>` for the rest. Every part is encoded, so that no name and no id can
-leave its place or meet another's.
+The tree is `<app>/<user>/user/<name>/<version>` for artifacts that a user's sessions share, and
+`<app>/<user>/sessions/<session>/<name>/<version>` for the others. Every part is encoded, so that no name or id can leave its
+folder or collide with another.
 """
 
 import hashlib
@@ -19,15 +19,18 @@ MAX_BYTES = Limits().blob_bytes
 PathParts = tuple[str, ...]
 
 # Longer parts are cut and end in a hash: file systems allow 255 bytes a part, object stores 1,024 for the whole key.
-_PART_BYTES, _KEPT_BYTES = 200, 150
+_PART_BYTES, _PREFIX_BYTES = 200, 150
 _MIME_TYPE = re.compile(r"[!-~][ -~]{0,254}")
 _DRIVE = re.compile(r"[A-Za-z]:/")
 
 
 def check_name(name: str) -> str:
-    """The name, if it may be an artifact's (behaviour A28); ArtifactName says what is wrong with it.
+    """Returns the name of an artifact (behaviour A28).
 
-    A name has 1 to 255 bytes in UTF-8 beside the prefix `user:`. Slashes may divide it like a relative path.
+    A name has 1 to 255 bytes in UTF-8, not counting the prefix `user:`. Slashes may divide it like a relative path.
+
+    Raises:
+        ArtifactName: The name is not valid; the error says why.
     """
     bare = name.removeprefix(USER_PREFIX)
     problem = _problem(bare)
@@ -60,7 +63,13 @@ def _display(name: str) -> str:
 
 
 def check_artifact(name: str, size: int, mime_type: str, max_bytes: int) -> None:
-    """What every store asks before it saves: ArtifactName, ArtifactTooLarge, or ArtifactError for a bad MIME type."""
+    """Validates an artifact before it is saved.
+
+    Raises:
+        ArtifactName: The name is not valid.
+        ArtifactTooLarge: The data has more than `max_bytes`.
+        ArtifactError: The MIME type is not valid.
+    """
     check_name(name)
     if size > max_bytes:
         raise ArtifactTooLarge(
@@ -75,32 +84,32 @@ def check_artifact(name: str, size: int, mime_type: str, max_bytes: int) -> None
 
 
 def encode(part: str) -> str:
-    """A name or id as one part of a path: ASCII, never empty, `.` or `..`, at most 200 bytes, different for different ones."""
+    """Returns a name or id as one part of a path: ASCII, at most 200 bytes, injective, never empty, `.` or `..`."""
     quoted = quote(part, safe="", errors="surrogatepass").replace("~", "%7E") or "%"
     if quoted.startswith("."):
         quoted = "%2E" + quoted[1:]
     if len(quoted) <= _PART_BYTES:
         return quoted
     digest = hashlib.sha256(part.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{quoted[:_KEPT_BYTES]}~{digest[:40]}"
+    return f"{quoted[:_PREFIX_BYTES]}~{digest[:40]}"
 
 
 def user_path(app: str, user: str) -> PathParts:
-    """Where everything of a user is."""
+    """Returns the path of everything that belongs to a user."""
     return encode(app), encode(user)
 
 
 def session_path(key: SessionKey) -> PathParts:
-    """Where the session's own artifacts are."""
+    """Returns the path of the session's own artifacts."""
     return *user_path(key.app, key.user), "sessions", encode(key.id)
 
 
 def shared_path(key: SessionKey) -> PathParts:
-    """Where the artifacts are that the user's sessions share."""
+    """Returns the path of the artifacts that the user's sessions share."""
     return *user_path(key.app, key.user), "user"
 
 
 def artifact_path(key: SessionKey, name: str) -> PathParts:
-    """Where the versions of an artifact are. ArtifactName for a name that is not accepted."""
+    """Returns the path of an artifact's versions. ArtifactName for a name that is not valid."""
     bare = check_name(name).removeprefix(USER_PREFIX)
     return *(session_path(key) if bare == name else shared_path(key)), encode(bare)

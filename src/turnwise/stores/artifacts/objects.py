@@ -1,6 +1,7 @@
-"""Artifacts in an object store (S3, Google Cloud, Azure) through obstore: one object a version.
+"""Artifacts in an object store (S3, Google Cloud, Azure) through obstore, one object per version.
 
-A version is put only if no object has its key, which the stores decide atomically; whoever comes second takes the next.
+A version is written only if its key does not exist, which the store decides atomically. The loser of a race takes the next
+number.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from turnwise.stores.artifacts import names
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-_AT_ONCE = 16
+_CONCURRENCY = 16
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _SCHEMES = frozenset({"s3", "gcs", "azure", "memory"})  # the others of obstore keep no attributes, or list nothing
 _Object = tuple[str, int]  # a place as a prefix of keys, and a version
@@ -27,11 +28,17 @@ _Objects = list[_Object]  # named here, because inside the class `list` is the m
 
 
 class ObjectArtifactStore:
-    """An `ArtifactStore` at `place`: a URL such as `s3://bucket/folder`, or a store made with obstore.
+    """An `ArtifactStore` in an object store. The MIME type is the object's Content-Type.
 
-    `options` are obstore's for that kind of store (`endpoint`, `region`, `access_key_id`, …); what is missing comes from
-    the environment. An `endpoint` that begins with `http://` is used without encryption. `max_bytes` bounds one artifact.
-    The MIME type is the object's Content-Type. Raises MissingExtra without obstore, ConfigError for a bad URL or option.
+    Args:
+        place: A URL such as `s3://bucket/folder`, or a store made with obstore.
+        options: obstore's options for that kind of store (`endpoint`, `region`, `access_key_id`, …). Missing ones come from the
+            environment. An `endpoint` with `http://` is used without encryption.
+        max_bytes: Largest size of one artifact.
+
+    Raises:
+        MissingExtra: obstore is not installed.
+        ConfigError: The URL or an option is not valid.
     """
 
     def __init__(
@@ -90,10 +97,10 @@ class ObjectArtifactStore:
         await self._remove(names.user_path(app, user))
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
     async def _objects(self, prefix: str) -> _Objects:
-        """All versions below a prefix, in no order; what nobody saved here is left out."""
+        """Returns all versions below a prefix, in no order. Foreign objects are left out."""
         paths = [entry["path"] async for chunk in self._library.list(self._store, prefix, chunk_size=1_000) for entry in chunk]
         parts = (path.rpartition("/") for path in paths)
         return [(place, int(version)) for place, _, version in parts if version.isdecimal()]
@@ -102,7 +109,7 @@ class ObjectArtifactStore:
         return max((version for _, version in await self._objects(place)), default=0)
 
     async def _get(self, item: _Object, *, head: bool = False) -> Any:
-        """obstore's result, or None when there is no such version."""
+        """Returns obstore's result, or None when there is no such version."""
         if item[1] < 1:
             return None
         try:
@@ -111,11 +118,11 @@ class ObjectArtifactStore:
             return None
 
     async def _infos(self, items: _Objects) -> tuple[ArtifactInfo, ...]:
-        """In the order of `items`. The MIME type is not part of a listing, so each costs a request."""
-        gate = asyncio.Semaphore(_AT_ONCE)
+        """Returns the infos in the order of `items`. The MIME type is not part of a listing, so each costs a request."""
+        semaphore = asyncio.Semaphore(_CONCURRENCY)
 
         async def info(item: _Object) -> ArtifactInfo | None:
-            async with gate:
+            async with semaphore:
                 found = await self._get(item, head=True)
                 return _info(found, item[1]) if found else None
 
@@ -129,7 +136,7 @@ class ObjectArtifactStore:
                 if paths:
                     await self._library.delete_async(self._store, paths)
             except FileNotFoundError:
-                return  # somebody else deletes it too
+                return  # deleted by another process at the same time
 
     @asynccontextmanager
     async def _store_errors(self) -> AsyncIterator[None]:
@@ -166,7 +173,7 @@ def _open(library: ModuleType, url: str, options: Mapping[str, str | bool]) -> A
 
 
 def _first_line(error: Exception) -> str:
-    """Without the dump of its internals that obstore appends."""
+    """Returns the error without the internals that obstore appends."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 

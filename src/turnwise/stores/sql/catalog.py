@@ -1,4 +1,4 @@
-"""Sessions as wholes: making, opening, listing and deleting them."""
+"""Sessions: create, open, list and delete."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -52,12 +52,14 @@ def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
 
 
 def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue]:
-    """The state that the session was created with."""
+    """Returns the state that the session was created with."""
     return state_of(connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar_one())
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:
-    """The session with its shared state. When there is none: a blank one made at that time, or None without a time."""
+    """Returns the session with its shared state. Without one: a blank session created at `blank_at`, or None without that
+    time.
+    """
     row = head_row(connection, key)
     if row is not None:
         return read_shared(connection, session_of(key, row))

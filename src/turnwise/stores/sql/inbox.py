@@ -1,4 +1,4 @@
-"""The inbox: messages of a session in the order they were accepted, and what became of each."""
+"""The inbox: a session's messages in the order of acceptance, and the state of each."""
 
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from turnwise.stores.sql.tables import column_params, insert_for, is_session, me
 
 _s, _m = sessions.c, messages.c
 
-# Written out, because a partial index is used only for the very condition it was made with.
+# Written out, because a partial index is used only for exactly its own condition.
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
@@ -41,7 +41,7 @@ _OF_ROW = _MESSAGE.where(_m.session == bindparam("at_row"))
 _OLDEST = select(_m.message_id, _m.body).where(_IS_QUEUED).order_by(_m.id).limit(1)
 _OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_row_id)
 _OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_row"))
-# The first condition is that of a partial index, in its own words; the second alone would read the whole table.
+# The first condition is exactly that of a partial index; the second one alone would scan the whole table.
 LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coalesce(func.max(_s.queued), 0)).where(
     _s.app == bindparam("at_app"),
     or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0")),
@@ -50,7 +50,9 @@ LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coale
 
 
 def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
-    """The session's row as a queue, locked until the transaction ends: whoever changes an inbox holds it."""
+    """Locks the session's row until the transaction ends and returns its queue and lease columns. Every change of an inbox
+    does so.
+    """
     return connection.execute(_LOCK, session_params(key)).first()
 
 
@@ -62,9 +64,12 @@ def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
 
 
 def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
-    """Stores a session with these columns, the others empty; gives its row's id, None when the key is taken.
+    """Stores a session with these columns; the others are empty.
 
-    With `holder` and `seconds` it is leased to that one.
+    With the columns `holder` and `seconds` the session is leased to that holder.
+
+    Returns:
+        The id of its row, or None when the key is in use.
     """
     row: dict[str, Any] = {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
     row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0}
@@ -79,15 +84,15 @@ def accept(connection: Connection, key: SessionKey, message: Message, now: str, 
         session = lock_session(connection, key)
     if session is None:
         raise session_missing(key)
-    known = find_message(connection, session.id, message.id)
-    if known is not None:
-        return receipt_of(known)
+    existing = find_message(connection, session.id, message.id)
+    if existing is not None:
+        return receipt_of(existing)
     enqueue(connection, session, message, now, limit=limit)
     return Receipt(message, "queued", None, repeated=False)
 
 
 def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> None:
-    """Puts a new message at the end of a locked inbox. QueueFull."""
+    """Appends a new message to a locked inbox. QueueFull when the inbox has reached its limit."""
     if session.queued >= limit:
         raise QueueFull(
             f"{session.queued} messages wait in this session already, the limit is {limit}; this one was not accepted.",
@@ -98,7 +103,7 @@ def enqueue(connection: Connection, session: AnyRow, message: Message, now: str,
 
 
 def change_count(connection: Connection, row_id: int, more: int) -> None:
-    """Keeps the number of waiting messages in the session's row, where `begin` sees it without another look."""
+    """Updates the number of queued messages in the session's row, where `begin` reads it without another query."""
     connection.execute(_COUNT, {"at_row": row_id, "more": more})
 
 
@@ -132,14 +137,14 @@ def oldest_id(connection: Connection, row_id: int) -> str | None:
 
 @cache
 def _dequeue(state: str) -> Update:
-    left = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
+    dequeued = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
     if state == "refused":
-        return left.values(state=state, problem=bindparam("why"))
-    return left.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
+        return dequeued.values(state=state, problem=bindparam("why"))
+    return dequeued.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
 
 
 def start_queued(connection: Connection, row_id: int, message: Message, invocation_id: str | None) -> None:
-    """Takes a queued message out of a locked inbox to be answered, as it is now: guardrails may have rewritten it."""
+    """Takes a queued message out of a locked inbox and stores its current form: guardrails may have rewritten it."""
     values = {"at_row": row_id, "at_message": message.id, "invocation": invocation_id, "text": message.model_dump_json()}
     if connection.execute(_dequeue("started"), values).rowcount:
         change_count(connection, row_id, -1)

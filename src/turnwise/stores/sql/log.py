@@ -1,4 +1,4 @@
-"""The log of a session: reading events, and writing what a draft holds."""
+"""The event log: reads events, and writes an append plan."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -20,14 +20,14 @@ from turnwise.stores.sql.tables import column_params, decisions, events, is_sess
 _s, _e, _d = sessions.c, events.c, decisions.c
 
 session_row_id = select(_s.id).where(is_session()).scalar_subquery()
-"""The row's id of the session that `session_params` names, inside another statement."""
+"""Subquery for the row id of the session of `session_params`."""
 
 _INSERT_EVENTS = PreparedStatement(insert(events).values(column_params(events)).inline())
 _INSERT_DECISIONS = PreparedStatement(insert(decisions).values(column_params(decisions, "id")).inline())
 _SET_INVOCATION_STATE = PreparedStatement(
     update(decisions)
     .where(_d.session == bindparam("at_row"), _d.sequence == bindparam("at_sequence"))
-    # The user, too: a process of an older version, still at work on these tables, leaves him out.
+    # The user is set too: a process of an older version that still runs leaves the column empty.
     .values(user_id=bindparam("user"), state=bindparam("state"), changed_at=bindparam("changed_at"))
 )
 _HIDE = (
@@ -49,8 +49,8 @@ _EXISTS = select(exists().where(is_session()))
 
 
 def is_unchanged() -> ColumnElement[bool]:
-    """The condition that the stored session is still the one of a token; parameters from `token_params`."""
-    # The time it was made tells a session from a later one under the same id.
+    """Returns the condition that the stored session is the one of `token_params`."""
+    # The creation time distinguishes a session from a later one with the same id.
     return (
         is_session()
         & (_s.epoch == bindparam("at_epoch"))
@@ -60,8 +60,8 @@ def is_unchanged() -> ColumnElement[bool]:
 
 
 def token_params(session: Session) -> dict[str, Any]:
-    known = {"at_epoch": session.epoch, "at_revision": session.revision, "at_created": time_text(session.created_at)}
-    return session_params(session.key) | known
+    params = {"at_epoch": session.epoch, "at_revision": session.revision, "at_created": time_text(session.created_at)}
+    return session_params(session.key) | params
 
 
 ADVANCED = ("revision", "last_sequence", "updated_at", "head")
@@ -78,59 +78,62 @@ def advanced_values(after: Session) -> dict[str, Any]:
 
 
 class AdvancedRow(NamedTuple):
-    """What a session's row gives back when it is moved on: as it is then, but for the state, which is the one before.
-
-    That one is None unless the draft changes it.
-    """
+    """The columns of a session's row that an update returns."""
 
     id: int
     queued: int
     stop: str | None
     state: str | None = None
+    """The state before the update; None unless the plan changes it."""
 
 
 def advance_statement(statement: Update, *, with_state: bool) -> PreparedStatement:
-    """A statement that sets the columns `ADVANCED` and gives a `AdvancedRow`.
+    """Returns a statement that sets the columns `ADVANCED` and returns an `AdvancedRow`.
 
-    Whoever puts a message into the inbox locks the row: `queued` misses none that was accepted before this is committed.
+    Accepting a message locks the row. So `queued` includes every message that was accepted before this transaction commits.
     """
-    moved = statement.values({name: bindparam(name) for name in ADVANCED})
-    return PreparedStatement(moved.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
+    updated = statement.values({name: bindparam(name) for name in ADVANCED})
+    return PreparedStatement(updated.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
 
 
 @cache
 def _advance(*, release: bool, with_state: bool) -> PreparedStatement:
-    moved = update(sessions).where(is_unchanged())
-    return advance_statement(moved.values(LEASE_RELEASED) if release else moved, with_state=with_state)
+    updated = update(sessions).where(is_unchanged())
+    return advance_statement(updated.values(LEASE_RELEASED) if release else updated, with_state=with_state)
 
 
-def append(connection: Connection, draft: AppendPlan, *, release: bool) -> Session:
-    """Writes a draft. SessionMissing, or StaleWriter when the session is no longer the one it was made for."""
-    values = token_params(draft.before) | advanced_values(draft.after)
-    row = _advance(release=release, with_state=bool(draft.delta.session)).row(connection, values)
+def append(connection: Connection, plan: AppendPlan, *, release: bool) -> Session:
+    """Writes an append plan.
+
+    Raises:
+        SessionMissing: The session does not exist.
+        StaleWriter: The session changed since the plan was made.
+    """
+    values = token_params(plan.before) | advanced_values(plan.after)
+    row = _advance(release=release, with_state=bool(plan.delta.session)).row(connection, values)
     if row is None:
-        raise missing_or_stale(connection, draft.before.key)
-    return write(connection, AdvancedRow(*row), draft, holder=None if release else draft.before.holder)
+        raise missing_or_stale(connection, plan.before.key)
+    return write(connection, AdvancedRow(*row), plan, holder=None if release else plan.before.holder)
 
 
-def write(connection: Connection, row: AdvancedRow, draft: AppendPlan, *, holder: str | None) -> Session:
-    """Writes all of a draft but its session's row, which was moved on; gives the session as it is now."""
-    if draft.hide_from is not None:
-        _hide(connection, row.id, draft.hide_from, end=draft.before.last_sequence + 1)
-    if draft.events:
-        _INSERT_EVENTS.each(connection, [event | {"session": row.id} for event in draft.events])
-    if draft.decisions:
-        _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
-    if draft.standings:
-        _SET_INVOCATION_STATE.each(
-            connection, [standing | {"at_row": row.id, "user": draft.before.user} for standing in draft.standings]
+def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder: str | None) -> Session:
+    """Writes everything of a plan but the session's row, which is already updated. Returns the session as it is now."""
+    if plan.hide_from is not None:
+        _hide(connection, row.id, plan.hide_from, end=plan.before.last_sequence + 1)
+    if plan.events:
+        _INSERT_EVENTS.run_many(connection, [event | {"session": row.id} for event in plan.events])
+    if plan.decisions:
+        _INSERT_DECISIONS.run_many(connection, [decision | {"session": row.id} for decision in plan.decisions])
+    if plan.state_changes:
+        _SET_INVOCATION_STATE.run_many(
+            connection, [change | {"at_row": row.id, "user": plan.before.user} for change in plan.state_changes]
         )
-    if draft.jobs:
-        jobs.insert_jobs(connection, row.id, draft.jobs)
-    if draft.delta.app or draft.delta.user:
-        write_shared(connection, draft.before.app, draft.before.user, draft.delta)
+    if plan.jobs:
+        jobs.insert_jobs(connection, row.id, plan.jobs)
+    if plan.delta.app or plan.delta.user:
+        write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
-    return draft.after.model_copy(update=update | _write_state(connection, row, draft))
+    return plan.after.model_copy(update=update | _write_state(connection, row, plan))
 
 
 def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:
@@ -140,15 +143,15 @@ def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:
     jobs.delete_hidden(connection, row_id, first)
 
 
-def _write_state(connection: Connection, row: AdvancedRow, draft: AppendPlan) -> dict[str, Any]:
-    """Gives what this changes in the session that the draft made."""
-    if draft.hide_from is not None:
-        state = draft.after.state
+def _write_state(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> dict[str, Any]:
+    """Writes the session's state and returns the fields that differ from the plan's session."""
+    if plan.hide_from is not None:
+        state = plan.after.state
     elif row.state is None:
         return {}
     else:
-        # From the stored state and not from the token's: whoever held the token may have changed its dictionaries.
-        state = merge(state_of(row.state), draft.delta.session)
+        # Merged into the stored state: the caller may have changed the dictionaries of its session object.
+        state = merge(state_of(row.state), plan.delta.session)
     _SET_STATE.rows(connection, {"at_row": row.id, "state": state_text(state)})
     return {"state": state}
 
@@ -169,7 +172,7 @@ def session_missing(key: SessionKey) -> SessionMissing:
 
 
 def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> frozenset[str]:
-    """Which of these events the session has already."""
+    """Returns which of these events the session already has."""
     return frozenset(connection.execute(_KNOWN, session_params(key) | {"ids": list(ids)}).scalars())
 
 
@@ -187,7 +190,7 @@ def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> P
 
 
 class Window(NamedTuple):
-    """Which events are read; as `SessionStore.events` takes it."""
+    """The events to read; the parameters of `SessionStore.events`."""
 
     after: int
     before: int | None

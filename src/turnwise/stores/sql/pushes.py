@@ -1,4 +1,4 @@
-"""Those who want to be notified as rows, each had by one process at a time, by the database's clock."""
+"""Push subscriptions as rows, each held by one process at a time, by the database's clock."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -40,9 +40,9 @@ OPEN, CLOSED = "open", "closed"
 UNSEEN = -1
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
-# Written out, because a partial index is used only for the very condition it was made with.
+# Written out, because a partial index is used only for exactly its own condition.
 _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
-# As of a session's lease: when the clock stands so far before its beginning, it was set back.
+# As for a session's lease: a clock further before the start than the lease is long was set back.
 _IS_LEASED = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
 _TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
@@ -59,7 +59,7 @@ _DUE = (
     select(_p.id)
     .join(sessions, _s.id == _p.session)
     .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_IS_LEASED), _s.last_sequence > _p.seen)
-    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    # In random order, so that subscriptions that stay due do not starve the others.
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
@@ -78,7 +78,7 @@ _RELEASE_ALL = update(pushes).where(_IS_HELD).values(**_RELEASED, seen=UNSEEN)
 
 
 class SqlPushes:
-    """The store's pushes."""
+    """The store's push subscriptions."""
 
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         self._executor, self._issuer = executor, issuer
@@ -98,28 +98,28 @@ class SqlPushes:
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
         check_limit(limit)
-        wanted = {"at_push_app": app, "at_most": limit}
-        if not await self._executor.read(lambda connection: connection.execute(_DUE, wanted).all()):
+        params = {"at_push_app": app, "at_most": limit}
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, wanted, lease))
+        return await self._executor.write(lambda connection: _claim(connection, params, lease))
 
     async def renew(self, lease: Lease) -> Collection[PushPlace]:
         return await self._executor.write(lambda connection: _renew(connection, lease))
 
     async def tell(self, place: PushPlace, holder: str, told: int) -> bool:
-        return await self._had(_SET_TOLD, place, holder, number=told)
+        return await self._update_held(_SET_TOLD, place, holder, number=told)
 
     async def leave(self, place: PushPlace, holder: str, *, seen: int | None) -> None:
         if seen is None:
-            await self._had(_CLOSE, place, holder)
+            await self._update_held(_CLOSE, place, holder)
         else:
-            await self._had(_RELEASE, place, holder, number=seen)
+            await self._update_held(_RELEASE, place, holder, number=seen)
 
     async def give_up(self, holder: str) -> None:
         await self._executor.write(lambda connection: connection.execute(_RELEASE_ALL, {"at_holder": holder}))
 
-    async def _had(self, statement: UpdateBase, place: PushPlace, holder: str, **values: int) -> bool:
-        """Executes it for one that the holder has; whether he has it."""
+    async def _update_held(self, statement: UpdateBase, place: PushPlace, holder: str, **values: int) -> bool:
+        """Updates a subscription that the holder has. Returns whether the holder has it."""
         known = {**_at(place), "at_holder": holder, **values}
         return await self._executor.write(lambda connection: connection.execute(statement, known).rowcount > 0)
 
@@ -158,12 +158,14 @@ def _list(connection: Connection, key: SessionKey, message_id: str) -> list[Push
 
 @cache
 def _due_and_free() -> Select[Any]:
-    """Locked: what another takes at this moment is not waited for. On SQLite there is one writer anyway."""
+    """Returns the query of due subscriptions. It skips rows that another process is claiming; on SQLite there is one writer
+    anyway.
+    """
     return _DUE.with_for_update(of=pushes, skip_locked=True)
 
 
-def _claim(connection: Connection, wanted: dict[str, Any], lease: Lease) -> list[Push]:
-    ids = list(connection.execute(_due_and_free(), wanted).scalars())
+def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[Push]:
+    ids = list(connection.execute(_due_and_free(), params).scalars())
     if not ids:
         return []
     connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})

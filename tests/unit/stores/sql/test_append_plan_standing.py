@@ -14,27 +14,27 @@ def test_what_is_new_stands_in_the_row_of_its_decision() -> None:
     made = plan_append(EMPTY, [asked(), asked("more", invocation="i-2"), ended(invocation="i-2")])
     assert [(row["sequence"], row["state"]) for row in made.decisions] == [(1, "running"), (2, "completed")]
     assert {row["user_id"] for row in made.decisions} == {"user"}
-    assert made.standings == []
+    assert made.state_changes == []
 
 
 def test_what_began_before_is_found_by_where_it_began() -> None:
     waiting = plan_append(after(EMPTY, said("help"), asked()), [said("help", awaits=Await(id="w"))])
-    assert [(row["at_sequence"], row["state"]) for row in waiting.standings] == [(2, "waiting")]
+    assert [(row["at_sequence"], row["state"]) for row in waiting.state_changes] == [(2, "waiting")]
     over = plan_append(waiting.after, [said(USER, "yes", answers="w"), ended()])
-    assert [(row["at_sequence"], row["state"]) for row in over.standings] == [(2, "completed")]
+    assert [(row["at_sequence"], row["state"]) for row in over.state_changes] == [(2, "completed")]
 
 
 def test_events_on_the_way_change_nothing() -> None:
     """So an event costs no more for it."""
     session = after(EMPTY, asked())
-    assert plan_append(session, [said("help", "a"), said("help", transfer_to="sales")]).standings == []
-    assert plan_append(session, [asked("more")]).standings == []
+    assert plan_append(session, [said("help", "a"), said("help", transfer_to="sales")]).state_changes == []
+    assert plan_append(session, [asked("more")]).state_changes == []
 
 
 def test_what_an_append_begins_and_takes_back_never_was() -> None:
     made = plan_append(EMPTY, [asked(), rewinds(1)])
     assert [(row["state"], row["changed_at"]) for row in made.decisions] == [(None, None)]
-    assert made.standings == []
+    assert made.state_changes == []
 
 
 def test_one_id_begins_again_at_another_place() -> None:

@@ -19,7 +19,9 @@ def connection() -> Iterator[Connection]:
 
 def test_a_hot_statement_does_what_the_plain_one_does(connection: Connection) -> None:
     rows = [{"id": n, "name": f"n{n}", "count": n} for n in range(3)]
-    PreparedStatement(insert(THINGS).values({name: bindparam(name) for name in ("id", "name", "count")})).each(connection, rows)
+    PreparedStatement(insert(THINGS).values({name: bindparam(name) for name in ("id", "name", "count")})).run_many(
+        connection, rows
+    )
     plain = select(THINGS.c.id, THINGS.c.name).where(THINGS.c.count >= bindparam("least"), THINGS.c.count < 10).order_by("id")
     hot = PreparedStatement(plain)
     for least in (0, 2, 9):

@@ -1,4 +1,4 @@
-"""Signals inside one process: any number of event loops and threads."""
+"""Signals inside one process, between any number of event loops and threads."""
 
 import asyncio
 import contextlib
@@ -12,20 +12,20 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
 
 QUEUE_LENGTH = 1_000
-"""How many pieces of news are kept for one who is slow."""
+"""Most signals that wait for a slow reader."""
 
 Signal = Event | None
-"""A partial event, or None: something of the session changed."""
+"""A partial event, or None: the session changed."""
 
 
 class SignalQueue:
-    """Partial events and changes in the order they came; adjacent changes are one.
+    """Signals in order; adjacent changes are one.
 
-    When more than `kept` wait, the oldest partial goes and a change stands in its place, so that the reader looks at the store.
+    When more than `length` wait, the oldest partial event is replaced by a change, so that the reader reads the store.
     """
 
-    def __init__(self, kept: int = QUEUE_LENGTH) -> None:
-        self._kept = kept
+    def __init__(self, length: int = QUEUE_LENGTH) -> None:
+        self._length = length
         self._items: deque[Signal] = deque()
 
     def __len__(self) -> int:
@@ -34,61 +34,61 @@ class SignalQueue:
     def __iter__(self) -> Iterator[Signal]:
         return iter(self._items)
 
-    def put(self, item: Signal) -> None:
+    def put(self, signal: Signal) -> None:
         items = self._items
-        if item is None and items and items[-1] is None:
+        if signal is None and items and items[-1] is None:
             return
-        items.append(item)
-        if len(items) > self._kept:
+        items.append(signal)
+        if len(items) > self._length:
             items.popleft()
             items[0] = None
 
     def take(self) -> Signal:
-        """The oldest; IndexError when there is none."""
+        """Removes and returns the oldest. IndexError when the queue is empty."""
         return self._items.popleft()
 
 
 class Listener:
-    """One watch. One waits at it at a time, and anybody may tell it."""
+    """One watch. One task at a time waits on it; any thread may notify it."""
 
     def __init__(self) -> None:
-        self._news = SignalQueue()
+        self._queue = SignalQueue()
         self._lock = threading.Lock()
-        self._sleeper: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def tell(self, item: Signal) -> None:
+    def notify(self, signal: Signal) -> None:
         with self._lock:
-            self._news.put(item)
-            sleeper, self._sleeper = self._sleeper, None
-        if sleeper is not None:
-            # A loop that was closed meanwhile has nobody left who waits.
+            self._queue.put(signal)
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            # A loop that was closed meanwhile has no waiting tasks.
             with contextlib.suppress(RuntimeError):
-                sleeper.get_loop().call_soon_threadsafe(_wake, sleeper)
+                waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     async def next(self, seconds: float) -> Signal:
         with self._lock:
-            if self._news:
-                return self._news.take()
-            sleeper = self._sleeper = asyncio.get_running_loop().create_future()
+            if self._queue:
+                return self._queue.take()
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await sleeper
+                await waiter
         with self._lock:
-            if self._sleeper is sleeper:
-                self._sleeper = None
-            return self._news.take() if self._news else None
+            if self._waiter is waiter:
+                self._waiter = None
+            return self._queue.take() if self._queue else None
 
 
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Listeners:
     """All listeners of this process, by session."""
 
     def __init__(self) -> None:
-        # The tuples are replaced and never changed: telling needs no lock, and costs a look-up when nobody watches.
+        # The tuples are replaced and never changed, so `notify` needs no lock and costs one look-up when nobody watches.
         self._listeners: dict[SessionKey, tuple[Listener, ...]] = {}
         self._lock = threading.Lock()
 
@@ -106,9 +106,9 @@ class Listeners:
             else:
                 del self._listeners[key]
 
-    def tell(self, key: SessionKey, item: Signal) -> None:
+    def notify(self, key: SessionKey, signal: Signal) -> None:
         for listener in self._listeners.get(key, ()):
-            listener.tell(item)
+            listener.notify(signal)
 
     def keys(self) -> tuple[SessionKey, ...]:
         with self._lock:
@@ -122,10 +122,9 @@ class Listeners:
 
 
 class LocalSignals:
-    """Wakes the watchers of this process at once. Those in other processes find out when they look at the store.
+    """Wakes the watchers of this process at once. Watchers in other processes notice changes when they poll the store.
 
-    A watcher that does not listen has the newest 1,000 pieces of news kept for it; a partial event that had to go counts as
-    a change.
+    Up to 1,000 signals wait for a watcher that does not listen. Beyond that, the oldest partial event becomes a change.
     """
 
     def __init__(self, poll_seconds: float = 0.05) -> None:
@@ -145,10 +144,10 @@ class LocalSignals:
             self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._listeners.tell(key, None)
+        self._listeners.notify(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._listeners.tell(key, event)
+        self._listeners.notify(key, event)
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""Signals between all processes that share a PostgreSQL database."""
+"""Signals between all processes that share a PostgreSQL database, through LISTEN and NOTIFY."""
 
 import contextlib
 import logging
@@ -29,14 +29,14 @@ from turnwise.stores.sql.signals.local import Listeners
 
 CHANNEL = "turnwise_signals"
 BATCH_SECONDS = 0.05
-"""The shortest time between two transactions of notifications."""
+"""Shortest time between two transactions of notifications."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Between attempts to connect, in seconds."""
+"""Shortest and longest pause between attempts to connect, in seconds."""
 STEADY_SECONDS = 10.0
-"""A connection that stood so long ends an outage."""
+"""A connection that lasted this long ends an outage."""
 JOIN_SECONDS = 1.0
-"""A thread that is stuck in connecting ends by itself; nobody waits longer for it."""
-# Whoever only listens would not notice a server that is gone without a word.
+"""How long `join` waits. A thread that hangs while connecting ends by itself."""
+# A connection that only listens would not notice a dead server without keepalives.
 CONNECTING = {
     "client_encoding": "utf8",
     "connect_timeout": 10,
@@ -50,9 +50,9 @@ log = logging.getLogger("turnwise.stores.sql.signals")
 
 
 class SignalConnection:
-    """Carries what the mailbox has for others, and to it what others send. Nothing of it raises or waits but `join`.
+    """The thread and the connection that carry the mailbox's signals. No method but `join` waits, and none raises.
 
-    It connects when it is started, and again after each loss, with growing pauses; an outage is logged once.
+    It connects when it is started and again after each loss, with growing pauses. An outage is logged once.
     """
 
     def __init__(self, url: URL, mailbox: Mailbox) -> None:
@@ -65,7 +65,7 @@ class SignalConnection:
         self._is_outage_logged = False
 
     def start(self) -> None:
-        """Begins to connect, if it has not begun."""
+        """Starts the thread, if it does not run."""
         if self._thread is not None:
             return
         with self._lock:
@@ -80,25 +80,25 @@ class SignalConnection:
             try:
                 thread.start()
             except RuntimeError as error:
-                # No more threads, as no more sockets above: the next caller tries again.
+                # Out of threads, as out of sockets above: the next caller tries again.
                 waker.close()
                 self._log_outage(error)
                 return
             self._waker, self._thread = waker, thread
 
-    def ring(self) -> None:
-        """There is something to send."""
+    def wake(self) -> None:
+        """Wakes the thread to send."""
         if self._waker is not None:
-            self._waker.ring()
+            self._waker.wake()
 
     def stop(self) -> None:
-        """Ends the thread after it sent what waits."""
+        """Ends the thread after it sent everything that is queued."""
         with self._lock:
             self._stopping.set()
-        self.ring()
+        self.wake()
 
     def join(self) -> None:
-        """Waits for the end of the thread, unless it is stuck in the network."""
+        """Waits for the end of the thread, unless it hangs in the network."""
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
@@ -129,7 +129,7 @@ class SignalConnection:
     def _serve(self, connection: "Connection[Any]", waker: "Waker", *, after_a_gap: bool) -> None:
         received: list[bytes] = []
         connection.pgconn.notify_handler = lambda notification: received.append(notification.extra)
-        # A notification lost with the server is lost anyway; this spares each one a wait for the disk.
+        # Notifications do not survive a server crash anyway; this avoids a disk sync for each transaction.
         connection.execute("SET synchronous_commit = off")
         connection.execute(f"LISTEN {CHANNEL}")
         if after_a_gap:
@@ -158,7 +158,7 @@ class SignalConnection:
     def _receive(self, connection: "Connection[Any]", received: list[bytes]) -> None:
         pgconn = connection.pgconn
         while True:
-            # It does not wait: it raises when the connection is gone, and reads what is there otherwise.
+            # Does not block: raises when the connection is gone, else reads the available data.
             pgconn.consume_input()
             while notification := pgconn.notifies():
                 received.append(notification.extra)
@@ -178,34 +178,34 @@ class SignalConnection:
 
 
 class Waker:
-    """Wakes a thread that waits in a selector. Ringing often wakes once."""
+    """Wakes a thread that waits in a selector. Several calls wake it once."""
 
     def __init__(self) -> None:
         self._inside, self._outside = socket.socketpair()
         self._inside.setblocking(False)
         self._outside.setblocking(False)
         self._lock = threading.Lock()
-        self._rung = False
+        self._is_set = False
 
     def fileno(self) -> int:
         return self._inside.fileno()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         with self._lock:
-            if not self._rung:
-                self._rung = True
+            if not self._is_set:
+                self._is_set = True
                 self._outside.send(b"!")
 
     def clear(self) -> None:
         with self._lock:
-            if self._rung:
-                self._rung = False
+            if self._is_set:
+                self._is_set = False
                 self._inside.recv(1)
 
     def close(self) -> None:
         with self._lock:
-            # Nobody is left to be woken.
-            self._rung = True
+            # There is no thread left to wake.
+            self._is_set = True
             self._inside.close()
             self._outside.close()
 
@@ -216,22 +216,22 @@ POLL_SECONDS = 1.0
 class PostgresSignals:
     """Wakes watchers in this process at once, and those in other processes through LISTEN and NOTIFY.
 
-    A process announces what it watches, every `announce_seconds` and when it begins; only what somebody watches is sent, in
-    the background, at most 20 times a second. So partial events reach other processes joined: one carries the text of several,
-    with the offset of the first. A partial event that is not only text and has more than some 7,800 bytes is left out there,
-    and so is everything of a session whose key is that long.
+    A process announces its watches when they begin and every `announce_seconds`. Only signals of watched sessions are sent, in
+    the background, at most 20 times a second. Partial events reach other processes joined: one event carries the text of
+    several,
+    with the offset of the first. A partial event with more than text and about 7,800 bytes is not sent, nor is anything of a
+    session with a key of that length.
 
-    It connects at the first watch or news, with one connection, on the channel `turnwise_signals`. While the server cannot be
-    reached, only this process is woken; afterwards every watcher is told to look. A pool of connections between here and the
-    server must keep sessions apart for LISTEN to work. Whoever may use the database may send signals: what is malformed is
-    ignored.
+    It connects at the first watch or signal, with one connection, on the channel `turnwise_signals`. While the server cannot be
+    reached, only this process is woken; afterwards every watcher reads the store. A connection pool in between must support
+    LISTEN (session pooling). Every user of the database may send signals: malformed ones are ignored.
     """
 
     def __init__(self, url: URL | str, *, announce_seconds: float = 3.0) -> None:
         self._listeners = Listeners()
         self._mailbox = Mailbox(self._listeners, announce_seconds)
         self._connection = SignalConnection(make_url(url), self._mailbox)
-        # The thread knows the link and not this object, so that a forgotten one ends it.
+        # The thread refers to the connection and not to this object, so that it ends when this object is collected.
         weakref.finalize(self, self._connection.stop).atexit = False
 
     @property
@@ -244,27 +244,27 @@ class PostgresSignals:
         try:
             self._mailbox.watch_opened(key)
             self._connection.start()
-            self._connection.ring()
+            self._connection.wake()
             yield listener
         finally:
             self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._listeners.tell(key, None)
+        self._listeners.notify(key, None)
         self._publish(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._listeners.tell(key, event)
+        self._listeners.notify(key, event)
         self._publish(key, event)
 
     def _publish(self, key: SessionKey, item: Event | None) -> None:
         if self._mailbox.publish(key, item):
-            self._connection.ring()
-        # Also when nobody is known to watch: only who listens hears that somebody does.
+            self._connection.wake()
+        # Also without known watches: only a connected process learns of them.
         self._connection.start()
 
     async def close(self) -> None:
-        """Sends what waits, and ends the thread and its connection. Idempotent; watches that are open hear nothing more of
+        """Sends queued signals, then ends the thread and its connection. Idempotent. Open watches get nothing more from
         other processes.
         """
         self._connection.stop()

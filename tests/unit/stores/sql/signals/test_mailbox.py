@@ -43,7 +43,7 @@ class Process:
 
 async def received(listener: Listener) -> list[Event | None]:
     """All that waits in an listener."""
-    listener.tell(piece("end", id_="end"))
+    listener.notify(piece("end", id_="end"))
     items = []
     while (item := await listener.next(0)) != piece("end", id_="end"):
         items.append(item)

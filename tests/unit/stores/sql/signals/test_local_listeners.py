@@ -31,7 +31,7 @@ async def test_who_waits_is_woken_once_for_many() -> None:
     waiting = loop.create_task(listener.next(60))
     await asyncio.sleep(0)
     for offset in range(3):
-        listener.tell(piece("x", offset))
+        listener.notify(piece("x", offset))
     assert await waiting == piece("x", 0)
     assert [await listener.next(0), await listener.next(0), await listener.next(0)] == [piece("x", 1), piece("x", 2), None]
 

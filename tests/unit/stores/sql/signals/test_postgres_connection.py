@@ -29,17 +29,17 @@ def test_a_bell_wakes_once_for_many_rings() -> None:
         for _ in range(2):
             assert selector.select(0) == []
             for _ in range(100_000):
-                waker.ring()
+                waker.wake()
             assert len(selector.select(0)) == 1
             waker.clear()
         waker.clear()
     waker.close()
-    waker.ring()
+    waker.wake()
 
 
 def test_what_was_stopped_does_not_start() -> None:
     link, _ = link_to(postgres_url())
-    link.ring()
+    link.wake()
     link.stop()
     link.start()
     link.join()
