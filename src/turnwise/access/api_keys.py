@@ -119,7 +119,7 @@ def _is_label(text: str) -> bool:
 def _check_name(name: str) -> None:
     if not _is_label(name):
         raise RequestInvalid(
-            "That cannot be the name of a key.", fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.", where=("name",)
+            "The name of the key is not valid.", fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.", where=("name",)
         )
 
 
@@ -128,7 +128,7 @@ def _check_owner(role: Role, user: str | None, acts_for_users: bool) -> None:
         raise RequestInvalid(f"There is no role {role[:40]!r}.", fix=f"Known are {', '.join(RIGHTS)}.", where=("role",))
     if user is not None and not is_storable_id(user):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
-        raise RequestInvalid("That cannot be the id of a user.", fix=fix, where=("user",))
+        raise RequestInvalid("The id of the user is not valid.", fix=fix, where=("user",))
     if acts_for_users and user is not None:
         raise RequestInvalid(
             "A key belongs to one user or acts for all users, not both.", fix="Leave out one of them.", where=("user",)
@@ -151,7 +151,7 @@ def _check_agent_roles(agent_roles: Sequence[str]) -> None:
     for name in agent_roles:
         if not _is_label(name):
             raise RequestInvalid(
-                "That cannot be a role by which agents are reached.",
+                "An agent role is not valid.",
                 fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.",
                 where=("agent_roles",),
             )

@@ -195,7 +195,7 @@ def _client_address(address: str) -> str:
 
 def _not_authenticated() -> NotAuthenticated:
     return NotAuthenticated(
-        "There is no credential that counts.", fix="Send the header 'Authorization: Bearer …' with an API key or a token."
+        "The request has no valid credential.", fix="Send the header 'Authorization: Bearer …' with an API key or a token."
     )
 
 

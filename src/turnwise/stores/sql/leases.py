@@ -123,7 +123,7 @@ _RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
 _Claim = Literal["begin", "begin among waiting", "take", "take and release"]
 _Free = Literal["nobody's", "or over"]
-"""Whether a session may be claimed whose lease is over. Only after a check of the clock."""
+"""`or over` also claims a session with an expired lease; only after a check of the clock."""
 
 
 class BeginRequest(NamedTuple):
@@ -167,18 +167,18 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
     claim: _Claim = "take and release" if release else "take"
     moved = _claim(connection, plan, lease, claim, "nobody's")
     if moved is None:
-        row = inbox.lock_session(connection, plan.earlier.key)
+        row = inbox.lock_session(connection, plan.before.key)
         if row is None:
-            raise session_missing(plan.earlier.key)
+            raise session_missing(plan.before.key)
         earlier = _earlier_take(connection, row, plan, lease, release=release)
         if earlier is not None:
             return earlier
         if _is_held_by_another(connection, row, lease, watch):
-            raise _busy(plan.earlier, queued=False)
+            raise _busy(plan.before, queued=False)
         # The lease is over, or was released since the first attempt.
         moved = _claim(connection, plan, lease, claim, "or over")
     if moved is None:
-        raise missing_or_stale(connection, plan.earlier.key)
+        raise missing_or_stale(connection, plan.before.key)
     return write(connection, moved, plan, holder=None if release else lease.holder)
 
 
