@@ -6,9 +6,9 @@ from functools import cache
 from turnwise.facts.content import Content, TextPart
 from turnwise.flows.strategies import _mentioned
 from turnwise.flows.tasks.results import unfenced
-from turnwise.guardrails.injection import control_tokens, has_phrase, without_hidden
+from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
 from turnwise.guardrails.personal_data import RULES, find as find_personal
-from turnwise.guardrails.rules import labelled, read
+from turnwise.guardrails.rules import normalized, with_labels
 from turnwise.guardrails.secrets import find as find_secrets
 from turnwise.guardrails.topics import passages
 from turnwise.matching.encoder.onnx_encoder import SHIPPED, VOCABULARY_FILE
@@ -207,10 +207,10 @@ def _content(text: str) -> Content:
 _CHOICES = (Choice("billing", "Billing desk", ""), Choice("password_reset", "Password reset", ""))
 
 READERS: dict[str, Callable[[str], object]] = {
-    "guardrails: as bytes": read,
-    "guardrails: secrets": lambda text: labelled(text, find_secrets),
-    "guardrails: personal data": lambda text: labelled(text, lambda data: find_personal(data, RULES)),
-    "guardrails: injection": lambda text: (has_phrase(text), labelled(without_hidden(text), control_tokens)),
+    "guardrails: as bytes": normalized,
+    "guardrails: secrets": lambda text: with_labels(text, find_secrets),
+    "guardrails: personal data": lambda text: with_labels(text, lambda data: find_personal(data, RULES)),
+    "guardrails: injection": lambda text: (has_phrase(text), with_labels(strip_hidden(text), control_tokens)),
     "guardrails: topics, passages": lambda text: list(passages(text)),
     "matching: one form": normalize,
     "matching: one form, folded": lambda text: normalize(text, fold=True),

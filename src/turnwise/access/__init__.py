@@ -1,1 +1,1 @@
-"""Who may enter and what they may do: credentials into callers, callers' rights, and how much each may have."""
+"""Access control: authentication, permissions, rate limits and concurrency limits."""

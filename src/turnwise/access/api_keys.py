@@ -1,7 +1,7 @@
-"""API keys: their text, which only its owner has, and what is kept of it.
+"""API keys: creation, parsing and verification.
 
-A key is `tw_<id>_<secret>`: 12 characters that find it, 43 that prove it. The secret is 32 random bytes, which nobody can
-guess, so one round of SHA-256 keeps it: hashes that are slow on purpose protect what people make up.
+A key is `tw_<id>_<secret>`. The 12 characters of the id find the stored record, the 43 characters of the secret prove it.
+The secret is 32 random bytes, so one round of SHA-256 is enough. Slow hashes protect secrets that people choose.
 """
 
 import re
@@ -17,9 +17,10 @@ from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 
 LABEL_CHARACTERS = 100
+"""Longest name of a key or of an agent role."""
 MOST_AGENT_ROLES = 100
-_CALLER = "key:"
-"""What the id of a caller begins with who came with a key."""
+_CALLER_PREFIX = "key:"
+"""Prefix of the caller id of an API key."""
 _KEY = re.compile(r"tw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -34,15 +35,29 @@ def new_key(
     scopes: Sequence[Permission] | None = None,
     lifetime: timedelta | None = None,
 ) -> tuple[str, ApiKey]:
-    """A new key: its text, which cannot be had a second time, and what is to be kept. lifetime: None = for ever.
+    """Creates an API key.
 
-    RequestInvalid for rights that make no sense together, and for what cannot be a name, a user, a role or a scope.
+    Args:
+        name: A label for people; 1 to 100 printable characters.
+        now: The creation time.
+        role: What the key may do.
+        user: The user that owns the key.
+        acts_for_users: Whether the key may name any user.
+        agent_roles: The roles that decide which agents the key reaches.
+        scopes: The subset of the role's permissions that the key has; None = all of them.
+        lifetime: How long the key is valid; None = forever.
+
+    Returns:
+        The text of the key and the record to store. The text cannot be recovered from the record.
+
+    Raises:
+        RequestInvalid: A name, user, role or scope is not valid, or the rights contradict each other.
     """
     _check_name(name)
-    _check_reach(role, user, acts_for_users)
+    _check_owner(role, user, acts_for_users)
     _check_agent_roles(agent_roles)
     _check_scopes(role, scopes)
-    expires_at = None if lifetime is None else _end(now, lifetime)
+    expires_at = None if lifetime is None else _expiry(now, lifetime)
     id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = ApiKey(
         id=id_,
@@ -61,25 +76,25 @@ def new_key(
 
 
 def read_key(text: str) -> tuple[str, str] | None:
-    """The id and the secret in a key's text; None for whatever is no such text."""
-    found = _KEY.fullmatch(text)
-    return (found[1], found[2]) if found else None
+    """Returns the id and the secret of a key's text, or None when the text is not a key."""
+    match = _KEY.fullmatch(text)
+    return (match[1], match[2]) if match else None
 
 
 def matches(key: ApiKey, secret: str) -> bool:
-    """Whether that is the key's secret; it takes as long for a wrong one, wherever it is wrong."""
+    """Returns whether the secret belongs to the key. The comparison takes constant time."""
     return compare_digest(_hash(secret).encode(), key.hash.encode())
 
 
 def is_valid(key: ApiKey, now: datetime) -> bool:
-    """Whether it has not expired, nor been revoked."""
+    """Returns whether the key has neither expired nor been revoked."""
     return key.expires_at is None or now < key.expires_at
 
 
 def caller_of(key: ApiKey) -> Caller:
-    """Who asks with that key."""
+    """Returns the caller that the key authenticates."""
     return Caller(
-        id=f"{_CALLER}{key.id}",
+        id=f"{_CALLER_PREFIX}{key.id}",
         role=key.role,
         user=key.user,
         acts_for_users=key.acts_for_users,
@@ -89,8 +104,8 @@ def caller_of(key: ApiKey) -> Caller:
 
 
 def key_of(caller: Caller) -> str | None:
-    """The id of the key with which the caller came; None for one who came otherwise."""
-    return caller.id.removeprefix(_CALLER) if caller.id.startswith(_CALLER) else None
+    """Returns the id of the API key that the caller used, or None when the caller used another credential."""
+    return caller.id.removeprefix(_CALLER_PREFIX) if caller.id.startswith(_CALLER_PREFIX) else None
 
 
 def _hash(secret: str) -> str:
@@ -104,19 +119,19 @@ def _is_label(text: str) -> bool:
 def _check_name(name: str) -> None:
     if not _is_label(name):
         raise RequestInvalid(
-            "That cannot be the name of a key.", fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.", where=("name",)
+            "The name of the key is not valid.", fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.", where=("name",)
         )
 
 
-def _check_reach(role: Role, user: str | None, acts_for_users: bool) -> None:
+def _check_owner(role: Role, user: str | None, acts_for_users: bool) -> None:
     if role not in RIGHTS:
         raise RequestInvalid(f"There is no role {role[:40]!r}.", fix=f"Known are {', '.join(RIGHTS)}.", where=("role",))
     if user is not None and not is_storable_id(user):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
-        raise RequestInvalid("That cannot be the id of a user.", fix=fix, where=("user",))
+        raise RequestInvalid("The id of the user is not valid.", fix=fix, where=("user",))
     if acts_for_users and user is not None:
         raise RequestInvalid(
-            "A key is either one user's, or acts for all of them.", fix="Leave out one of both.", where=("user",)
+            "A key belongs to one user or acts for all users, not both.", fix="Leave out one of them.", where=("user",)
         )
     if acts_for_users and role != "user":
         raise RequestInvalid(
@@ -125,9 +140,7 @@ def _check_reach(role: Role, user: str | None, acts_for_users: bool) -> None:
             where=("role",),
         )
     if role == "user" and user is None and not acts_for_users:
-        raise RequestInvalid(
-            "It is not said whose key that is to be.", fix="Name its user, or let it act for all users.", where=("user",)
-        )
+        raise RequestInvalid("An API key needs a user.", fix="Name its user, or let it act for all users.", where=("user",))
 
 
 def _check_agent_roles(agent_roles: Sequence[str]) -> None:
@@ -138,7 +151,7 @@ def _check_agent_roles(agent_roles: Sequence[str]) -> None:
     for name in agent_roles:
         if not _is_label(name):
             raise RequestInvalid(
-                "That cannot be a role by which agents are reached.",
+                "An agent role is not valid.",
                 fix=f"Use 1 to {LABEL_CHARACTERS} printable characters.",
                 where=("agent_roles",),
             )
@@ -157,10 +170,12 @@ def _check_scopes(role: Role, scopes: Sequence[Permission] | None) -> None:
             )
 
 
-def _end(now: datetime, lifetime: timedelta) -> datetime:
+def _expiry(now: datetime, lifetime: timedelta) -> datetime:
     try:
         if lifetime > timedelta():
             return now + lifetime
     except OverflowError:
         pass
-    raise RequestInvalid("So long no key can count.", fix="Give it a time that ends in the calendar.", where=("expires_at",))
+    raise RequestInvalid(
+        "The lifetime of a key must be positive and end before the year 10000.", fix="Choose another.", where=("expires_at",)
+    )

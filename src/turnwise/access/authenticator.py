@@ -1,4 +1,4 @@
-"""Who asks: the caller that a request's credentials make."""
+"""Authentication: turns the credentials of a request into a caller."""
 
 import time
 from collections import OrderedDict
@@ -19,31 +19,44 @@ if TYPE_CHECKING:
     from turnwise.access.tokens import Tokens
 
 LOCAL = Caller(id="local", role="admin", user="local", acts_for_users=True, agent_roles=None)
-"""Who everybody is where nobody has to say who he is."""
-KEY_SECONDS = 1.0
-"""How long a key is remembered: as long as one may still count that was revoked elsewhere."""
-MOST_REMEMBERED = 10_000
+"""The caller of every request when authentication is off."""
+KEY_CACHE_SECONDS = 1.0
+"""How long a key is cached. A key that another process revokes is accepted for this long at most."""
+CACHE_ENTRIES = 10_000
+"""Most keys, and most accepted credentials, that are cached."""
 CREDENTIAL_CHARACTERS = 16_384
 IPV6_SITE_BITS = 64
-"""Of an IPv6 address, as many name whom it was given to; the others he may choose."""
+"""The network part of an IPv6 address. Its owner chooses the other bits freely, so failures count by network."""
 
 
 def key_store_of(store: object) -> KeyStore:
-    """The keys and counters that a session store keeps. ConfigError for one that keeps none."""
+    """Returns the API keys and counters of a session store.
+
+    Raises:
+        ConfigError: The store does not support API keys.
+    """
     if isinstance(store, KeyStore):
         return store
     raise ConfigError(f"A {type(store).__name__} keeps no API keys.", fix="Use a SQL session store: store: sqlite:///file.db")
 
 
 class Authenticator:
-    """Lets callers of an app in. Without `auth` everybody is `LOCAL`. For one event loop.
+    """Authenticates the callers of an app. Without `auth` every caller is `LOCAL`. For one event loop.
 
-    Wrong credentials are counted by address. An address with too many of them in a minute is refused without a look at what
-    it brings, unless that was good a short while ago: who shares an address with somebody else, as all do behind one proxy,
-    is not locked out by him. They are counted in this process alone, as one without rights is to cost the store no write.
+    Wrong credentials are counted by client address, in this process only, so that they cost the store no write. Once an address
+    exceeds the limit of a minute, its requests are refused before their credential is checked. A credential that was accepted
+    recently still passes: clients behind one proxy share an address and must not lock each other out.
 
-    ConfigError when nobody could get in, and for tokens that must not count. issuer: whose time ends keys. clock: seconds that
-    only grow.
+    Args:
+        app: The app whose API keys are accepted.
+        auth: The accepted kinds of credentials; None = authentication is off.
+        limits: `failures` is the number of wrong credentials that an address may send in a minute.
+        keys: The stored API keys.
+        issuer: The clock that ends keys.
+        clock: Monotonic seconds.
+
+    Raises:
+        ConfigError: No kind of credential is accepted, or the token configuration is unsafe.
     """
 
     def __init__(
@@ -66,33 +79,40 @@ class Authenticator:
             )
         self._issuer = issuer or SystemIssuer()
         self._failures = RateLimiter(limits.failures, clock=clock)
-        # Fingerprints of what was good, the newest last.
-        self._good: OrderedDict[bytes, None] = OrderedDict()
+        # Hashes of accepted credentials, the newest last.
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
 
     async def caller(self, authorization: str | None, api_key: str | None, address: str) -> Caller:
-        """Whose the API key is, or else what the header `Authorization` bears: an API key or a token.
+        """Returns the caller of a request.
 
-        NotAuthenticated, the same for whatever is wrong; TooMany after too many wrong ones from that address; StoreError when
-        the keys cannot be read.
+        Args:
+            authorization: The header `Authorization`: a bearer API key or token. It is ignored when `api_key` is set.
+            api_key: An API key from its own header.
+            address: The client's address.
+
+        Raises:
+            NotAuthenticated: The credential is missing or wrong. The error is the same for every reason.
+            TooMany: This address sent too many wrong credentials.
+            StoreError: The keys cannot be read.
         """
         if self._auth is None:
             return LOCAL
-        credential = api_key or _borne(authorization)
+        credential = api_key or _bearer_token(authorization)
         if not credential:
-            raise _refused()
-        site, fingerprint = _site(address), sha256(credential.encode("utf-8", "surrogatepass")).digest()
-        wait = self._failures.lacking(site)
-        if wait is not None and fingerprint not in self._good:
+            raise _not_authenticated()
+        address_key, fingerprint = _client_address(address), sha256(credential.encode("utf-8", "surrogatepass")).digest()
+        wait = self._failures.known_wait(address_key)
+        if wait is not None and fingerprint not in self._accepted:
             raise _too_many(wait)
-        found = await self._found(credential, key_only=bool(api_key))
-        if found is None:
-            self._good.pop(fingerprint, None)
-            wait = await self._failures.spend(site)
-            raise _refused() if wait is None else _too_many(wait)
-        self._note(fingerprint)
-        return found
+        caller = await self._authenticate(credential, key_only=bool(api_key))
+        if caller is None:
+            self._accepted.pop(fingerprint, None)
+            wait = await self._failures.spend(address_key)
+            raise _not_authenticated() if wait is None else _too_many(wait)
+        self._remember_accepted(fingerprint)
+        return caller
 
-    async def _found(self, credential: str, *, key_only: bool) -> Caller | None:
+    async def _authenticate(self, credential: str, *, key_only: bool) -> Caller | None:
         if len(credential) > CREDENTIAL_CHARACTERS:
             return None
         read = read_key(credential)
@@ -104,32 +124,32 @@ class Authenticator:
             return None
         return await self._tokens.caller(credential)
 
-    def _note(self, fingerprint: bytes) -> None:
-        self._good[fingerprint] = None
-        self._good.move_to_end(fingerprint)
-        if len(self._good) > MOST_REMEMBERED:
-            self._good.popitem(last=False)
+    def _remember_accepted(self, fingerprint: bytes) -> None:
+        self._accepted[fingerprint] = None
+        self._accepted.move_to_end(fingerprint)
+        if len(self._accepted) > CACHE_ENTRIES:
+            self._accepted.popitem(last=False)
 
 
 class _CachedKeys:
-    """Keys as they were read less than a second ago."""
+    """Caches stored keys for `KEY_CACHE_SECONDS`."""
 
     def __init__(self, app: str, keys: Keys, clock: Callable[[], float]) -> None:
         self._app, self._keys, self._clock = app, keys, clock
-        # In the order in which they were read, each with when it was asked for.
-        self._found: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
+        # Each key with the time of its read, oldest first.
+        self._authenticate: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
 
     async def find(self, id: str) -> ApiKey | None:
         now = self._clock()
-        known = self._found.get(id)
-        if known is not None and now - known[1] < KEY_SECONDS:
-            return known[0]
+        cached = self._authenticate.get(id)
+        if cached is not None and now - cached[1] < KEY_CACHE_SECONDS:
+            return cached[0]
         key = await self._keys.find(self._app, id)
-        self._found.pop(id, None)
+        self._authenticate.pop(id, None)
         if key is not None:
-            self._found[id] = (key, now)
-            if len(self._found) > MOST_REMEMBERED:
-                self._found.popitem(last=False)
+            self._authenticate[id] = (key, now)
+            if len(self._authenticate) > CACHE_ENTRIES:
+                self._authenticate.popitem(last=False)
         return key
 
 
@@ -154,14 +174,14 @@ def _tokens(auth: AuthConfig) -> "Tokens | None":
     return Tokens(auth.jwt)
 
 
-def _borne(authorization: str | None) -> str | None:
-    """What stands behind `Bearer`."""
+def _bearer_token(authorization: str | None) -> str | None:
+    """Returns the credential of a `Bearer` header."""
     scheme, _, rest = (authorization or "").strip().partition(" ")
     return rest.strip() if scheme.lower() == "bearer" else None
 
 
-def _site(address: str) -> str:
-    """Whose address it is, as far as that can be seen: somebody with IPv6 has very many."""
+def _client_address(address: str) -> str:
+    """Returns the address to count failures by: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -173,9 +193,9 @@ def _site(address: str) -> str:
     return str(parsed)
 
 
-def _refused() -> NotAuthenticated:
+def _not_authenticated() -> NotAuthenticated:
     return NotAuthenticated(
-        "There is no credential that counts.", fix="Send the header 'Authorization: Bearer …' with an API key or a token."
+        "The request has no valid credential.", fix="Send the header 'Authorization: Bearer …' with an API key or a token."
     )
 
 

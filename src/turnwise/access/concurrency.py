@@ -1,4 +1,4 @@
-"""So many at once, for each of many."""
+"""Concurrency limits: how many operations run at once for each name."""
 
 import asyncio
 import secrets
@@ -9,80 +9,89 @@ from typing import Any
 from turnwise.facts.errors import StoreError
 from turnwise.ports.key_store import Counters
 
-PLACE_SECONDS = 60.0
-"""How long a place stays taken whose process died."""
+SLOT_SECONDS = 60.0
+"""How long the slot of a dead process stays taken."""
 
 
 class ConcurrencyLimiter:
-    """Everybody, by name, has `most` places at once.
+    """Gives each name up to `most` slots at once. For one event loop.
 
-    With `counters` all processes that share them count together, and a place that is held is prolonged now and then. For one
-    event loop.
+    Args:
+        most: Slots of one name.
+        counters: Shared counters; all processes that use them share the slots. None = the slots of this process.
+        seconds: How long a shared slot lasts. It is renewed while it is in use.
     """
 
-    def __init__(self, most: int, *, counters: Counters | None = None, seconds: float = PLACE_SECONDS) -> None:
+    def __init__(self, most: int, *, counters: Counters | None = None, seconds: float = SLOT_SECONDS) -> None:
         self._most, self._counters, self._seconds = most, counters, seconds
-        self._taken: dict[str, int] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._used: dict[str, int] = {}
+        self._releases: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def place(self, name: str) -> AsyncIterator[bool]:
-        """Whether there is a place; it is held as long as the context, however that ends. StoreError, only on the way in."""
-        entered = self._alone(name) if self._counters is None else self._together(self._counters, name)
-        async with entered as there_is:
-            yield there_is
+        """Takes a slot for the duration of the context and releases it however the context ends.
+
+        Yields:
+            Whether a slot was free.
+
+        Raises:
+            StoreError: The shared counters cannot be reached. Raised on entry only.
+        """
+        entered = self._local_slot(name) if self._counters is None else self._shared_slot(self._counters, name)
+        async with entered as is_free:
+            yield is_free
 
     @asynccontextmanager
-    async def _alone(self, name: str) -> AsyncIterator[bool]:
-        taken = self._taken.get(name, 0)
+    async def _local_slot(self, name: str) -> AsyncIterator[bool]:
+        taken = self._used.get(name, 0)
         if taken >= self._most:
             yield False
             return
-        self._taken[name] = taken + 1
+        self._used[name] = taken + 1
         try:
             yield True
         finally:
-            self._taken[name] -= 1
-            if not self._taken[name]:
-                del self._taken[name]
+            self._used[name] -= 1
+            if not self._used[name]:
+                del self._used[name]
 
     @asynccontextmanager
-    async def _together(self, counters: Counters, name: str) -> AsyncIterator[bool]:
+    async def _shared_slot(self, counters: Counters, name: str) -> AsyncIterator[bool]:
         holder = secrets.token_hex(8)
         taking = asyncio.create_task(counters.take(name, holder, self._most, self._seconds))
-        holding: asyncio.Task[None] | None = None
-        left = asyncio.Event()
+        renewing: asyncio.Task[None] | None = None
+        done = asyncio.Event()
         try:
-            # Whoever is cancelled here may get a place all the same: it is waited for, and given back.
-            there_is = await asyncio.shield(taking)
-            if there_is:
-                holding = asyncio.create_task(self._hold(counters, name, holder, left))
-            yield there_is
+            # A cancelled caller may still get its slot: `_release` waits for it and gives it back.
+            is_free = await asyncio.shield(taking)
+            if is_free:
+                renewing = asyncio.create_task(self._renew(counters, name, holder, done))
+            yield is_free
         finally:
-            left.set()
-            await asyncio.shield(self._leave(_give(counters, name, holder, taking, holding)))
+            done.set()
+            await asyncio.shield(self._start_release(_release(counters, name, holder, taking, renewing)))
 
-    async def _hold(self, counters: Counters, name: str, holder: str, left: asyncio.Event) -> None:
-        """Prolongs it until it is left. Never to be cancelled: what a store was asked for, it does all the same."""
+    async def _renew(self, counters: Counters, name: str, holder: str, done: asyncio.Event) -> None:
+        """Renews the slot until `done` is set. It must not be cancelled: the store completes a started call anyway."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(left.wait(), self._seconds / 3)
+                await asyncio.wait_for(done.wait(), self._seconds / 3)
                 return
-            with suppress(StoreError):  # it may be there again next time
+            with suppress(StoreError):  # the next renewal may succeed
                 await counters.take(name, holder, self._most, self._seconds)
 
-    def _leave(self, giving: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(giving)
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+    def _start_release(self, release: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(release)
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
         return task
 
 
-async def _give(
-    counters: Counters, name: str, holder: str, taking: asyncio.Task[bool], holding: asyncio.Task[None] | None
+async def _release(
+    counters: Counters, name: str, holder: str, taking: asyncio.Task[bool], renewing: asyncio.Task[None] | None
 ) -> None:
-    """Gives the place back, once nothing is under way that would take it again. Without the store it lapses by itself."""
-    await asyncio.wait({task for task in (taking, holding) if task is not None})
+    """Releases the slot after all pending calls that could take it again. Without the store it expires by itself."""
+    await asyncio.wait({task for task in (taking, renewing) if task is not None})
     if taking.cancelled() or taking.exception() is not None or taking.result():
         with suppress(StoreError):
             await counters.give(name, holder)

@@ -1,4 +1,4 @@
-"""The public keys that whoever makes tokens publishes: a JWK Set at a URL."""
+"""Public keys for checking tokens, fetched from the issuer's JWK Set URL."""
 
 import asyncio
 import json
@@ -16,40 +16,47 @@ from jwt import PyJWK, PyJWTError
 from turnwise.facts.errors import ConfigError, StoreUnavailable
 
 FRESH_SECONDS = 300.0
-"""How old keys may be that are used without a look."""
+"""Keys younger than this are used without a new fetch."""
 STALE_SECONDS = 3600.0
-"""How old they may be when nobody answers there: an outage there is not one here."""
-UNKNOWN_SECONDS = 30.0
-"""How often it is looked at most for a key that is not among them."""
+"""Keys up to this age are used while the URL cannot be reached, so that an outage there causes none here."""
+UNKNOWN_KEY_SECONDS = 30.0
+"""Shortest time between two fetches because of an unknown key id."""
 RETRY_SECONDS = 5.0
-"""How often it is tried at most while there are no keys at all."""
-REFRESH_SECONDS = 0.5
-"""How long newer keys are waited for while the old ones can still be used."""
+"""Shortest time between two fetches while there are no keys."""
+REFRESH_WAIT_SECONDS = 0.5
+"""How long a request waits for newer keys while the old ones are still usable."""
 SOCKET_SECONDS = 5.0
 FETCH_SECONDS = 10.0
 MOST_BYTES = 1 << 20
-PIECE_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16
 
 _log = logging.getLogger("turnwise.access")
 
 
 class JsonWebKey(NamedTuple):
-    """A public key, the family it belongs to (RS, ES), and the one algorithm it is for; None = any of its family."""
+    """A public key for checking tokens."""
 
     id: str | None
     family: str
+    """`RS` or `ES`."""
     algorithm: str | None
+    """The only algorithm of the key; None = any algorithm of its family."""
     key: Any
 
     def suits(self, algorithm: str) -> bool:
-        """Whether tokens of that algorithm may be checked with it."""
+        """Returns whether the key checks tokens of this algorithm."""
         return algorithm.startswith(self.family) and self.algorithm in {None, algorithm}
 
 
 class JwksClient:
-    """The keys at a URL, fetched beside the event loop when they are needed, and remembered. For one event loop.
+    """Fetches the keys of a URL in a thread when they are needed, and caches them. For one event loop.
 
-    ConfigError for what is no http or https URL. clock: seconds that only grow.
+    Args:
+        url: An http or https URL of a JWK Set.
+        clock: Monotonic seconds.
+
+    Raises:
+        ConfigError: The URL is not an http or https URL, or it holds a user or a password.
     """
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,36 +66,51 @@ class JwksClient:
         self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, id: str | None, algorithm: str) -> JsonWebKey | None:
-        """The key of that id for that algorithm; without an id the only one there is. None when there is none.
+        """Returns the key with this id for this algorithm.
 
-        StoreUnavailable when the keys cannot be had.
+        Args:
+            id: The key id; None = the only key for the algorithm.
+            algorithm: The token's algorithm, such as `RS256`.
+
+        Returns:
+            The key, or None when no key or more than one fits.
+
+        Raises:
+            StoreUnavailable: The keys cannot be fetched, and there are no usable old ones.
         """
         if self._age(self._fetched) >= FRESH_SECONDS:
             usable = self._keys is not None and self._age(self._fetched) < STALE_SECONDS
-            await self._fetch(UNKNOWN_SECONDS if self._keys else RETRY_SECONDS, patience=REFRESH_SECONDS if usable else None)
+            await self._fetch(
+                UNKNOWN_KEY_SECONDS if self._keys else RETRY_SECONDS, patience=REFRESH_WAIT_SECONDS if usable else None
+            )
         if self._keys is None or self._age(self._fetched) >= STALE_SECONDS:
             raise StoreUnavailable(
                 "The keys by which tokens are checked cannot be fetched.", fix="Check gateway.auth.jwt.jwks_url, or try again."
             )
-        found = _only(self._keys, id, algorithm)
-        if found is None and await self._fetch(UNKNOWN_SECONDS):
-            found = _only(self._keys, id, algorithm)
-        return found
+        key = _single_match(self._keys, id, algorithm)
+        if key is None and await self._fetch(UNKNOWN_KEY_SECONDS):
+            key = _single_match(self._keys, id, algorithm)
+        return key
 
     def _age(self, moment: float) -> float:
         return self._clock() - moment
 
     async def _fetch(self, pause: float, *, patience: float | None = None) -> bool:
-        """Fetches the keys, if that was not tried for so long: once for all who wait. Whether it was tried.
+        """Fetches the keys, unless the last try is less than `pause` seconds ago. All waiting callers share one fetch.
 
-        patience: how long after it began to wait for it; None = until it is done.
+        Args:
+            pause: Shortest time in seconds since the last try.
+            patience: How long to wait, in seconds from the start of the fetch; None = until it ends.
+
+        Returns:
+            Whether a fetch was made.
         """
         if self._fetching is None:
             if self._age(self._tried) < pause:
                 return False
             self._tried = self._clock()
             self._fetching = asyncio.create_task(self._try())
-        # Whoever stops waiting takes nothing from the others.
+        # `wait` does not cancel the task: other callers still wait for it.
         await asyncio.wait({self._fetching}, timeout=None if patience is None else max(patience - self._age(self._tried), 0.0))
         return True
 
@@ -96,13 +118,13 @@ class JwksClient:
         try:
             self._keys = await asyncio.to_thread(_read, self._url)
             self._fetched = self._tried
-        except Exception as error:  # whatever is published there, and however it fails
+        except Exception as error:  # the content of the URL is not under our control
             _log.warning("The keys at %s cannot be fetched: %s: %s", urlsplit(self._url).hostname, type(error).__name__, error)
         finally:
             self._fetching = None
 
 
-def _only(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) -> JsonWebKey | None:
+def _single_match(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) -> JsonWebKey | None:
     suiting = [key for key in keys if key.suits(algorithm) and id in {None, key.id}]
     return suiting[0] if len(suiting) == 1 else None
 
@@ -117,7 +139,7 @@ def _checked(url: str) -> str:
     if not usable or " " in url:
         raise ConfigError("gateway.auth.jwt.jwks_url is no URL.", fix="Write it as https://host[:port]/path.")
     if "@" in parts.netloc:
-        # It would be taken for a part of the host: it is looked up by name, and stands in log lines.
+        # The host name is logged and looked up by DNS: it must not hold a password.
         raise ConfigError(
             "gateway.auth.jwt.jwks_url holds a user or a password.", fix="Leave it out: such keys are published to everybody."
         )
@@ -125,7 +147,7 @@ def _checked(url: str) -> str:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Keys are taken from where they were said to be, and from nowhere else."""
+    """Refuses redirects: keys come only from the configured URL."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -134,42 +156,42 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _read(url: str) -> tuple[JsonWebKey, ...]:
-    """Fetches them. Raises whatever goes wrong; ValueError for what is no set of keys, or is too large or too slow."""
+    """Fetches and parses the keys. Raises ValueError for an invalid, too large or too slow answer, and network errors."""
     until = time.monotonic() + FETCH_SECONDS
     request = urllib.request.Request(url, headers={"Accept": "application/jwk-set+json, application/json"})
     body = bytearray()
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=SOCKET_SECONDS) as response:
-            while piece := _piece(response, until):
-                body += piece
+            while chunk := _read_chunk(response, until):
+                body += chunk
                 if len(body) > MOST_BYTES:
                     raise ValueError(f"more than {MOST_BYTES:,} bytes came")
     except HTTPError as error:
         error.close()
         raise
-    found = tuple(_usable(json.loads(bytes(body))))
-    if not found:
+    keys = tuple(_usable(json.loads(bytes(body))))
+    if not keys:
         raise ValueError("no key in it can be used")
-    return found
+    return keys
 
 
-def _piece(response: HTTPResponse, until: float) -> bytes:
+def _read_chunk(response: HTTPResponse, until: float) -> bytes:
     if time.monotonic() > until:
         raise ValueError(f"it took longer than {FETCH_SECONDS:g} seconds")
-    return response.read1(PIECE_BYTES)
+    return response.read1(CHUNK_BYTES)
 
 
 def _usable(published: Any) -> Iterator[JsonWebKey]:
     if not isinstance(published, Mapping) or not isinstance(published.get("keys"), list):
         raise ValueError("it is no JWK Set")
-    for each in published["keys"]:
-        if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") not in {"RSA", "EC"}:
+    for entry in published["keys"]:
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") not in {"RSA", "EC"}:
             continue
         try:
-            key = PyJWK(each).key
+            key = PyJWK(entry).key
         except (PyJWTError, TypeError, KeyError):
             continue
-        if hasattr(key, "verify"):  # a private key, which nobody should publish, has none
-            id_ = each.get("kid")
-            family = "RS" if each["kty"] == "RSA" else "ES"
-            yield JsonWebKey(id_ if isinstance(id_, str) else None, family, each.get("alg"), key)
+        if hasattr(key, "verify"):  # a private key has no `verify`
+            id_ = entry.get("kid")
+            family = "RS" if entry["kty"] == "RSA" else "ES"
+            yield JsonWebKey(id_ if isinstance(id_, str) else None, family, entry.get("alg"), key)

@@ -1,4 +1,4 @@
-"""How much each credential, and each user, may have: requests and bytes in a minute, answers at once."""
+"""Quotas of callers: requests and bytes a minute, and answers at once, for each credential and each user."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,16 +12,23 @@ from turnwise.facts.errors import ConfigError, TooMany
 from turnwise.facts.gateway import CallerLimits
 from turnwise.ports.key_store import Counters
 
-AGAIN_SECONDS = 1.0
-"""When an answer ends nobody knows; until then it is worth asking this often."""
+RETRY_SECONDS = 1.0
+"""Suggested wait when all slots for running answers are taken; their end is not known."""
 _Owner = Literal["user", "credential"]
 
 
 class Quotas:
-    """The limits of an app's callers. Each counts twice, for its user and for its credential, and may be too much for either.
+    """Enforces the limits of an app's callers. Each request counts for its user and for its credential. For one event loop.
 
-    A minute is one that begins with the first request in it. With `limits.shared` all processes on these counters count
-    together; otherwise each for itself. StoreError when they cannot be reached. For one event loop.
+    A minute begins with the first request in it.
+
+    Args:
+        app: The app; part of each counter's name.
+        limits: With `shared` all processes that use `counters` count together, else each process counts alone.
+        counters: The store's counters.
+
+    Raises:
+        ConfigError: `limits.shared` is set without counters.
     """
 
     def __init__(self, app: str, limits: CallerLimits, counters: Counters | None = None) -> None:
@@ -37,43 +44,52 @@ class Quotas:
         self._runs = ConcurrencyLimiter(limits.runs, counters=shared)
 
     async def request(self, caller: Caller, user: str | None) -> None:
-        """Counts a request; user: for whom it is, None = for nobody. TooMany, StoreError."""
+        """Counts a request.
+
+        Args:
+            caller: The caller.
+            user: The user of the request; None = it concerns no user.
+
+        Raises:
+            TooMany: The user or the credential is over its limit.
+            StoreError: The shared counters cannot be reached.
+        """
         await self._spend(self._requests, "requests", 1, caller, user)
 
     async def received(self, caller: Caller, user: str | None, bytes: int) -> None:
-        """Counts what a request brought, or is about to bring. TooMany, StoreError."""
+        """Counts the bytes of a request's body; raises as `request`. May be called before they arrive."""
         await self._spend(self._bytes, "bytes", bytes, caller, user)
 
     @asynccontextmanager
     async def runs(self, caller: Caller, user: str | None) -> AsyncIterator[None]:
-        """A place for one running answer, as long as the context is entered, however it is left. TooMany, StoreError."""
-        async with AsyncExitStack() as places:
+        """Takes a slot for one running answer for the duration of the context. Raises as `request`, on entry only."""
+        async with AsyncExitStack() as slots:
             for owner, name in self._names("runs", caller, user):
-                if not await places.enter_async_context(self._runs.place(name)):
-                    raise _too_many(owner, f"{self._limits.runs:,} answers at once", AGAIN_SECONDS)
+                if not await slots.enter_async_context(self._runs.place(name)):
+                    raise _too_many(owner, f"{self._limits.runs:,} answers at once", RETRY_SECONDS)
             yield
 
-    async def _spend(self, allowances: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
-        """Spends that for the user and for the credential. When it is known that one of them has no more, neither spends."""
-        names, what = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
+    async def _spend(self, limiter: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
+        """Counts `amount` for the user and the credential. If one is known to be over its limit, nothing is counted."""
+        names, description = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
         for owner, name in names:
-            if (wait := allowances.lacking(name, amount)) is not None:
-                raise _too_many(owner, what, wait)
+            if (wait := limiter.known_wait(name, amount)) is not None:
+                raise _too_many(owner, description, wait)
         for owner, name in names:
-            if (wait := await allowances.spend(name, amount)) is not None:
-                raise _too_many(owner, what, wait)
+            if (wait := await limiter.spend(name, amount)) is not None:
+                raise _too_many(owner, description, wait)
 
     def _names(self, kind: str, caller: Caller, user: str | None) -> Iterator[tuple[_Owner, str]]:
-        """Under which names that counts, the user first."""
+        """Yields the counter names of a request, the user's first."""
         if user is not None:
             yield "user", self._name(kind, "user", user)
         yield "credential", self._name(kind, "credential", caller.id)
 
     def _name(self, kind: str, owner: _Owner, id: str) -> str:
-        """Of one length, of plain characters, and telling nothing of whom it is about."""
+        """Returns a hash as counter name: fixed length, plain characters, and no personal data."""
         text = "\0".join((self._app, kind, owner, id))
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _too_many(owner: _Owner, what: str, wait: float) -> TooMany:
-    return TooMany(f"This {owner} may have {what}.", fix="Ask again later, as Retry-After says.", retry_after=wait)
+def _too_many(owner: _Owner, description: str, wait: float) -> TooMany:
+    return TooMany(f"This {owner} may have {description}.", fix="Ask again later, as Retry-After says.", retry_after=wait)

@@ -1,4 +1,4 @@
-"""How much each of many may have in a while."""
+"""Rate limiter: at most `most` units per `window` seconds for each name."""
 
 import asyncio
 import time
@@ -9,29 +9,40 @@ from itertools import islice
 from turnwise.ports.key_store import Counters
 
 MINUTE = 60.0
-MOST_NAMES = 100_000
-"""More than are counted at once, bar an attack. Then the oldest is forgotten, and whoever it was counted anew."""
-SHARE = 50
-"""What is counted together is fetched in such parts of the whole."""
+MAX_NAMES = 100_000
+"""Most names that are counted at once. Beyond that the oldest is forgotten and starts anew."""
+FETCH_FRACTION = 50
+"""A process fetches shared units in batches of one such fraction of the limit."""
 
 
 @dataclass(slots=True)
 class _Window:
-    """What is left in a window, until its end by our clock. spent_out: there is no more to be had before."""
+    """The units that this process may still spend in the current window of a name."""
 
     left: int = 0
+    """Units left."""
     end: float = float("-inf")
+    """End of the window by the local clock."""
     spent_out: bool = False
+    """Whether the shared counter has no more units in this window."""
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while units are fetched."""
 
 
 class RateLimiter:
-    """Everybody, by name, may have `most` in a window, which begins with the first that is had and lasts `window` seconds.
+    """Allows each name `most` units per window. A window begins with its first unit. For one event loop.
 
-    With `counters` all processes that share them count together. Each fetches a part of the whole in advance, as a commit
-    for each request would cost more than the request: so together they never give more than `most`, but one may refuse what
-    others have fetched and not given: at most a fiftieth each, or what was too much at once when it was asked for. Memory is
-    bounded, however many names there are. For one event loop. clock: seconds that only grow.
+    With `counters` all processes share the limit. Each process fetches units in batches, because a commit for each request
+    would
+    cost more than the request. Together they never exceed `most`, but one process may refuse while another still holds unspent
+    units: at most a fiftieth of the limit each, or the units of one refused large request. Memory is bounded by `names`.
+
+    Args:
+        most: Units per window.
+        window: Length of the window in seconds.
+        counters: The shared counters; None = this process counts alone.
+        names: Most names to remember.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -40,76 +51,83 @@ class RateLimiter:
         *,
         window: float = MINUTE,
         counters: Counters | None = None,
-        names: int = MOST_NAMES,
+        names: int = MAX_NAMES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most, self._window, self._counters = most, window, counters
         self._names, self._clock = names, clock
-        # In the order in which their windows began.
-        self._purses: dict[str, _Window] = {}
+        # Ordered by the start of the window.
+        self._windows: dict[str, _Window] = {}
 
     def __len__(self) -> int:
-        """How many names are remembered."""
-        return len(self._purses)
+        """Returns how many names are remembered."""
+        return len(self._windows)
 
     async def spend(self, name: str, amount: int = 1) -> float | None:
-        """Gives that much; or else nothing, and says in how many seconds there is more. StoreError."""
+        """Spends units.
+
+        Returns:
+            None when they were spent. Otherwise nothing was spent, and the result is the seconds until the next window.
+
+        Raises:
+            StoreError: The shared counters cannot be reached.
+        """
         if amount > self._most:
             return self._window
         while True:
-            purse, now = self._purse(name), self._clock()
-            if purse.end > now and purse.left >= amount:
-                purse.left -= amount
+            window, now = self._window_of(name), self._clock()
+            if window.end > now and window.left >= amount:
+                window.left -= amount
                 return None
-            if purse.end > now and purse.spent_out:
-                return purse.end - now
-            async with purse.filling:
-                if purse.end <= self._clock() or (purse.left < amount and not purse.spent_out):
-                    await self._fill(purse, name, amount)
+            if window.end > now and window.spent_out:
+                return window.end - now
+            async with window.filling:
+                if window.end <= self._clock() or (window.left < amount and not window.spent_out):
+                    await self._fill(window, name, amount)
 
-    def lacking(self, name: str, amount: int = 1) -> float | None:
-        """In how many seconds there is more, when it is known that so much is not left; None otherwise."""
+    def known_wait(self, name: str, amount: int = 1) -> float | None:
+        """Returns the seconds until the next window if `amount` is known to be unavailable, else None. Spends nothing."""
         if amount > self._most:
             return self._window
-        purse, now = self._purses.get(name), self._clock()
-        if purse is None or purse.left >= amount or not purse.spent_out or purse.end <= now:
+        window, now = self._windows.get(name), self._clock()
+        if window is None or window.left >= amount or not window.spent_out or window.end <= now:
             return None
-        return purse.end - now
+        return window.end - now
 
-    def _purse(self, name: str) -> _Window:
-        purse = self._purses.get(name)
-        if purse is None:
+    def _window_of(self, name: str) -> _Window:
+        window = self._windows.get(name)
+        if window is None:
             self._make_room()
-            purse = self._purses[name] = _Window()
-        return purse
+            window = self._windows[name] = _Window()
+        return window
 
     def _make_room(self) -> None:
-        """Forgets whose window is over, and the oldest when there are too many: two at most for each that comes."""
+        """Drops up to two expired windows, and the oldest ones when there are too many."""
         now = self._clock()
-        for name, purse in list(islice(self._purses.items(), 2)):
-            if (purse.end <= now and not purse.filling.locked()) or len(self._purses) >= self._names:
-                del self._purses[name]
+        for name, window in list(islice(self._windows.items(), 2)):
+            if (window.end <= now and not window.filling.locked()) or len(self._windows) >= self._names:
+                del self._windows[name]
 
-    async def _fill(self, purse: _Window, name: str, amount: int) -> None:
-        # Looked at before the database does: then the window is never thought to last longer than it does.
+    async def _fill(self, window: _Window, name: str, amount: int) -> None:
+        # Read before the database's clock, so that the local end is never later than the real one.
         now = self._clock()
         if self._counters is None:
-            self._begin(purse, name, now + self._window)
-            purse.left, purse.spent_out = self._most, True
+            self._begin(window, name, now + self._window)
+            window.left, window.spent_out = self._most, True
             return
-        left = purse.left if purse.end > now else 0
-        wanted = min(max(amount - left, self._most // SHARE, 1), self._most)
+        left = window.left if window.end > now else 0
+        wanted = min(max(amount - left, self._most // FETCH_FRACTION, 1), self._most)
         tally = await self._counters.add(name, wanted, self._window)
         end = now + tally.seconds
-        if end - purse.end > self._window / 2:
-            self._begin(purse, name, end)
-        purse.end = max(purse.end, end)
+        if end - window.end > self._window / 2:
+            self._begin(window, name, end)
+        window.end = max(window.end, end)
         granted = min(max(self._most - (tally.total - wanted), 0), wanted)
-        purse.left += granted
-        purse.spent_out = granted < wanted
+        window.left += granted
+        window.spent_out = granted < wanted
 
-    def _begin(self, purse: _Window, name: str, end: float) -> None:
-        """Begins a new window; what was left of the last is gone."""
-        purse.left, purse.end, purse.spent_out = 0, end, False
-        if self._purses.pop(name, None) is not None:
-            self._purses[name] = purse
+    def _begin(self, window: _Window, name: str, end: float) -> None:
+        """Begins a new window and drops the units of the old one."""
+        window.left, window.end, window.spent_out = 0, end, False
+        if self._windows.pop(name, None) is not None:
+            self._windows[name] = window

@@ -1,4 +1,4 @@
-"""What a caller may do, and in whose name. Pure: the one table of the gateway's rights."""
+"""Permissions: what each role may do, and for which users. Pure; the only such table of the gateway."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
@@ -7,7 +7,7 @@ from turnwise.facts.callers import Caller, Permission, Role
 from turnwise.facts.errors import Forbidden, RequestInvalid
 
 Reach = Literal["own", "all"]
-"""Over whom a permission goes: a caller's own user, or every user."""
+"""The users that a permission covers: the caller's own, or all."""
 
 _USER: Mapping[Permission, Reach] = {
     "messages:write": "own",
@@ -28,14 +28,14 @@ _OPERATOR: Mapping[Permission, Reach] = {
     "decisions:label": "all",
     "metrics:read": "all",
 }
-# Nobody speaks in another's name for his rank: that takes a credential that acts for users.
+# Not even an admin sends messages for other users: that takes a credential that acts for users.
 _ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all"}
 RIGHTS: Mapping[Role, Mapping[Permission, Reach]] = {"user": _USER, "operator": _OPERATOR, "admin": _ADMIN}
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 
 
 def require(caller: Caller, permission: Permission) -> None:
-    """Forbidden unless the caller may do that, for whomever."""
+    """Raises Forbidden unless the caller has the permission."""
     if permission not in RIGHTS[caller.role] or (caller.scopes is not None and permission not in caller.scopes):
         raise Forbidden(
             f"This credential may not do that: it lacks {permission!r}.", fix="Use one whose role and scopes include it."
@@ -43,23 +43,29 @@ def require(caller: Caller, permission: Permission) -> None:
 
 
 def reaches_all(caller: Caller, permission: Permission) -> bool:
-    """Whether the caller may do that for every user; Forbidden when for none."""
+    """Returns whether the caller has the permission for all users. Raises Forbidden when it lacks the permission."""
     require(caller, permission)
     return caller.acts_for_users or RIGHTS[caller.role][permission] == "all"
 
 
 def user_of(caller: Caller, named: str | None, permission: Permission) -> str:
-    """The user for whom the caller does that: who is named, else the caller's own.
+    """Returns the user that a request is for.
 
-    Forbidden for a named one whom the caller may not do that for, whether there is such a user or not; RequestInvalid when
-    nobody is named and the caller is no user.
+    Args:
+        caller: The caller.
+        named: The user that the request names; None = the caller's own.
+        permission: What the request does.
+
+    Raises:
+        Forbidden: The caller may not do this for the named user, whether that user exists or not.
+        RequestInvalid: The request names no user, and the caller has none.
     """
-    everybody = reaches_all(caller, permission)
+    all_users = reaches_all(caller, permission)
     user = caller.user if named is None else named
     if user is None:
-        fix = "Name one: ?user=…" if everybody else "This takes a user's credential, or one that acts for users."
-        raise RequestInvalid("It is not said for which user that is to be.", fix=fix, where=("user",))
-    if user != caller.user and not everybody:
+        fix = "Name one: ?user=…" if all_users else "This takes a user's credential, or one that acts for users."
+        raise RequestInvalid("This request needs a user.", fix=fix, where=("user",))
+    if user != caller.user and not all_users:
         raise Forbidden(
             "This credential may not do that for another user.", fix="Leave out the user, or use another credential."
         )
@@ -67,18 +73,19 @@ def user_of(caller: Caller, named: str | None, permission: Permission) -> str:
 
 
 def may_report_late_results(caller: Caller) -> bool:
-    """Whether the caller may say what became of work that an agent's tool began, such as a payment.
+    """Returns whether the caller may report the result of work that a tool started, such as a payment.
 
-    Whoever did the work says so, with a credential that acts for users. The user for whom it is done could say anything, and
-    an operator watches.
+    Only the system that did the work may: a credential that acts for users, or an admin. The user could claim any result, and
+    an operator only observes.
     """
     return caller.acts_for_users or caller.role == "admin"
 
 
 def roles_of(caller: Caller, named: Iterable[str] = ()) -> tuple[str, ...]:
-    """The roles by which the caller reaches agents: those that the request names, all of the caller's if it names none.
+    """Returns the roles that decide which agents the caller reaches: the named roles, or all of the caller's if none is named.
 
-    Forbidden for one that the caller does not have.
+    Raises:
+        Forbidden: The caller does not hold a named role.
     """
     wanted = tuple(dict.fromkeys(named))
     if caller.agent_roles is None:

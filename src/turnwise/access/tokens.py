@@ -1,4 +1,4 @@
-"""Tokens: JSON Web Tokens that somebody else makes, checked and read."""
+"""Bearer tokens: checks JSON Web Tokens of another issuer and turns them into callers."""
 
 import logging
 from collections.abc import Mapping
@@ -18,24 +18,26 @@ _KEY = "gateway.auth.jwt.key"
 
 
 class InvalidClaims(ValueError):
-    """They name no user, a role that does not exist, or what are no roles of agents."""
+    """The claims hold no valid user, role or agent roles."""
 
 
 class Tokens:
-    """Reads the tokens that this configuration lets count. For one event loop.
+    """Checks tokens against one configuration. For one event loop.
 
-    ConfigError for keys that do not suit the algorithms, or are too weak for them: nobody is to find out later that tokens
-    which anybody could have made were taken. Never does a token choose how it is checked: an algorithm that is not
-    configured is refused before anything else of it is read, and so is `none`.
+    A token never chooses how it is checked: an algorithm that is not configured, or `none`, is refused before anything else is
+    read.
+
+    Raises:
+        ConfigError: The keys do not suit the algorithms or are too weak, so that tokens could be forged.
     """
 
     def __init__(self, config: JwtConfig) -> None:
         self._config = config
         self._published: JwksClient | None = None
         self._key: Any = None
-        shared = [each for each in config.algorithms if each.startswith("HS")]
+        shared = [algorithm for algorithm in config.algorithms if algorithm.startswith("HS")]
         if shared and len(shared) < len(config.algorithms):
-            # Else a token could be signed with the public key, as if that were the shared secret.
+            # Otherwise a token could be signed with the public key as if it were the shared secret.
             raise ConfigError(
                 "gateway.auth.jwt.algorithms mixes shared secrets (HS) with public keys.", fix="Name one kind of them."
             )
@@ -53,9 +55,12 @@ class Tokens:
             self._published = JwksClient(config.jwks_url)
 
     async def caller(self, token: str) -> Caller | None:
-        """Who asks with that token; None for whatever does not count. StoreUnavailable when its key cannot be had.
+        """Returns the caller of a token, or None for an invalid token.
 
-        Whoever brings it is not told why it does not count. The log is, for whoever set this up, without a word of the token.
+        The client does not learn the reason. The log names it, without any part of the token.
+
+        Raises:
+            StoreUnavailable: The key cannot be fetched.
         """
         try:
             header = jwt.get_unverified_header(token)
@@ -73,8 +78,8 @@ class Tokens:
     async def _key_for(self, id: str | None, algorithm: str) -> Any:
         if self._published is None:
             return self._key
-        found = await self._published.find(id, algorithm)
-        return None if found is None else found.key
+        key = await self._published.find(id, algorithm)
+        return None if key is None else key.key
 
     def _claims(self, token: str, key: Any, algorithm: str) -> Mapping[str, Any]:
         return jwt.decode(
@@ -91,7 +96,7 @@ class Tokens:
         user = claims.get(self._config.user_claim)
         subject = claims.get("sub", user)
         role = claims.get(self._config.role_claim, "user")
-        agent_roles = _words(claims.get(self._config.agent_roles_claim))
+        agent_roles = _role_names(claims.get(self._config.agent_roles_claim))
         if not _is_id(user) or not _is_id(subject) or role not in _ROLES or agent_roles is None:
             raise InvalidClaims
         return Caller(id=f"token:{subject}", role=role, user=user, agent_roles=agent_roles)
@@ -101,8 +106,8 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and is_storable_id(value)
 
 
-def _words(value: object) -> tuple[str, ...] | None:
-    """A list of texts, or the words of one text; None for what is neither."""
+def _role_names(value: object) -> tuple[str, ...] | None:
+    """Returns a list of texts, or the words of one text; None for any other value."""
     if value is None:
         return ()
     words = value.split() if isinstance(value, str) else value
@@ -112,7 +117,7 @@ def _words(value: object) -> tuple[str, ...] | None:
 
 
 def _secret(config: JwtConfig) -> str:
-    """The shared secret, once no algorithm minds it."""
+    """Returns the shared secret after checking it against every algorithm."""
     assert config.key is not None
     for name in config.algorithms:
         algorithm = jwt.get_algorithm_by_name(name)
@@ -130,14 +135,14 @@ def _secret(config: JwtConfig) -> str:
 
 
 def _public_key(config: JwtConfig) -> Any:
-    """The public key, once it suits all the algorithms."""
+    """Returns the public key after checking it against every algorithm."""
     assert config.key is not None
     key: Any = None
     for name in config.algorithms:
         algorithm = jwt.get_algorithm_by_name(name)
         try:
             key = algorithm.prepare_key(config.key)
-        except Exception:  # whatever the library that reads it makes of it
+        except Exception:  # the library raises many kinds of errors for a bad key
             fix = "Write it as PEM: -----BEGIN PUBLIC KEY-----"
             raise ConfigError(f"{_KEY} is no public key for {name}.", fix=fix) from None
         if not hasattr(key, "verify"):

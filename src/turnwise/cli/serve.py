@@ -8,7 +8,7 @@ from turnwise.facts.errors import MissingExtra
 if TYPE_CHECKING:
     from turnwise.ports.hooks import Hooks
     from turnwise.runner import Runner
-    from turnwise.telemetry.export import Exporting
+    from turnwise.telemetry.export import Exporters
     from turnwise.telemetry.metrics import Metrics
     from turnwise.telemetry.spans import Spans
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 class Watching:
     """Hooks for a runner; to be closed after it."""
 
-    def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporting | None" = None) -> None:
+    def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporters | None" = None) -> None:
         self.metrics = metrics
         self._spans, self._exporting = spans, exporting
 
@@ -82,12 +82,12 @@ class Watching:
 def watching() -> Watching:
     """What the environment asks for. Without the extra `otel` it is told that there are no traces. ConfigError."""
     from turnwise.cli import terminal
-    from turnwise.telemetry.export import exporting
+    from turnwise.telemetry.export import exporters_from_environment
     from turnwise.telemetry.metrics import Metrics
 
     metrics = Metrics()
     try:
-        exported = exporting()
+        exported = exporters_from_environment()
     except MissingExtra as missing:
         terminal.note(f"no traces: {missing}", style="yellow")
         return Watching(metrics)

@@ -1,4 +1,4 @@
-"""Marks of prompt injection, in what comes from outside: messages of users and results of tools."""
+"""Detects marks of prompt injection in user messages and tool results."""
 
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -7,8 +7,8 @@ from typing import Any
 import re2
 
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.guardrails.replacing import changed_aside, checked_places
-from turnwise.guardrails.rules import Finding, labelled, spans
+from turnwise.guardrails.replacing import checked_places, map_strings_async
+from turnwise.guardrails.rules import Finding, spans, with_labels
 from turnwise.matching.normalize import normalize
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
@@ -62,18 +62,19 @@ _HIDDEN = dict.fromkeys(
         *range(0xE0100, 0xE01F0),
     ]
 )
-"""Nothing that people write needs these: tags, direction marks, spaces without width. Joiners, which emoji and some alphabets
-need, are none of them."""
+"""Characters that text does not need: tags, direction marks, spaces without width. Joiners stay: emoji and some scripts need
+them.
+"""
 
 
 def control_tokens(data: bytes) -> Iterator[Finding]:
-    """The tokens by which chat templates tell who speaks: in a text, they are there to deceive."""
+    """Yields the control tokens by which chat templates mark speakers. In a text they only serve to deceive."""
     for start, end in spans(_CONTROL_TOKENS, data):
         yield Finding(start, end, "control token")
 
 
-def without_hidden(text: str) -> str:
-    """The text without characters that are there to be read by machines only. The flags of regions keep their tags."""
+def strip_hidden(text: str) -> str:
+    """Returns the text without characters that only machines read. Flags of regions keep their tags."""
     if text.isascii():
         return text
     first, *flagged = text.split(_FLAG)
@@ -86,10 +87,11 @@ def without_hidden(text: str) -> str:
 
 
 def has_phrase(text: str) -> bool:
-    """Whether the text tells a model to forget what it was told, or to give it away. Case, width and invisible characters
-    make no difference.
+    """Returns whether the text tells a model to ignore its instructions or to reveal them.
+
+    Case, character width and invisible characters make no difference.
     """
-    return _phrases().search(normalize(without_hidden(text), fold=True)) is not None
+    return _phrases().search(normalize(strip_hidden(text), fold=True)) is not None
 
 
 @cache
@@ -100,11 +102,16 @@ def _phrases() -> Any:
 
 
 class InjectionMarks:
-    """Takes out what no person writes, and blocks what tells a model to forget its instructions.
+    """Removes control tokens and hidden characters, and blocks known injection phrases.
 
-    Control tokens of chat templates become `[control token]`, and characters that nobody sees go. A known phrase blocks,
-    unless `phrases` is false: a text with a part taken out of a sentence would be no better. Of an answer, only the results
-    of tools are looked at. It raises the bar for attackers; it does not keep them all out.
+    Control tokens of chat templates become `[control token]`; hidden characters are removed. A known phrase blocks, unless
+    `phrases` is false: removing part of a sentence would not make it safe. Of an answer, only tool results are checked. This
+    raises the bar for attackers, but does not stop all of them.
+
+    Args:
+        phrases: Whether known phrases block.
+        places: Where to check: `message`, `answer`.
+        name: The guardrail's name in results.
     """
 
     reach = 0
@@ -118,25 +125,25 @@ class InjectionMarks:
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
         if place == "tool_call" or place not in self._places:
             return ALLOW
-        taken: set[str] = set()
+        findings: set[str] = set()
 
         def change(text: str) -> str:
             if self._phrases and has_phrase(text):
-                taken.add("instructions to ignore instructions")
-            seen = without_hidden(text)
-            left = labelled(seen, control_tokens)
-            taken.update(["hidden characters"] if seen != text else [], ["control tokens"] if left != seen else [])
-            return left
+                findings.add("instructions to ignore instructions")
+            visible = strip_hidden(text)
+            clean = with_labels(visible, control_tokens)
+            findings.update(["hidden characters"] if visible != text else [], ["control tokens"] if clean != visible else [])
+            return clean
 
         left = [
-            (await changed_aside(Content(parts=(part,)), place, change)).parts[0]
+            (await map_strings_async(Content(parts=(part,)), place, change)).parts[0]
             if place == "message" or isinstance(part, ToolResultPart)
             else part
             for part in content.parts
         ]
-        if not taken:
+        if not findings:
             return ALLOW
-        reason = f"It held {', '.join(sorted(taken))}."
-        if "instructions to ignore instructions" in taken:
+        reason = f"It held {', '.join(sorted(findings))}."
+        if "instructions to ignore instructions" in findings:
             return GuardrailVerdict("block", reason=reason)
         return GuardrailVerdict("rewrite", content.model_copy(update={"parts": tuple(left)}), reason)

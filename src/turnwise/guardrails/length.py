@@ -1,4 +1,4 @@
-"""How long messages and answers may be."""
+"""Length limits for messages and answers."""
 
 from turnwise.facts.content import Content, Part, TextPart
 from turnwise.facts.errors import ConfigError
@@ -9,10 +9,16 @@ _MORE = "…"
 
 
 class Length:
-    """Blocks messages and answers with more than so many characters of text, or cuts them off there.
+    """Blocks or truncates texts that are longer than a limit.
 
-    message, answer: the most characters; None = any number. With a limit for answers, a whole answer has to be seen.
-    ConfigError for a limit below 1.
+    Args:
+        message: Most characters of a message; None = no limit.
+        answer: Most characters of an answer; None = no limit. With a limit the whole answer is buffered before it is sent.
+        action: `block`, or `rewrite` to truncate.
+        name: The guardrail's name in results.
+
+    Raises:
+        ConfigError: A limit is below 1.
     """
 
     def __init__(
@@ -26,7 +32,7 @@ class Length:
         self.reach = 0 if answer is None else None
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """Tells how long it was, and how long it may be."""
+        """Returns the verdict. Its reason names the length and the limit."""
         limit = self._limits.get(place)
         if limit is None:
             return ALLOW
@@ -40,13 +46,13 @@ class Length:
 
 
 def _cut(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
-    """The parts with the first characters of their text, the last of which tells that there was more."""
-    left, kept = limit - len(_MORE), list[Part]()
+    """Returns the parts truncated to `limit` characters of text; the last one ends with an ellipsis."""
+    left, cut = limit - len(_MORE), list[Part]()
     for part in parts:
         if not isinstance(part, TextPart):
-            kept.append(part)
+            cut.append(part)
         elif left >= 0:
             text = part.text if len(part.text) <= left else part.text[:left] + _MORE
             left -= len(part.text) if len(part.text) <= left else limit
-            kept.append(part.model_copy(update={"text": text}))
-    return tuple(kept)
+            cut.append(part.model_copy(update={"text": text}))
+    return tuple(cut)

@@ -1,4 +1,4 @@
-"""Personal data: e-mail addresses, phone numbers, payment cards, bank accounts, social security numbers."""
+"""Detects personal data: e-mail addresses, phone numbers, payment cards, bank accounts, social security numbers."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from turnwise.facts.errors import ConfigError
 from turnwise.guardrails.replacing import PLACES, Action, Replacing
-from turnwise.guardrails.rules import Finding, compiled, spans, stands_alone
+from turnwise.guardrails.rules import Finding, compiled, is_isolated, spans
 from turnwise.ports.guardrail import Place
 
 _CARDS: tuple[tuple[range, int, frozenset[int]], ...] = (
@@ -51,12 +51,12 @@ _IBAN_LENGTHS = {
     }.items()
 }
 IBAN_LENGTH = {country: length for length, countries in _IBAN_LENGTHS.items() for country in countries}
-"""How many characters an account's number has, by country."""
+"""Length of an IBAN by country code."""
 _IBAN_DIGITS = 6
 
 
 def is_card(groups: Sequence[bytes]) -> bool:
-    """Whether groups of digits, as they are written on a card, make a number of a known issuer with a right checksum."""
+    """Returns whether groups of digits form a card number: a known issuer, a usual grouping, and a valid checksum."""
     if len(groups) > 1 and tuple(map(len, groups)) not in _CARD_SHAPES:
         return False
     digits = b"".join(groups)
@@ -65,7 +65,7 @@ def is_card(groups: Sequence[bytes]) -> bool:
 
 
 def is_iban(number: bytes) -> bool:
-    """Whether letters and digits without spaces make an account's number: the country's length, and remainder 1 of 97."""
+    """Returns whether letters and digits without spaces form an IBAN: the country's length, and remainder 1 modulo 97."""
     number = number.upper()
     if len(number) != IBAN_LENGTH.get(number[:2].decode("latin-1")) or sum(map(_is_digit, number)) < _IBAN_DIGITS:
         return False
@@ -73,7 +73,7 @@ def is_iban(number: bytes) -> bool:
 
 
 def is_ssn(digits: bytes) -> bool:
-    """Whether nine digits may be a social security number of the United States."""
+    """Returns whether nine digits may be a United States social security number."""
     area = digits[:3]
     return area not in {b"000", b"666"} and area < b"900" and digits[3:5] != b"00" and digits[5:] != b"0000"
 
@@ -112,15 +112,18 @@ _LOCAL_DIGITS = range(9, 13)
 
 
 class Rule(NamedTuple):
-    """find: where such things stand. reach: how many characters it takes to know. digits: how many the text has at least."""
+    """One detection rule."""
 
     find: Callable[[bytes], Iterable[Span]]
+    """Returns the spans of the matches."""
     reach: int
+    """How many characters a match and its context may span."""
     digits: int
+    """Fewest digits in a text that can match."""
 
 
 def find(data: bytes, kinds: Iterable[Kind]) -> Iterator[Finding]:
-    """What is found of these kinds. What one rule found is no part of what the next finds."""
+    """Yields the findings of these kinds. Text that one rule matched is hidden from the next."""
     left = bytearray(data)
     digits = len(data) - len(data.translate(None, b"0123456789"))
     for kind, rule in RULES.items():
@@ -131,7 +134,7 @@ def find(data: bytes, kinds: Iterable[Kind]) -> Iterator[Finding]:
 
 
 def reach_of(kinds: Iterable[Kind]) -> int:
-    """How many characters it takes to know any of these kinds."""
+    """Returns how many characters of context these kinds need."""
     return max((RULES[kind].reach for kind in kinds), default=0)
 
 
@@ -144,16 +147,16 @@ def _ibans(data: bytes) -> Iterator[Span]:
     while (match := compiled(_IBAN).search(data, at)) is not None:
         start = match.start()
         end = _iban_end(data, start, match.end())
-        if end and stands_alone(data, start, end):
+        if end and is_isolated(data, start, end):
             yield start, end
         at = end or start + 1
 
 
 def _iban_end(data: bytes, start: int, end: int) -> int:
-    """Where an account's number that begins there ends, by its country's length; 0 when it is none."""
-    wanted = IBAN_LENGTH.get(data[start : start + 2].decode("latin-1").upper(), 0)
-    places = [place for place in range(start, end) if data[place] not in b" -"][:wanted]
-    return places[-1] + 1 if wanted and is_iban(bytes(data[place] for place in places)) else 0
+    """Returns where an IBAN that begins at `start` ends, by its country's length; 0 when there is none."""
+    length = IBAN_LENGTH.get(data[start : start + 2].decode("latin-1").upper(), 0)
+    positions = [position for position in range(start, end) if data[position] not in b" -"][:length]
+    return positions[-1] + 1 if length and is_iban(bytes(data[position] for position in positions)) else 0
 
 
 def _cards(data: bytes) -> Iterator[Span]:
@@ -168,10 +171,10 @@ def _cards(data: bytes) -> Iterator[Span]:
 
 
 def _card_groups(data: bytes, groups: list[Span]) -> int:
-    """How many of these groups make a card's number, the most that do; 0 = none."""
+    """Returns how many of the leading groups form a card number, as many as possible; 0 = none."""
     for count in range(len(groups), 0, -1):
         first, last = groups[0][0], groups[count - 1][1]
-        if is_card([data[start:end] for start, end in groups[:count]]) and stands_alone(
+        if is_card([data[start:end] for start, end in groups[:count]]) and is_isolated(
             data, first, last, before=b".,_", after=b".,_"
         ):
             return count
@@ -182,13 +185,13 @@ def _ssns(data: bytes) -> Iterator[Span]:
     named = [span for span in spans(_NAMED_SSN, data, 1) if _may_be_ssn(data, *span)]
     yield from named
     for start, end in spans(_SSN, data):
-        alone = stands_alone(data, start, end, before=b"-./#_", after=b"-./_")
-        if alone and _may_be_ssn(data, start, end) and all(end <= first or start >= last for first, last in named):
+        isolated = is_isolated(data, start, end, before=b"-./#_", after=b"-./_")
+        if isolated and _may_be_ssn(data, start, end) and all(end <= first or start >= last for first, last in named):
             yield start, end
 
 
 def _may_be_ssn(data: bytes, start: int, end: int) -> bool:
-    return stands_alone(data, start, end) and is_ssn(_digits(data[start:end]))
+    return is_isolated(data, start, end) and is_ssn(_digits(data[start:end]))
 
 
 def _phones(data: bytes) -> Iterator[Span]:
@@ -206,7 +209,7 @@ def _phones(data: bytes) -> Iterator[Span]:
 
 
 def _fits(data: bytes, start: int, end: int) -> bool:
-    return stands_alone(data, start, end, before=b"-./#_+,", after=b"-./:,_")
+    return is_isolated(data, start, end, before=b"-./#_+,", after=b"-./:,_")
 
 
 def _fits_locally(data: bytes, start: int, end: int) -> bool:
@@ -225,17 +228,25 @@ RULES: dict[Kind, Rule] = {
     "ssn": Rule(_ssns, 52, digits=9),
     "phone": Rule(_phones, 92, digits=7),
 }
-"""In the order in which they look."""
+"""The rules in order of precedence."""
 
 
 KINDS: tuple[Kind, ...] = tuple(RULES)
 
 
 class PersonalData(Replacing):
-    """Puts `[e-mail]`, `[phone]`, `[card]`, `[iban]` and `[ssn]` in place of personal data, or blocks what holds it.
+    """Replaces personal data with `[e-mail]`, `[phone]`, `[card]`, `[iban]` and `[ssn]`, or blocks content that holds it.
 
-    kinds: what to look for. Cards and accounts count by their checksums, phone numbers by how they are written, or by what
-    stands before them. ConfigError for a kind that there is not.
+    Cards and bank accounts are recognized by their checksums, phone numbers by their format or by the words before them.
+
+    Args:
+        kinds: What to look for.
+        action: `rewrite` or `block`.
+        places: Where to check.
+        name: The guardrail's name in results.
+
+    Raises:
+        ConfigError: A kind, action or place is unknown.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A guardrail that puts labels in place of what its rules find, or blocks what holds it."""
+"""The base of guardrails that replace what their rules find with labels, or block it."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -18,34 +18,36 @@ from turnwise.facts.content import (
     ToolResultPart,
 )
 from turnwise.facts.errors import ConfigError
-from turnwise.guardrails.rules import Find, kinds_in, labelled
+from turnwise.guardrails.rules import Find, kinds_in, with_labels
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 Change = Callable[[str], str]
 
 _LONG_NUMBER = 10**6
 _LONG_BYTES = 16_384
-"""From this size on a content is read in a thread: rules take microseconds a character, and others wait."""
+"""Content of this size or more is checked in a thread: rules take microseconds per character and would block the event loop."""
 
 
-async def changed_aside(content: Content, place: Place, change: Change) -> Content:
-    """As `changed`; a long content is read in a thread, so that the event loop serves others meanwhile."""
+async def map_strings_async(content: Content, place: Place, change: Change) -> Content:
+    """Does the same as `map_strings`, in a thread if the content is long."""
     if sum(_size(part) for part in content.parts) < _LONG_BYTES:
-        return changed(content, place, change)
-    return await asyncio.to_thread(changed, content, place, change)
+        return map_strings(content, place, change)
+    return await asyncio.to_thread(map_strings, content, place, change)
 
 
 def _size(part: Part) -> int:
-    """Roughly how many characters are read of a part."""
+    """Returns roughly how many characters of a part are checked."""
     if isinstance(part, TextPart | ThinkingPart):
         return len(part.text)
     return 0 if isinstance(part, BlobPart | ArtifactPart) else len(part.model_dump_json())
 
 
-def changed(content: Content, place: Place, change: Change) -> Content:
-    """The content with every string as `change` gives it: texts, thoughts, data, results, arguments, names of files.
+def map_strings(content: Content, place: Place, change: Change) -> Content:
+    """Returns the content with `change` applied to every string: texts, thoughts, data, results, arguments, file names.
 
-    Numbers of more than six digits are strings as well, if they would be changed. Calls are changed in their own place only.
+    A number of more than six digits is checked as a string; if it changes, a string replaces it. The arguments of tool calls
+    are
+    changed at the place `tool_call` only.
     """
     return content.model_copy(update={"parts": tuple(_part(part, place, change) for part in content.parts)})
 
@@ -80,8 +82,8 @@ def _value(value: JsonValue, change: Change) -> JsonValue:
         return [_value(item, change) for item in value]
     if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
         text = str(value)
-        left = change(text)
-        return value if left == text else left
+        changed = change(text)
+        return value if changed == text else changed
     return value
 
 
@@ -91,9 +93,15 @@ PLACES: tuple[Place, ...] = get_args(Place)
 
 
 class Replacing:
-    """Looks at all strings of a content, nested ones too, at its `places`.
+    """Checks all strings of a content, nested ones too, at its `places`.
 
-    what: what it looks for, in words that follow "holds". reach: how many characters it takes to recognise any of it.
+    Args:
+        name: The guardrail's name in results.
+        what: What it looks for, in words that follow "held".
+        find: Finds the matches in a text.
+        reach: How many characters of context a match needs.
+        action: `rewrite` or `block`.
+        places: Where to check.
     """
 
     def __init__(self, name: str, what: str, find: Find, *, reach: int, action: Action, places: Collection[Place]) -> None:
@@ -103,7 +111,7 @@ class Replacing:
         self._action = checked_action(name, action)
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """Names the kinds of what was found, never what was found."""
+        """Returns the verdict. Its reason names the kinds of findings, never their text."""
         if place not in self._places:
             return ALLOW
         kinds: set[str] = set()
@@ -111,19 +119,21 @@ class Replacing:
         def change(text: str) -> str:
             found = kinds_in(text, self._find)
             kinds.update(found)
-            return labelled(text, self._find) if found else text
+            return with_labels(text, self._find) if found else text
 
-        left = await changed_aside(content, place, change)
+        changed = await map_strings_async(content, place, change)
         if not kinds:
             return ALLOW
         reason = f"It held {self._what}: {', '.join(sorted(kinds))}."
         return (
-            GuardrailVerdict("block", reason=reason) if self._action == "block" else GuardrailVerdict("rewrite", left, reason)
+            GuardrailVerdict("block", reason=reason)
+            if self._action == "block"
+            else GuardrailVerdict("rewrite", changed, reason)
         )
 
 
 def checked_action(name: str, action: str) -> Action:
-    """ConfigError for an action that there is not."""
+    """Returns the action. ConfigError for an unknown one."""
     for known in ACTIONS:
         if action == known:
             return known
@@ -131,7 +141,7 @@ def checked_action(name: str, action: str) -> Action:
 
 
 def checked_places(name: str, places: Collection[str]) -> Collection[str]:
-    """ConfigError for a place that there is not."""
+    """Returns the places. ConfigError for an unknown one."""
     for place in places:
         if place not in PLACES:
             raise ConfigError(f"The guardrail {name!r} cannot stand at {place!r}.", fix=f"Places are {', '.join(PLACES)}.")

@@ -1,4 +1,4 @@
-"""What rules find in a text, and the text with labels in its place."""
+"""Text rules of guardrails: an ASCII view of the text, the findings in it, and their replacement by labels."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from turnwise.matching.normalize import strip_invisible
 
 @cache
 def compiled(pattern: bytes) -> Any:
-    """The pattern, compiled once, over `Reading.data`."""
+    """Returns the compiled pattern for `NormalizedText.data`. Cached."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
@@ -20,25 +20,31 @@ def compiled(pattern: bytes) -> Any:
 
 
 def spans(pattern: bytes, data: bytes, group: int = 0) -> Iterator[tuple[int, int]]:
-    """Where the pattern, or a group of it, stands; no two overlap."""
+    """Yields the spans of the pattern's matches, or of one of its groups; no two overlap."""
     for match in compiled(pattern).finditer(data):
         yield match.span(group)
 
 
-def stands_alone(data: bytes, start: int, end: int, *, before: bytes = b"", after: bytes = b"") -> bool:
-    """Whether the piece is no part of a longer word or number: whether no ASCII letter or digit, nor one of the other
-    characters, stands right before or after it.
+def is_isolated(data: bytes, start: int, end: int, *, before: bytes = b"", after: bytes = b"") -> bool:
+    """Returns whether a span is not part of a longer word or number.
 
-    before: a full stop or comma counts only after a digit, a dash or slash only after a letter or digit, any other character
-    always. after: counts only if a digit follows, as a full stop may end a sentence. Letters outside ASCII end a word: what
-    is looked for holds none, and many scripts are written without spaces.
+    No ASCII letter or digit may touch it. Letters outside ASCII do not count: matches hold none, and many scripts have no
+    spaces.
+
+    Args:
+        data: The normalized text.
+        start: Start of the span.
+        end: End of the span.
+        before: Further characters that may not precede it. A full stop or comma counts only after a digit, a dash or slash only
+            after a letter or digit.
+        after: Further characters that may not follow it. They count only before a digit, as a full stop may end a sentence.
     """
-    if start > 0 and (_is_word(data[start - 1]) or (data[start - 1] in before and _goes_on_before(data, start - 1))):
+    if start > 0 and (_is_word(data[start - 1]) or (data[start - 1] in before and _continues_before(data, start - 1))):
         return False
     if end >= len(data):
         return True
-    goes_on = data[end] in after and data[end + 1 : end + 2].isdigit()
-    return not (_is_word(data[end]) or goes_on)
+    continues = data[end] in after and data[end + 1 : end + 2].isdigit()
+    return not (_is_word(data[end]) or continues)
 
 
 def _is_word(byte: int) -> bool:
@@ -46,8 +52,8 @@ def _is_word(byte: int) -> bool:
     return bytes([byte]).isalnum()
 
 
-def _goes_on_before(data: bytes, at: int) -> bool:
-    """Whether the character at that place joins what stands before it to what follows."""
+def _continues_before(data: bytes, at: int) -> bool:
+    """Returns whether the character at `at` joins the text before it to the text after it."""
     previous = data[max(0, at - 1) : at]
     if data[at] in b".,":
         return previous.isdigit()
@@ -55,31 +61,33 @@ def _goes_on_before(data: bytes, at: int) -> bool:
 
 
 LETTER, OTHER = 0xE0, 0xA6
-"""What is read for a letter, and for anything else, that ASCII has nothing like."""
+"""Bytes that stand for a letter, and for any other character, without an ASCII equivalent."""
 
 
-class Reading(NamedTuple):
-    """data: ASCII as it is, what looks like it (full-width forms, other digits, dashes, spaces, quotes) as what it looks
-    like, any other letter as LETTER, anything else as OTHER; invisible characters are left out. places: where each byte's
-    character stands in the text; None = byte for character.
-    """
+class NormalizedText(NamedTuple):
+    """A text as ASCII bytes, with a map back to the text."""
 
     data: bytes
+    """ASCII stays. Look-alikes (full-width forms, other digits, dashes, spaces, quotes) become ASCII. Other letters become
+    LETTER,
+    anything else OTHER. Invisible characters are dropped.
+    """
     places: tuple[int, ...] | None = None
+    """The position in the text of each byte's character; None = the same positions."""
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where that piece of the data stands in the text, with the invisible characters in it."""
+        """Returns the span of the text that a span of the data covers, invisible characters included."""
         if self.places is None:
             return start, end
         return self.places[start], self.places[end - 1] + 1
 
 
-def read(text: str) -> Reading:
-    """Any text can be read."""
+def normalized(text: str) -> NormalizedText:
+    """Normalizes a text. Accepts any text."""
     if text.isascii():
-        return Reading(text.encode())
-    read_as = [_byte(char) for char in text]
-    return Reading(b"".join(read_as), tuple(place for place, byte in enumerate(read_as) if byte))
+        return NormalizedText(text.encode())
+    encoded = [_byte(char) for char in text]
+    return NormalizedText(b"".join(encoded), tuple(position for position, byte in enumerate(encoded) if byte))
 
 
 @lru_cache(maxsize=4_096)
@@ -104,7 +112,7 @@ def _byte(char: str) -> bytes:
 
 
 class Finding(NamedTuple):
-    """Where something stands in `Reading.data`, and of what kind it is."""
+    """A match: its span in `NormalizedText.data` and its kind."""
 
     start: int
     end: int
@@ -112,17 +120,17 @@ class Finding(NamedTuple):
 
 
 Find = Callable[[bytes], Iterable[Finding]]
-"""What a rule finds, in any order; no two overlap. In what it finds stands something that no label has."""
+"""Returns the findings of a rule, in any order; no two overlap. A match holds a character that no label has."""
 
 
 def kinds_in(text: str, find: Find) -> set[str]:
-    """The kinds of what is found in the text."""
-    return {finding.kind for finding in find(read(text).data)}
+    """Returns the kinds of the findings in the text."""
+    return {finding.kind for finding in find(normalized(text).data)}
 
 
-def labelled(text: str, find: Find) -> str:
-    """The text with `[kind]` for whatever is found, until nothing is: again it changes nothing."""
-    while found := sorted(find((reading := read(text)).data)):
+def with_labels(text: str, find: Find) -> str:
+    """Returns the text with `[kind]` in place of each finding, repeated until nothing is found. Idempotent."""
+    while found := sorted(find((reading := normalized(text)).data)):
         pieces, at = [], 0
         for finding in found:
             start, end = reading.span(finding.start, finding.end)

@@ -1,4 +1,4 @@
-"""Secrets: keys of known providers, private keys, tokens, passwords."""
+"""Detects secrets: keys of known providers, private keys, tokens, passwords."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -9,7 +9,7 @@ from turnwise.guardrails.rules import Finding, compiled, spans
 from turnwise.ports.guardrail import Place
 
 REACH = 160
-"""How many characters it takes to know any of them."""
+"""How many characters of context a match needs."""
 
 _WORD = rb"[A-Za-z0-9_-]"
 _KEYS = (
@@ -43,13 +43,13 @@ _ASSIGNMENT = (
 )
 _LABELS = (b"[key]", b"[token]", b"[secret]", b"[private key]")
 _PLACEHOLDER = rb"(?i)^(?:[$%*]|https?:|your[_-]|example|x{4}|\.{3}|(?:null|none|true|false|undefined)$)"
-_JUDGED = 40
-_LEAST_BITS = 2.75
-_SIGNS = (rb"[A-Za-z]", rb"[0-9]", rb"[a-z0-9][A-Z]", rb"[^A-Za-z0-9._/:-]")
+_INSPECTED = 40
+_MIN_BITS = 2.75
+_CHARACTER_KINDS = (rb"[A-Za-z]", rb"[0-9]", rb"[a-z0-9][A-Z]", rb"[^A-Za-z0-9._/:-]")
 
 
 def find(data: bytes) -> Iterator[Finding]:
-    """What is found, no two overlapping: of two, the one whose rule looks first."""
+    """Yields the findings; no two overlap. Of two candidates, the rule that comes first wins."""
     left = bytearray(data)
     for kind, found in (
         ("private key", _private_keys),
@@ -59,10 +59,10 @@ def find(data: bytes) -> Iterator[Finding]:
         ("secret", _in_addresses),
     ):
         for start, end in list(found(bytes(left))):
-            # A token is also known by its beginning alone.
-            named = "token" if kind == "key" and data.startswith(_TOKEN_PREFIX, start) else kind
+            # Tokens are also matched by the key rule, through their prefix.
+            label = "token" if kind == "key" and data.startswith(_TOKEN_PREFIX, start) else kind
             left[start:end] = bytes(end - start)
-            yield Finding(start, end, named)
+            yield Finding(start, end, label)
 
 
 def _private_keys(data: bytes) -> Iterator[tuple[int, int]]:
@@ -70,8 +70,8 @@ def _private_keys(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _keys(data: bytes) -> Iterator[tuple[int, int]]:
-    # What stands before a key is part of the pattern: asked after each match, a text full of beginnings would cost its length
-    # squared. The end of a key is a beginning, too: a label will stand there.
+    # The character before a key is part of the pattern: checking it after each match would take quadratic time in a text full
+    # of prefixes. A key may also begin at the end of another one, where a label will be.
     at = 0
     while match := compiled(_KEYS).match(data, at) or compiled(_KEY_AFTER).search(data, at):
         start, end = match.span(match.re.groups)
@@ -81,7 +81,7 @@ def _keys(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _bearers(data: bytes) -> Iterator[tuple[int, int]]:
     for start, end in spans(_BEARER, data, 1):
-        head = data[start : start + _JUDGED]
+        head = data[start : start + _INSPECTED]
         if compiled(rb"[0-9]").search(head) and compiled(rb"[A-Za-z]").search(head):
             yield start, end
 
@@ -99,24 +99,29 @@ def _assigned(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def looks_random(value: bytes) -> bool:
-    """Whether a value is more likely a secret than a word or a stand-in, by its first 40 characters."""
-    head = value[:_JUDGED]
+    """Returns whether a value looks more like a secret than like a word or a placeholder, by its first 40 characters."""
+    head = value[:_INSPECTED]
     if compiled(_PLACEHOLDER).search(head):
         return False
-    signs = sum(compiled(sign).search(head.rstrip(b".!?")) is not None for sign in _SIGNS)
-    return signs >= 2 and _bits(head) >= _LEAST_BITS
+    signs = sum(compiled(sign).search(head.rstrip(b".!?")) is not None for sign in _CHARACTER_KINDS)
+    return signs >= 2 and _bits(head) >= _MIN_BITS
 
 
 def _bits(value: bytes) -> float:
-    """The entropy of a value, in bits a character."""
+    """Returns the entropy of a value in bits per character."""
     return -sum(count / len(value) * log2(count / len(value)) for count in Counter(value).values())
 
 
 class Secrets(Replacing):
-    """Puts `[key]`, `[private key]`, `[token]` and `[secret]` in place of secrets, or blocks what holds them.
+    """Replaces secrets with `[key]`, `[private key]`, `[token]` and `[secret]`, or blocks content that holds them.
 
-    Keys and tokens count by the shapes that providers gave them; what is assigned to a password, a secret, a token or a key
-    counts if it looks random.
+    Keys and tokens are recognized by the formats of their providers. A value that is assigned to a name such as `password` or
+    `api_key` counts if it looks random.
+
+    Args:
+        action: `rewrite` or `block`.
+        places: Where to check.
+        name: The guardrail's name in results.
     """
 
     def __init__(self, *, action: Action = "rewrite", places: Collection[Place] = PLACES, name: str = "secrets") -> None:

@@ -1,4 +1,4 @@
-"""Topics that are not talked about, known by examples."""
+"""Blocks topics that are given by examples."""
 
 import asyncio
 import threading
@@ -20,17 +20,26 @@ if TYPE_CHECKING:
 THRESHOLD = 0.6
 _BANNED, _ALLOWED = "banned", "allowed"
 _LEAST_CHARACTERS, _MOST_CHARACTERS = 20, 200
-_AT_ONCE = 64
+_BATCH = 64
 _ENDS = ".!?\n。！？"
 
 
 class BannedTopics:
-    """Blocks a message or an answer of which a passage is nearer to an example of what is banned than to any of what is
-    allowed, and near enough.
+    """Blocks a message or an answer with a passage that is close to a banned example and closer to it than to any allowed one.
 
-    banned, allowed: examples, sentences as people say them; ten or more of each topic. threshold: the least cosine with a
-    banned example. encoder: None = the one that is shipped, loaded at the first check. reason: what is told. A whole answer
-    has to be seen. ConfigError without an example, or for a threshold that is no cosine; checks raise EncoderError.
+    An answer is buffered whole before it is sent. Checks raise EncoderError.
+
+    Args:
+        banned: Example sentences as people write them; ten or more per topic.
+        allowed: Example sentences of neighbouring topics that are fine.
+        threshold: Lowest cosine similarity with a banned example.
+        encoder: None = the bundled one, loaded at the first check.
+        places: Where to check.
+        reason: The reason that the user sees.
+        name: The guardrail's name in results.
+
+    Raises:
+        ConfigError: There is no banned example, or the threshold is not a cosine.
     """
 
     def __init__(
@@ -55,12 +64,12 @@ class BannedTopics:
         self._lock = threading.Lock()
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """Reads texts, a sentence at a time."""
+        """Checks the texts of the content, sentence by sentence."""
         if place not in self._places:
             return ALLOW
         texts = [passage for part in content.parts if isinstance(part, TextPart) for passage in passages(part.text)]
-        for start in range(0, len(texts), _AT_ONCE):
-            if await asyncio.to_thread(self._is_banned, texts[start : start + _AT_ONCE]):
+        for start in range(0, len(texts), _BATCH):
+            if await asyncio.to_thread(self._is_banned, texts[start : start + _BATCH]):
                 return GuardrailVerdict("block", reason=self._reason)
         return ALLOW
 
@@ -87,7 +96,7 @@ class BannedTopics:
 
 
 def passages(text: str) -> Iterator[str]:
-    """The text in sentences: short ones together with the next, long ones in pieces of 200 characters."""
+    """Splits a text into sentences. Short ones join the next one; long ones are split every 200 characters."""
     begin = 0
     for at, char in enumerate(text, 1):
         length = at - begin

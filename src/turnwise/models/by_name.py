@@ -1,4 +1,4 @@
-"""Which model somebody means."""
+"""Models from specs: `model_of` turns `provider:name`, an endpoint or a list into a model with retries and fallbacks."""
 
 import asyncio
 import random
@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 from turnwise.facts.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from turnwise.models.provider import ProviderModel
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 
 
 class FallbackModel:
-    """The answer of the first of `models` that gives one; the next is asked when one is unavailable or refuses.
+    """Asks its models in order until one answers. It goes on to the next when one is unavailable or refuses.
 
-    After a piece was given out no other is asked, since whoever reads must not see two answers in one: then the error is
-    ModelUnavailable, and the whole call may be made again. When none answers, the error names what each said; it is
-    ModelUnavailable if that of any was.
+    After the first piece it never switches, since the reader must not get two answers in one. The error is then
+    ModelUnavailable, and the whole call may be repeated. When all fail, the error names each failure. It is ModelUnavailable if
+    any of them was, else ModelRefused.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -29,24 +29,24 @@ class FallbackModel:
 
     @property
     def name(self) -> str:
-        """The names of all, in order; `usage.model` of a reply says who answered."""
+        """The names of all models, in order. `usage.model` of a reply names the one that answered."""
         return ", ".join(model.name for model in self._models)
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
         failures: list[ModelUnavailable | ModelRefused] = []
         for model in self._models:
-            begun = False
+            has_output = False
             try:
-                async with reading(model, request, stream=stream) as answer:
+                async with open_answer(model, request, stream=stream) as answer:
                     async for piece in answer:
-                        begun = True
+                        has_output = True
                         yield piece
                 return
             except (ModelUnavailable, ModelRefused) as error:
-                if begun:
+                if has_output:
                     raise _broken_off(error) from error
                 failures.append(error)
-        raise _nobody(failures) from failures[-1]
+        raise _all_failed(failures) from failures[-1]
 
 
 def _broken_off(error: ModelError) -> ModelUnavailable:
@@ -55,23 +55,29 @@ def _broken_off(error: ModelError) -> ModelUnavailable:
     return ModelUnavailable(error.problem, fix=error.fix)
 
 
-def _nobody(failures: Sequence[ModelUnavailable | ModelRefused]) -> ModelError:
+def _all_failed(failures: Sequence[ModelUnavailable | ModelRefused]) -> ModelError:
     problem = "No model answered. " + " ".join(error.problem for error in failures)
     fix = " ".join(dict.fromkeys(error.fix for error in failures if error.fix))
-    passing = [error for error in failures if isinstance(error, ModelUnavailable)]
-    if not passing:
+    transient = [error for error in failures if isinstance(error, ModelUnavailable)]
+    if not transient:
         return ModelRefused(problem, fix=fix)
-    waits = [error.retry_after for error in passing if error.retry_after is not None]
+    waits = [error.retry_after for error in transient if error.retry_after is not None]
     return ModelUnavailable(problem, fix=fix, retry_after=min(waits, default=None))
 
 
 class RetryingModel:
-    """Asks up to `attempts` times in all while the model is unavailable.
+    """Retries a model that is unavailable.
 
-    Before the nth new attempt it waits a random time up to `first` seconds, doubled each time, never longer than `longest`;
-    where the provider says how long, that long and up to `first` more. When that is longer than `patience` seconds, the error
-    is raised at once. After a piece was given out nothing is asked again: whoever reads must not see two answers in one.
-    `source` of chance and `sleep` are for tests.
+    After the first piece it never retries, since the reader must not get two answers in one.
+
+    Args:
+        model: The model to call.
+        attempts: Most calls in all.
+        first: Upper bound of the random wait before the first retry, in seconds; doubled for each further one.
+        longest: Upper bound of any such wait.
+        patience: Longest wait that a provider may ask for. When it asks for more, the error is raised at once.
+        source: The source of randomness, for tests.
+        sleep: Waits, for tests.
     """
 
     def __init__(
@@ -98,29 +104,29 @@ class RetryingModel:
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
         for attempt in range(1, self._attempts + 1):
-            begun = False
+            has_output = False
             try:
-                async with reading(self._model, request, stream=stream) as answer:
+                async with open_answer(self._model, request, stream=stream) as answer:
                     async for piece in answer:
-                        begun = True
+                        has_output = True
                         yield piece
                 return
             except ModelUnavailable as error:
                 pause = self._pause(attempt, error.retry_after)
-                if begun or attempt == self._attempts or pause is None:
+                if has_output or attempt == self._attempts or pause is None:
                     raise
             await self._sleep(pause)
 
-    def _pause(self, attempt: int, asked: float | None) -> float | None:
-        """Seconds to wait after the `attempt`th time; None when that is too long."""
-        if asked is not None:
-            return asked + self._source.uniform(0, self._first) if asked <= self._patience else None
+    def _pause(self, attempt: int, requested: float | None) -> float | None:
+        """Returns the seconds to wait after an attempt, or None when the provider asks for more than `patience`."""
+        if requested is not None:
+            return requested + self._source.uniform(0, self._first) if requested <= self._patience else None
         return self._source.uniform(0, min(self._longest, self._first * 2.0 ** (attempt - 1)))
 
 
 @dataclass(frozen=True)
 class ModelEndpoint:
-    """A model behind a base URL that speaks OpenAI's chat completions, such as `https://host/v1`. The key is in no repr."""
+    """A model at a base URL that speaks OpenAI's chat completions, such as `https://host/v1`. The key is in no repr."""
 
     model: str
     url: str
@@ -129,10 +135,10 @@ class ModelEndpoint:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
-            sound = False
-        if not sound:  # what was given is not shown: it may hold a key
+            valid = False
+        if not valid:  # the URL is not shown: it may hold a key
             raise ConfigError(
                 f"The endpoint of model {self.model!r} has no http or https URL.", fix="Give one: https://host/v1"
             )
@@ -146,14 +152,20 @@ Spec = str | ModelEndpoint | Model | Sequence["str | ModelEndpoint | Model"]
 
 
 def model_of(spec: Spec) -> Model:
-    """The model that `spec` means.
+    """Returns the model of a spec. Nothing is connected before the first call.
 
-    `provider:name`, as in `openai:gpt-5`, `anthropic:claude-sonnet-5-5`, `google:gemini-3-pro`, with any provider that
-    pydantic-ai knows; its key comes from the environment. With an OPENAI_BASE_URL that is not OpenAI's, `openai:` means chat
-    completions there. A ModelEndpoint. A list: the first that answers. A Model is taken as it is; all others are asked again
-    when they fail for the moment. Nothing is connected before the first call.
+    Args:
+        spec: One of:
+            - `provider:name`, such as `openai:gpt-5`, `anthropic:claude-sonnet-5-5` or `google:gemini-3-pro`, with any provider
+              of pydantic-ai. The key comes from the environment. If OPENAI_BASE_URL is set to another host than OpenAI's,
+              `openai:` means chat completions there.
+            - a ModelEndpoint.
+            - a list of specs: the first that answers.
+            - a Model, used as it is. All others are retried when they are unavailable.
 
-    ConfigError for what is none of these, or a provider that nobody knows; MissingExtra without the extra `llm`.
+    Raises:
+        ConfigError: The spec is none of these, or the provider is unknown.
+        MissingExtra: The extra `llm` is not installed.
     """
     match spec:
         case str():
@@ -165,12 +177,12 @@ def model_of(spec: Spec) -> Model:
             if not models:
                 raise ConfigError("An empty list names no model.", fix="Name one, such as anthropic:claude-sonnet-5-5.")
             return models[0] if len(models) == 1 else FallbackModel(models)
-    return _as_it_is(spec)
+    return _checked_model(spec)
 
 
-def _as_it_is(given: Any) -> Model:
-    if callable(getattr(given, "answer", None)) and isinstance(getattr(given, "name", None), str):
-        model: Model = given
+def _checked_model(spec: Any) -> Model:
+    if callable(getattr(spec, "answer", None)) and isinstance(getattr(spec, "name", None), str):
+        model: Model = spec
         return model
     fix = "Give provider:name, a ModelEndpoint, a Model, or a list of them."
-    raise ConfigError(f"A {type(given).__name__} is no model.", fix=fix)
+    raise ConfigError(f"A {type(spec).__name__} is no model.", fix=fix)

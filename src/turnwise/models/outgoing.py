@@ -1,4 +1,4 @@
-"""What of a conversation goes out to a provider."""
+"""Prepares the conversation for a model provider."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,15 +18,15 @@ _SEALED = (TextPart, ThinkingPart, ToolCallPart)
 
 
 def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
-    """The conversation for the provider `system`, its sides in turn.
+    """Returns the conversation as the provider `system` may receive it, in alternating roles.
 
-    Of seals it gets only its own, and of thinking only what it sealed. Files that an agent made, and references to files, go
-    as their names. What says nothing is left out, and then what stands next to each other is one message: results of tools
-    first in it.
+    Seals (provider-signed data) go only to the provider that made them, and thinking only if this provider sealed it. Files of
+    agents and references to files become their names. Empty messages are left out. Adjacent messages of one role are joined,
+    with tool results first.
     """
     turns: list[tuple[Role, list[Part]]] = []
     for content in messages:
-        parts = [said for part in content.parts for said in _said(part, content.role, system)]
+        parts = [sent for part in content.parts for sent in _outgoing_part(part, content.role, system)]
         if parts and turns and turns[-1][0] == content.role:
             turns[-1][1].extend(parts)
         elif parts:
@@ -34,14 +34,14 @@ def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
     return [Content(role=role, parts=tuple(_results_first(parts))) for role, parts in turns]
 
 
-def _said(part: Part, role: Role, system: str) -> Iterator[Part]:
+def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
     if isinstance(part, _SEALED) and part.seal is not None and part.seal.provider != system:
         part = part.model_copy(update={"seal": None})
     match part:
         case TextPart() if part.text:
             yield part
         case ThinkingPart() if part.seal is not None and part.seal.data != {"id": "content"}:
-            yield part  # thinking that came as tags in the text ("content") is of no more use
+            yield part  # thinking that came as tags in the text ("content") is useless to a later call
         case ToolCallPart() | ToolResultPart():
             yield part
         case BlobPart() if role == "user":

@@ -1,4 +1,4 @@
-"""What may be used from one event loop alone, such as a client with open connections, kept once for each loop."""
+"""Values that belong to one event loop, such as a client with open connections."""
 
 import asyncio
 import threading
@@ -8,41 +8,47 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_Kept = dict[Hashable, tuple[Any, AsyncGenerator[None, None]]]
+_LoopValues = dict[Hashable, tuple[Any, AsyncGenerator[None, None]]]
 
 _lock = threading.Lock()
-_kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
+_values: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopValues] = weakref.WeakKeyDictionary()
 
 
-async def kept_here(key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
-    """What `make` made for this key in the running loop; it is left when the loop shuts down.
+async def loop_local(key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+    """Returns the value of this key in the running loop, and creates it at the first call.
 
-    It is made at the first call, in a thread, since it may have to import much. What `make` raises passes through, and the
-    next call makes it again.
+    Args:
+        key: The key of the value.
+        make: Creates the value, in a thread, since it may import much. Its error is raised here, and the next call tries again.
+
+    Returns:
+        The value. Its context is exited when the loop shuts down.
     """
-    here = _here()
-    if key not in here:
+    values = _loop_values()
+    if key not in values:
         value = await asyncio.to_thread(make)
-        if key not in here:  # else somebody else was as quick, and this one was never used
-            keeper = _keeping(value, here, key)
-            here[key] = (value, keeper)
-            await anext(keeper)
-    found: T = here[key][0]
+        if key not in values:  # otherwise another task created it meanwhile, and this one is dropped unused
+            closer = _until_shutdown(value, values, key)
+            values[key] = (value, closer)
+            await anext(closer)
+    found: T = values[key][0]
     return found
 
 
-async def _keeping(value: AbstractAsyncContextManager[T], here: _Kept, key: Hashable) -> AsyncGenerator[None, None]:
-    # A loop that shuts down closes its unfinished generators: that is the one moment in which a client can still be closed.
+async def _until_shutdown(
+    value: AbstractAsyncContextManager[T], values: _LoopValues, key: Hashable
+) -> AsyncGenerator[None, None]:
+    # A loop closes its unfinished generators when it shuts down: the only moment at which a client can still be closed.
     async with value:
         try:
             yield
         finally:
-            del here[key]
+            del values[key]
 
 
-def _here() -> _Kept:
+def _loop_values() -> _LoopValues:
     loop = asyncio.get_running_loop()
     with _lock:
-        for gone in [other for other in _kept if other.is_closed()]:
-            del _kept[gone]  # closed without a shutdown; what is kept would keep it alive
-        return _kept.setdefault(loop, {})
+        for closed in [other for other in _values if other.is_closed()]:
+            del _values[closed]  # closed without a shutdown; its values would keep it alive
+        return _values.setdefault(loop, {})

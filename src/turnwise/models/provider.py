@@ -1,7 +1,7 @@
-"""Models of all providers, through `pydantic_ai.direct`: the one file that knows that library.
+"""Models of all providers through `pydantic_ai.direct`. Only this file depends on that library.
 
-Our messages become its messages, its replies ours, and its errors the three kinds of ModelError. Only the calls go through
-it: the loop, the tools and the log are ours, and so is trying again, which is switched off in what lies below.
+It converts our messages to the library's, its replies to ours, and its errors to the three kinds of ModelError. The agent
+loop, the tools, the log and the retries are ours; the library's own retries are off.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ from turnwise.facts.content import (
 from turnwise.facts.errors import ConfigError, MissingExtra, ModelAnswerInvalid, ModelError, ModelRefused, ModelUnavailable
 from turnwise.facts.usage import Usage
 from turnwise.models.outgoing import outgoing
-from turnwise.models.per_loop import kept_here
+from turnwise.models.per_loop import loop_local
 from turnwise.models.wire_ids import WireIds
 from turnwise.ports.model import LENGTH, ModelPiece, ModelReply, ModelRequest
 
@@ -39,18 +39,27 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-_USUAL = ("openai", "anthropic", "google")
-_MAY_PASS = {408, 409, 425, 429}
-_SEALED = ("id", "signature", "provider_details")
-_NO_OBJECT = "INVALID_JSON"  # arguments have to be an object when they go back
+_COMMON_PROVIDERS = ("openai", "anthropic", "google")
+_TRANSIENT_STATUSES = {408, 409, 425, 429}
+_SEAL_FIELDS = ("id", "signature", "provider_details")
+_INVALID_ARGUMENTS = "INVALID_JSON"  # arguments have to be an object when they go back
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 
 
 class ProviderModel:
-    """`model` is `provider:model`; with `url`, the model's name at an endpoint that speaks OpenAI's chat completions.
+    """A model of a provider, or at an endpoint that speaks OpenAI's chat completions.
 
-    Nothing is connected before the first call, and keys are read from the environment then. Calls of equal models share their
-    connections, for each event loop its own. The key is in no message and no repr. ConfigError for a provider nobody knows.
+    It connects at the first call and reads its key from the environment then. Equal models share their connections, per event
+    loop. The key is in no message and no repr.
+
+    Args:
+        model: `provider:model`; with `url` only the model's name.
+        url: The base URL of an endpoint.
+        key: The endpoint's key.
+
+    Raises:
+        ConfigError: The provider is unknown.
+        MissingExtra: The extra `llm` is not installed.
     """
 
     def __init__(self, model: str, *, url: str = "", key: str = "") -> None:
@@ -65,16 +74,16 @@ class ProviderModel:
 
     @property
     def name(self) -> str:
-        """`provider:model`; for an endpoint the host stands for the provider."""
+        """`provider:model`. For an endpoint the host takes the provider's place."""
         return self._name
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
         try:
-            model = await self._connected()
+            model = await self._connect()
             began = time.perf_counter()
             history = _history(request, model.system)
-            async with aclosing(self._answered(model, history, request, stream=stream)) as answered:
-                async for answer in answered:
+            async with aclosing(self._responses(model, history, request, stream=stream)) as responses:
+                async for answer in responses:
                     if isinstance(answer, ModelPiece):
                         yield answer
                         continue
@@ -83,9 +92,9 @@ class ProviderModel:
         except (ModelError, ConfigError):
             raise
         except Exception as error:
-            raise self._failure(error) from (None if _is_of_the_key(error) else error)
+            raise self._failure(error) from (None if _is_authentication_error(error) else error)
 
-    async def _answered(
+    async def _responses(
         self, model: "TheirModel", history: "Sequence[theirs.ModelMessage]", request: ModelRequest, *, stream: bool
     ) -> "AsyncGenerator[ModelPiece | theirs.ModelResponse, None]":
         from pydantic_ai.direct import model_request, model_request_stream
@@ -103,13 +112,13 @@ class ProviderModel:
                     yield piece
         yield events.get()
 
-    async def _connected(self) -> "TheirModel":
+    async def _connect(self) -> "TheirModel":
         try:
-            return await kept_here((self._model, self._url, self._key), self._made)
+            return await loop_local((self._model, self._url, self._key), self._create)
         except ImportError as error:
             raise ConfigError(f"{self._name} needs a library that is not installed.", fix=f"{error}.") from error
 
-    def _made(self) -> "TheirModel":
+    def _create(self) -> "TheirModel":
         from pydantic_ai.models import infer_model
 
         if self._url:
@@ -119,25 +128,27 @@ class ProviderModel:
             return _chat(self._model, endpoint)
         elsewhere = urlsplit(os.environ.get("OPENAI_BASE_URL", "")).hostname
         if self._provider == "openai" and elsewhere and not elsewhere.endswith("openai.com"):
-            return _chat(self._model.partition(":")[2], "openai")  # what others call compatible is this protocol
+            return _chat(self._model.partition(":")[2], "openai")  # compatible servers speak this protocol
         return infer_model(self._model)
 
     def _settings(self, request: ModelRequest, model: "TheirModel") -> "ModelSettings":
         settings: dict[str, Any] = {} if "max_retries" in model.unsupported_settings else {"max_retries": 0}
         if type(model).__name__ == "OpenAIResponsesModel":
-            settings["openai_store"] = False  # our log is what is kept; what they keep they forget, and with it its ids
+            settings["openai_store"] = False  # our log is the only copy: their stored ids expire
         settings |= request.settings
         if request.tools and request.choice != "auto":
             settings["tool_choice"] = request.choice
         return cast("ModelSettings", settings)
 
     def _failure(self, error: Exception) -> ModelError:
-        """What the library raised, as one of ours. What a provider says may repeat the conversation: it stays in the cause."""
+        """Returns the library's error as one of ours. A provider's message may quote the conversation, so it stays in the
+        cause.
+        """
         from pydantic_ai import exceptions as theirs
 
         if isinstance(error, theirs.ModelAPIError):
             return self._refusal(error) or ModelUnavailable(
-                f"{self._name} is not available: {_kinds(error)}.",
+                f"{self._name} is not available: {_error_kinds(error)}.",
                 fix="Try again later, or name a second model as a fallback.",
                 retry_after=error.retry_after,
             )
@@ -167,23 +178,23 @@ class ProviderModel:
             fix = "The conversation is longer than the model can read: lower its budget of tokens."
         elif status == 413:
             fix = "The request is too large: send smaller files, or fewer."
-        elif isinstance(error, theirs.ModelRequestRejectedError) and status not in _MAY_PASS:
+        elif isinstance(error, theirs.ModelRequestRejectedError) and status not in _TRANSIENT_STATUSES:
             fix = "The cause of this error has the provider's own words."
         else:
             return None
-        return ModelRefused(f"{self._name} refused the request: {_kinds(error)}.", fix=fix)
+        return ModelRefused(f"{self._name} refused the request: {_error_kinds(error)}.", fix=fix)
 
     def _key_place(self) -> str:
         if self._url:
             return "of the endpoint"
-        vendor = next((usual for usual in _USUAL if usual in self._provider), self._provider)
+        vendor = next((usual for usual in _COMMON_PROVIDERS if usual in self._provider), self._provider)
         return f"in {vendor.replace('-', '_').upper()}_API_KEY"
 
 
 def _provider(model: str) -> str:
-    """The provider in `provider:model`. ConfigError when it is none."""
+    """Returns the provider of `provider:model`. ConfigError for an unknown one."""
     provider, _, name = model.partition(":")
-    if provider in _USUAL and name:
+    if provider in _COMMON_PROVIDERS and name:
         return provider
     from pydantic_ai.models import known_model_names
     from pydantic_ai.providers import infer_provider_class
@@ -193,7 +204,7 @@ def _provider(model: str) -> str:
             raise ValueError
         infer_provider_class(provider)
     except ImportError:
-        pass  # it is known, and its library is missed when it is asked
+        pass  # a known provider; its missing library is reported at the first call
     except ValueError:
         known = sorted({known.partition(":")[0] for known in known_model_names()} - {"test"})
         fix = f"Write provider:model, where provider is one of {', '.join(known)}, or give a ModelEndpoint."
@@ -202,7 +213,7 @@ def _provider(model: str) -> str:
 
 
 def _chat(model: str, provider: Any) -> "TheirModel":
-    """A model by OpenAI's chat completions. A stream that just ends is none that has ended well."""
+    """Returns a model that uses OpenAI's chat completions. A stream without a finish reason counts as broken off."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 
@@ -210,7 +221,7 @@ def _chat(model: str, provider: Any) -> "TheirModel":
     return OpenAIChatModel(model, provider=provider, profile=profile)
 
 
-# --- from us to them
+# --- requests: our messages as the library's
 
 
 def _parameters(request: ModelRequest) -> "ModelRequestParameters":
@@ -231,14 +242,14 @@ def _history(request: ModelRequest, system: str) -> "list[theirs.ModelMessage]":
     ids = WireIds(system)
     for content in outgoing(request.messages, system):
         if content.role == "user":
-            history.append(theirs.ModelRequest(list(_asked(content, ids)), instructions=request.instructions or None))
+            history.append(theirs.ModelRequest(list(_request_parts(content, ids)), instructions=request.instructions or None))
         else:
-            said = [_said_before(part, system, ids) for part in content.parts]
+            said = [_response_part(part, system, ids) for part in content.parts]
             history.append(theirs.ModelResponse(said, provider_name=system))
     return history
 
 
-def _asked(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]":
+def _request_parts(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]":
     from pydantic_ai import messages as theirs
 
     said: list[theirs.UserContent] = []
@@ -257,32 +268,33 @@ def _asked(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]
         yield theirs.UserPromptPart(alone if isinstance(alone, str) else said)
 
 
-def _said_before(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
+def _response_part(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
     from pydantic_ai import messages as theirs
 
     seal = getattr(part, "seal", None)
-    sealed: dict[str, Any] = {name: seal.data[name] for name in _SEALED if name in seal.data} if seal else {}
+    sealed: dict[str, Any] = {name: seal.data[name] for name in _SEAL_FIELDS if name in seal.data} if seal else {}
     if sealed:
         sealed["provider_name"] = system
     match part:
         case ToolCallPart():
-            arguments = part.arguments if part.raw is None else {_NO_OBJECT: part.raw}
+            arguments = part.arguments if part.raw is None else {_INVALID_ARGUMENTS: part.raw}
             return theirs.ToolCallPart(part.tool, dict(arguments), ids.of_call(part), **sealed)
         case ThinkingPart():
             return theirs.ThinkingPart(part.text, **sealed)
     return theirs.TextPart(getattr(part, "text", ""), **sealed)
 
 
-# --- from them to us
+# --- replies: the library's messages as ours
 
 
 class _Pieces:
-    """The events of a stream as pieces; None for those that add nothing to read."""
+    """Converts the events of a stream to pieces."""
 
     def __init__(self) -> None:
-        self._calls: dict[int, tuple[int, str]] = {}  # by the place among all parts: that among the calls, and the tool
+        self._calls: dict[int, tuple[int, str]] = {}  # by the part's index: the index among the calls, and the tool
 
     def of(self, event: "theirs.ModelResponseStreamEvent") -> ModelPiece | None:
+        """Returns the piece of an event; None for an event without text."""
         from pydantic_ai import messages as theirs
 
         match event:
@@ -292,23 +304,28 @@ class _Pieces:
                 return ModelPiece("thinking", text) if text else None
             case theirs.PartStartEvent(index=place, part=theirs.ToolCallPart(tool_name=tool, args=more)):
                 self._calls[place] = (len(self._calls), tool)
-                return self._argued(place, more)
+                return self._arguments_piece(place, more)
             case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
                 return ModelPiece("text", text) if text else None
             case theirs.PartDeltaEvent(delta=theirs.ThinkingPartDelta(content_delta=thought)):
                 return ModelPiece("thinking", thought) if thought else None
             case theirs.PartDeltaEvent(index=place, delta=theirs.ToolCallPartDelta(args_delta=more)):
-                return self._argued(place, more)
+                return self._arguments_piece(place, more)
         return None
 
-    def _argued(self, place: int, more: str | Mapping[str, Any] | None) -> ModelPiece | None:
+    def _arguments_piece(self, place: int, more: str | Mapping[str, Any] | None) -> ModelPiece | None:
         call, tool = self._calls.get(place, (0, ""))
         text = more if isinstance(more, str | None) else to_json(more).decode()
         return ModelPiece("arguments", text, call, tool) if text else None
 
 
 def _reply(response: "theirs.ModelResponse", usage: Usage, system: str) -> ModelReply:
-    """ModelUnavailable when it broke off; ModelAnswerInvalid when nothing is said in it, or a filter of the provider cut it."""
+    """Converts a response.
+
+    Raises:
+        ModelUnavailable: The answer broke off.
+        ModelAnswerInvalid: The answer is empty, or the provider's filter cut it.
+    """
     if response.finish_reason is None or response.state != "complete":
         raise ModelUnavailable(f"{usage.model} broke off in the middle of its answer.", fix="Ask again.")
     if response.finish_reason == "content_filter":
@@ -340,7 +357,7 @@ def _part(part: "theirs.ModelResponsePart", system: str) -> Part | None:
 
 
 def _arguments(written: str | Mapping[str, Any] | None) -> tuple[dict[str, JsonValue], str | None]:
-    """The arguments, and what was written instead when that is no JSON object."""
+    """Returns the arguments. When they are no JSON object, returns an empty dict and the raw text."""
     if not written:
         return {}, None
     if not isinstance(written, str):
@@ -353,7 +370,7 @@ def _arguments(written: str | Mapping[str, Any] | None) -> tuple[dict[str, JsonV
 
 
 def _seal(part: Any, system: str, **more: JsonValue) -> Seal | None:
-    fields = {name: getattr(part, name, None) for name in _SEALED}
+    fields = {name: getattr(part, name, None) for name in _SEAL_FIELDS}
     data = {**more, **{name: to_jsonable_python(value) for name, value in fields.items() if value}}
     return Seal(provider=system, data=data) if data else None
 
@@ -362,7 +379,7 @@ def _usage(response: "theirs.ModelResponse", name: str, ms: float) -> Usage:
     counted = response.usage
     try:
         cost = float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):  # nobody knows this model's price, or it did not count
+    except (LookupError, ValueError, AssertionError):  # the price is unknown, or the provider sent no counts
         cost = None
     return Usage(
         model=name,
@@ -378,15 +395,15 @@ def _filtered(name: str) -> ModelAnswerInvalid:
     return ModelAnswerInvalid(f"A filter of the provider stopped {name}.", fix="Ask in other words, or ask another model.")
 
 
-def _is_of_the_key(error: Exception) -> bool:
-    """Whether a provider says something about the key: some repeat it then."""
+def _is_authentication_error(error: Exception) -> bool:
+    """Returns whether the error concerns the key. Some providers repeat the key in it."""
     from pydantic_ai.exceptions import ModelAuthenticationError
 
     return isinstance(error, ModelAuthenticationError)
 
 
-def _kinds(error: "ModelAPIError") -> str:
-    """What of a provider's error holds no words of the conversation: its status and kinds."""
+def _error_kinds(error: "ModelAPIError") -> str:
+    """Returns the parts of a provider's error that never quote the conversation: its status and codes."""
     kinds = (getattr(error, "status_code", None), error.provider_error_type, error.provider_error_code)
     told = [str(kind)[:80] for kind in kinds if kind]
     return ", ".join(dict.fromkeys(told)) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Reading a model's answer so that whoever stops early ends the call at once."""
+"""Reads a model's answer and ends the call when the reader stops early."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,12 +9,12 @@ Answer = AsyncIterator[ModelPiece | ModelReply]
 
 
 @asynccontextmanager
-async def reading(model: Model, request: ModelRequest, *, stream: bool) -> AsyncIterator[Answer]:
-    """The answer to read inside the block; when the block is left the call has ended, however far it was read."""
+async def open_answer(model: Model, request: ModelRequest, *, stream: bool) -> AsyncIterator[Answer]:
+    """Opens a model's answer for the duration of the block. On exit the call has ended, however much of it was read."""
     answer = model.answer(request, stream=stream)
     try:
         yield answer
     finally:
-        close = getattr(answer, "aclose", None)  # any iterator is an answer; those that hold a call are generators
+        close = getattr(answer, "aclose", None)  # only generators have one; other iterators hold no open call
         if close is not None:
             await close()

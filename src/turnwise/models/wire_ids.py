@@ -1,4 +1,4 @@
-"""The ids of tool calls as a provider gets them."""
+"""Tool call ids as a provider receives them."""
 
 import hashlib
 import re
@@ -9,9 +9,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class WireIds:
-    """The ids in one request to the provider `system`: all providers take them, and each stands for one call.
+    """Maps our call ids to unique ids that every provider accepts, within one request to the provider `system`.
 
-    A provider gets its own id back where it can, since what it signed covers it.
+    A provider gets its own id back where possible, since its signature covers the id.
     """
 
     def __init__(self, system: str) -> None:
@@ -21,15 +21,15 @@ class WireIds:
 
     def of_call(self, part: ToolCallPart) -> str:
         own = part.seal.data.get("call_id") if part.seal and part.seal.provider == self._system else None
-        wanted = own if isinstance(own, str) and own not in self._used else _plain(part.call_id)
-        while wanted in self._used:
-            wanted = _hashed(wanted)
-        self._used.add(wanted)
-        self._ids[part.call_id] = wanted
-        return wanted
+        id_ = own if isinstance(own, str) and own not in self._used else _plain(part.call_id)
+        while id_ in self._used:
+            id_ = _hashed(id_)
+        self._used.add(id_)
+        self._ids[part.call_id] = id_
+        return id_
 
     def of_result(self, call_id: str) -> str:
-        """The id of the latest call of that id so far."""
+        """Returns the id of the latest call with this call id."""
         return self._ids.get(call_id) or _plain(call_id)
 
 

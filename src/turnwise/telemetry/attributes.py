@@ -1,7 +1,7 @@
-"""What spans are called and say: the names of OpenTelemetry's conventions for generative AI, and ours beside them.
+"""Names and attributes of spans: OpenTelemetry's conventions for generative AI, and our own beside them.
 
-The conventions are not stable yet. They are written out here, so that a newer release of OpenTelemetry's package, where the
-constants stand in a private module, cannot rename what is sent.
+The conventions are not stable yet. They are written out here, so that a newer OpenTelemetry release cannot rename what is
+sent: its constants are in a private module.
 """
 
 import json
@@ -24,9 +24,9 @@ TOKEN_TYPE = "gen_ai.token.type"
 ERROR = "error.type"
 END, ATTEMPT = "turnwise.end", "turnwise.attempt"
 CANDIDATES = 10
-"""How many candidates of a decision are told."""
+"""Most candidates of a decision that a span holds."""
 
-# By the names that models go by here; the others are called as they are.
+# From the provider names of model specs to those of the conventions; other names stay as they are.
 _PROVIDERS: Mapping[str, str] = {
     "google": "gcp.gemini",
     "google-gla": "gcp.gemini",
@@ -40,9 +40,9 @@ _PROVIDERS: Mapping[str, str] = {
 }
 
 
-def of_decision(selection: Selection, *, content: bool) -> Attributes:
-    """A decision, as attributes of a span or of an event of one. Its reason may hold what the user said."""
-    about: Attributes = {
+def decision_attributes(selection: Selection, *, content: bool) -> Attributes:
+    """Returns the attributes of a decision. With `content` they hold its reason, which may quote the user."""
+    attributes: Attributes = {
         "turnwise.selection.agent": selection.agent,
         "turnwise.selection.method": selection.method,
         "turnwise.selection.confidence": selection.confidence,
@@ -52,16 +52,16 @@ def of_decision(selection: Selection, *, content: bool) -> Attributes:
         "turnwise.selection.ms": selection.ms,
     }
     if selection.fingerprint:
-        about["turnwise.selection.fingerprint"] = selection.fingerprint
+        attributes["turnwise.selection.fingerprint"] = selection.fingerprint
     if selection.segment is not None:
-        about["turnwise.selection.segment"] = selection.segment
+        attributes["turnwise.selection.segment"] = selection.segment
     if content:
-        about["turnwise.selection.reason"] = selection.reason
-    return about
+        attributes["turnwise.selection.reason"] = selection.reason
+    return attributes
 
 
-def of_course(selection: Selection) -> Attributes:
-    """How a decision came about: the selectors in their order, and the candidates of who decided."""
+def cascade_attributes(selection: Selection) -> Attributes:
+    """Returns how a decision was made: the selectors in order, and the candidates of the deciding selector."""
     last = selection.verdicts[-1] if selection.verdicts else None
     candidates = last.candidates[:CANDIDATES] if last else ()
     return {
@@ -73,36 +73,36 @@ def of_course(selection: Selection) -> Attributes:
     }
 
 
-def of_model(usage: Usage) -> Attributes:
-    """Who answered, as metrics are told apart by it, too; without a model's name when several are summed up."""
-    about: Attributes = {OPERATION: "chat"}
+def model_attributes(usage: Usage) -> Attributes:
+    """Returns the provider and the model of a call, also used as metric labels. Without a model when several are summed up."""
+    attributes: Attributes = {OPERATION: "chat"}
     provider, colon, model = usage.model.partition(":")
     if not colon:
         provider, model = "", usage.model
     if provider:
-        about[PROVIDER] = _PROVIDERS.get(provider, provider)
+        attributes[PROVIDER] = _PROVIDERS.get(provider, provider)
     if model:
-        about[REQUEST_MODEL] = about[RESPONSE_MODEL] = model
-    return about
+        attributes[REQUEST_MODEL] = attributes[RESPONSE_MODEL] = model
+    return attributes
 
 
-def of_usage(usage: Usage) -> Attributes:
-    """What one answer took."""
-    about: Attributes = {
+def usage_attributes(usage: Usage) -> Attributes:
+    """Returns the tokens, calls and cost of one model answer."""
+    attributes: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
     }
     if usage.cached_tokens:
-        about["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
     if usage.calls != 1:
-        about["turnwise.model.calls"] = usage.calls
+        attributes["turnwise.model.calls"] = usage.calls
     if usage.cost is not None:
-        about["turnwise.model.cost_dollars"] = usage.cost
-    return about
+        attributes["turnwise.model.cost_dollars"] = usage.cost
+    return attributes
 
 
-def of_call(call_id: str, tool: str) -> Attributes:
-    """A tool's call."""
+def tool_call_attributes(call_id: str, tool: str) -> Attributes:
+    """Returns the attributes of a tool call."""
     return {
         OPERATION: "execute_tool",
         "gen_ai.tool.name": tool,
@@ -111,8 +111,8 @@ def of_call(call_id: str, tool: str) -> Attributes:
     }
 
 
-def said(name: str, event: Event) -> Attributes:
-    """What an event says, as `gen_ai.input.messages` or `gen_ai.output.messages`; nothing when it says nothing."""
+def message_attributes(name: str, event: Event) -> Attributes:
+    """Returns an event's content as `gen_ai.<name>.messages` (`input` or `output`); empty without content."""
     parts = _parts(event.content) if event.content else []
     if not parts:
         return {}
@@ -135,41 +135,44 @@ def _parts(content: Content) -> list[dict[str, object]]:
 
 
 OTHER = "other"
-MOST, CHARACTERS = 100, 100
+"""Stands for all label values beyond the limit."""
+MAX_LABELS, LABEL_CHARACTERS = 100, 100
+"""Most different values, and most characters, of a label."""
 
 ENDS = ("completed", "clarify", "failed", "cancelled", "blocked", "loop", "waiting", "lost")
+"""How invocations end or pause, apart from limits."""
 
 
-class Few:
-    """Lets known values through, and the first `more` others; the rest is OTHER."""
+class LabelSet:
+    """Bounds the values of a metric label: known values and the first `more` others pass, all further ones become `OTHER`."""
 
     def __init__(self, known: Iterable[str] = (), *, more: int = 0) -> None:
-        self._let = set(known)
+        self._allowed = set(known)
         self._more = more
 
     def of(self, value: str) -> str:
-        """The value as a label."""
-        value = value[:CHARACTERS]
-        if value in self._let:
+        """Returns the value as a label."""
+        value = value[:LABEL_CHARACTERS]
+        if value in self._allowed:
             return value
         if self._more <= 0:
             return OTHER
         self._more -= 1
-        self._let.add(value)
+        self._allowed.add(value)
         return value
 
 
-def ends() -> Few:
-    """How invocations end, and how they are left."""
-    return Few((*ENDS, *(f"limit:{which}" for which in Limits.model_fields)))
+def end_labels() -> LabelSet:
+    """Returns the labels of how invocations end or pause."""
+    return LabelSet((*ENDS, *(f"limit:{which}" for which in Limits.model_fields)))
 
 
-def codes() -> Few:
-    """The codes of our errors, and of those that are made of them."""
-    return Few(_codes(TurnwiseError))
+def error_code_labels() -> LabelSet:
+    """Returns the labels of error codes."""
+    return LabelSet(_codes(TurnwiseError))
 
 
-def _codes(kind: type[TurnwiseError]) -> Iterator[str]:
-    yield kind.code
-    for below in kind.__subclasses__():
-        yield from _codes(below)
+def _codes(error: type[TurnwiseError]) -> Iterator[str]:
+    yield error.code
+    for subclass in error.__subclasses__():
+        yield from _codes(subclass)

@@ -1,4 +1,4 @@
-"""Sends traces and metrics to a collector, as OpenTelemetry's own environment variables say."""
+"""Export of traces and metrics to a collector, configured by OpenTelemetry's environment variables."""
 
 import asyncio
 import os
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 OTLP, CONSOLE, NONE = "otlp", "console", "none"
 CLOSE_SECONDS = 5.0
-"""How long the last export may take; a collector that is away must not hold up the end of the process."""
+"""Longest time for the last export, so that an unreachable collector does not hold up the end of the process."""
 _PROTOCOL = "http/protobuf"
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-class Exporting:
-    """Where spans and metrics go, until it is closed."""
+class Exporters:
+    """The providers of traces and metrics, until they are closed."""
 
     def __init__(self, tracers: "TracerProvider", meters: "MeterProvider") -> None:
         self.tracers, self.meters = tracers, meters
         self._closing: threading.Thread | None = None
 
     def install(self) -> None:
-        """What agents and their libraries tell OpenTelemetry themselves goes the same way, unless the program has already said
-        where.
+        """Makes these the global OpenTelemetry providers, so that libraries export through them too. A provider that is already
+        set stays.
         """
         from opentelemetry import metrics, trace
 
@@ -40,27 +40,34 @@ class Exporting:
             metrics.set_meter_provider(self.meters)
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Sends what is left, for so long at most. Idempotent."""
+        """Exports what is left, for at most `seconds`. Idempotent."""
         if self._closing is None:
-            # A daemon: it waits for the network, and cannot be stopped.
-            self._closing = threading.Thread(target=self._shut, name="turnwise-telemetry", daemon=True)
+            # A daemon thread, because it waits for the network and cannot be stopped.
+            self._closing = threading.Thread(target=self._shut_down, name="turnwise-telemetry", daemon=True)
             self._closing.start()
         await asyncio.to_thread(self._closing.join, seconds)
 
-    def _shut(self) -> None:
+    def _shut_down(self) -> None:
         self.tracers.shutdown()
         self.meters.shutdown()
 
 
-def exporting() -> Exporting | None:
-    """Exporters of traces and metrics as the OTEL_… variables of the environment say; None when they ask for none.
+def exporters_from_environment() -> Exporters | None:
+    """Creates exporters as the OTEL_… environment variables say.
 
-    OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER are `otlp`, `console` or `none`; unset, `otlp` if an endpoint for it is
-    set. OTLP goes over HTTP. All else (endpoints, headers, sampling, batches, the service's name) OpenTelemetry reads itself.
-    ConfigError, MissingExtra.
+    OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER are `otlp`, `console` or `none`. Unset, they mean `otlp` if an OTLP endpoint
+    is set. OTLP goes over HTTP. OpenTelemetry itself reads everything else (endpoints, headers, sampling, batches, service
+    name).
+
+    Returns:
+        The exporters, or None when the environment asks for none.
+
+    Raises:
+        ConfigError: A variable has a value that cannot be used.
+        MissingExtra: The extra `otel` is not installed.
     """
-    spans, numbers = exporters("TRACES", os.environ), exporters("METRICS", os.environ)
-    if not spans and not numbers:
+    trace_names, metric_names = exporter_names("TRACES", os.environ), exporter_names("METRICS", os.environ)
+    if not trace_names and not metric_names:
         return None
     try:
         from opentelemetry.sdk.metrics import MeterProvider
@@ -68,29 +75,29 @@ def exporting() -> Exporting | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        span_exporters = [_span_exporter(name) for name in spans]
-        readers = [PeriodicExportingMetricReader(_metric_exporter(name)) for name in numbers]
+        span_exporters = [_span_exporter(name) for name in trace_names]
+        readers = [PeriodicExportingMetricReader(_metric_exporter(name)) for name in metric_names]
         resource = _resource()
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         for exporter in span_exporters:
             tracers.add_span_processor(BatchSpanProcessor(exporter))
-        return Exporting(tracers, MeterProvider(readers, resource, shutdown_on_exit=False))
+        return Exporters(tracers, MeterProvider(readers, resource, shutdown_on_exit=False))
     except ImportError:
         raise MissingExtra("Exporting traces", "otel") from None
     except ValueError as error:
-        # What it says is not shown: it may quote a header, and with it a key.
+        # The error's text is not shown: it may quote a header, and with it a key.
         problem = f"The OTEL_… variables of the environment cannot be used: {type(error).__name__}."
         raise ConfigError(problem, fix="Check them, numbers above all.") from None
 
 
-def exporters(signal: str, environment: Mapping[str, str]) -> Sequence[str]:
-    """Which exporters an environment asks for, for that signal. ConfigError for one that is not here."""
+def exporter_names(signal: str, environment: Mapping[str, str]) -> Sequence[str]:
+    """Returns the exporters that the environment names for a signal (`TRACES` or `METRICS`). ConfigError for an unknown one."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
     variable = f"OTEL_{signal}_EXPORTER"
     endpoint = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or environment.get(_ENDPOINT)
-    named = environment.get(variable, "").strip() or (OTLP if endpoint else NONE)
-    names = [name.strip() for name in named.split(",")]
+    configured = environment.get(variable, "").strip() or (OTLP if endpoint else NONE)
+    names = [name.strip() for name in configured.split(",")]
     unknown = [name for name in names if name not in (OTLP, CONSOLE, NONE)]
     if unknown:
         raise ConfigError(f"{variable} is {unknown[0][:64]!r}.", fix=f"Use {OTLP}, {CONSOLE} or {NONE}.")

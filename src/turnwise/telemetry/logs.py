@@ -1,5 +1,5 @@
-"""Log lines that programs can read: one JSON object each; or, at a terminal, that people can. Nothing secret is in them, nor
-what an exception says, which may be a user's text.
+"""Log lines: JSON for programs, text for terminals. They hold no secrets and, unless `debug`, no exception messages, which may
+quote a user.
 """
 
 import json
@@ -12,56 +12,56 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from turnwise.telemetry.about import about
+from turnwise.telemetry.log_context import log_context
 
-_GONE = "***"
+_MASK = "***"
 _MARKS = re.compile(r"tw_|eyJ|sk-|AIza|[:=]|(?i:bearer|basic)")
-"""What each rule needs to find: most texts have none of it, and to look for it is twenty times as fast as all rules."""
-# Each keeps what says which secret it was. Of an API key that is its id; the other 43 characters prove it.
-# None looks again and again at what it has passed: a text may be long, and written by whoever wants that.
+"""Every rule needs one of these marks. Most texts have none, and this search is twenty times as fast as all rules."""
+# Each rule keeps the part that identifies the secret; of an API key that is its id.
+# Each rule runs in linear time: the text may be long and written by an attacker.
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"tw_([0-9a-f]{12})_[A-Za-z0-9_-]+"), rf"tw_\1_{_GONE}"),
-    (re.compile(r"\btw_(?![0-9a-f]{12}_\*\*\*)[A-Za-z0-9_-]{16,}"), f"tw_{_GONE}"),
-    # A token begins a word, or stands behind a hyphen in it. Only words with a dot behind them are searched for one.
+    (re.compile(r"tw_([0-9a-f]{12})_[A-Za-z0-9_-]+"), rf"tw_\1_{_MASK}"),
+    (re.compile(r"\btw_(?![0-9a-f]{12}_\*\*\*)[A-Za-z0-9_-]{16,}"), f"tw_{_MASK}"),
+    # A token begins a word or follows a hyphen in it. Only words followed by a dot are searched.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]++\.)((?:[A-Za-z0-9_]*+-)*?)eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,4}+"
         ),
-        rf"\1{_GONE}",
+        rf"\1{_MASK}",
     ),
-    (re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{16,}"), rf"\1{_GONE}"),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"), _GONE),
-    (re.compile(r"(?i)\b(bearer)(?:\s+|%20)(?!\*\*\*)[A-Za-z0-9._~+/=*-]{6,}"), rf"\1 {_GONE}"),
-    (re.compile(r"(?i)\b(basic)\s+(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {_GONE}"),
+    (re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{16,}"), rf"\1{_MASK}"),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"), _MASK),
+    (re.compile(r"(?i)\b(bearer)(?:\s+|%20)(?!\*\*\*)[A-Za-z0-9._~+/=*-]{6,}"), rf"\1 {_MASK}"),
+    (re.compile(r"(?i)\b(basic)\s+(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {_MASK}"),
     # Up to the last @ before a space: a password may hold an @, or a /, that should have been escaped.
-    (re.compile(r"(?<!\S)((?>\S*?://[^\s:/@]*:(?!\*\*\*@)))\S+@"), rf"\1{_GONE}@"),
+    (re.compile(r"(?<!\S)((?>\S*?://[^\s:/@]*:(?!\*\*\*@)))\S+@"), rf"\1{_MASK}@"),
     (
         re.compile(
             r"(?i)((?:password|passwd|secret|token|credential|authorization|api[-_]?key|access[-_]?key|private[-_]?key)"
             r"[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*|bearer\b|basic\b)[^\s\"'&,;)}\]]+"
         ),
-        rf"\1{_GONE}",
+        rf"\1{_MASK}",
     ),
 )
 
 
 def redacted(text: str) -> str:
-    """The text with `***` in place of each secret that is known by its form. What was taken out once stays so."""
+    """Returns the text with `***` in place of each secret of a known form. Idempotent."""
     if _MARKS.search(text) is None:
         return text
-    for pattern, instead in _RULES:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
     return text
 
 
 CHARACTERS = 8_000
-"""How long a message, or another text of a line, may be."""
+"""Longest message or other text of a log line."""
 FRAMES, CAUSES = 20, 5
-"""How many of the innermost calls are told of an exception, and how many causes."""
+"""Most stack frames of an exception, the innermost ones, and most causes."""
 
 Form = Literal["json", "text"]
 
-_USUAL = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
+_RECORD_FIELDS = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 _MISLEADING = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
 _SURROGATES = range(0xD800, 0xE000)
@@ -70,7 +70,7 @@ _ESCAPED |= {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
 
 
 class Redacting(logging.Filter):
-    """Takes secrets out of the message and arguments of a record, for whichever handler comes next."""
+    """A logging filter that removes secrets from the message and arguments of a record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = redacted(_message(record)), None
@@ -78,9 +78,13 @@ class Redacting(logging.Filter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line. time is UTC; request, session, invocation and app say what was being done, where that is known;
-    whatever a call gave as `extra` follows. exception: its type, those of its causes, and where it was raised. debug: also
-    what it says.
+    """Formats a record as one JSON object per line.
+
+    `time` is UTC. `request`, `session`, `invocation` and `app` come from the log context; the fields of `extra` follow.
+    `exception` holds its type, its stack frames and its causes.
+
+    Args:
+        debug: Also write the exception's message.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -94,29 +98,33 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": _text(_message(record)),
         }
-        line |= _doing() | {name: value for name, value in _extras(record).items() if name not in line}
+        line |= _context_fields() | {name: value for name, value in _extras(record).items() if name not in line}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = _exception(record.exc_info[1], debug=self._debug)
         encoded = json.dumps(line, ensure_ascii=False, allow_nan=False)
-        return encoded.translate(_ESCAPED)  # what is left of these stands inside of strings
+        return encoded.translate(_ESCAPED)  # JSON has these characters only inside strings
 
 
 class TextLines(logging.Formatter):
-    """One line for people, and the lines of an exception's calls below it. debug: also what exceptions say."""
+    """Formats a record as one line of text, with an exception's stack frames below it.
+
+    Args:
+        debug: Also write the messages of exceptions.
+    """
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        doing = "".join(f" {name}={value}" for name, value in _doing().items())
-        line = f"{_time(record)} {record.levelname.lower():7} {record.name}: {_text(_message(record))}{doing}"
+        fields = "".join(f" {name}={value}" for name, value in _context_fields().items())
+        line = f"{_time(record)} {record.levelname.lower():7} {record.name}: {_text(_message(record))}{fields}"
         lines = [line]
         if record.exc_info and record.exc_info[1] is not None:
             raised = _exception(record.exc_info[1], debug=self._debug)
-            for each in (raised, *raised["causes"]):
-                said = f": {each['message']}" if "message" in each else ""
-                lines += [f"  {each['type']}{said}", *(f"    {call}" for call in each["calls"])]
+            for error in (raised, *raised["causes"]):
+                message = f": {error['message']}" if "message" in error else ""
+                lines += [f"  {error['type']}{message}", *(f"    {call}" for call in error["calls"])]
         return "\n".join(line.translate(_ESCAPED) for line in lines)
 
 
@@ -124,10 +132,15 @@ class TextLines(logging.Formatter):
 def logging_to(
     stream: IO[str], *, form: Form | None = None, level: str | int = logging.INFO, debug: bool = False
 ) -> Iterator[None]:
-    """In the block, what Turnwise logs from that level on goes to the stream, and the warnings of everybody else.
+    """Sends log lines to a stream for the duration of the block: Turnwise's from `level` on, other libraries' warnings.
 
-    form: None = `text` if the stream is a terminal, else `json`. Where the program itself has said where log lines go, nothing
-    is changed.
+    Does nothing when the program has configured log handlers itself.
+
+    Args:
+        stream: Where the lines go.
+        form: `json` or `text`; None = `text` for a terminal, else `json`.
+        level: The lowest level of Turnwise's own lines.
+        debug: Also write the messages of exceptions.
     """
     ours, root = logging.getLogger("turnwise"), logging.getLogger()
     if ours.hasHandlers():
@@ -151,7 +164,7 @@ def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # Otherwise logging itself would print the arguments.
+        # Otherwise the logging module would print the arguments.
         return f"{record.msg} (with arguments that do not fit)"
 
 
@@ -160,15 +173,15 @@ def _time(record: logging.LogRecord) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
 
 
-def _doing() -> dict[str, str]:
-    doing = about()
-    known = {"request": doing.request, "session": doing.session, "invocation": doing.invocation, "app": doing.app}
+def _context_fields() -> dict[str, str]:
+    context = log_context()
+    known = {"request": context.request, "session": context.session, "invocation": context.invocation, "app": context.app}
     return {name: _text(value) for name, value in known.items() if value}
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    given = record.__dict__.items()
-    return {_text(name): _value(value) for name, value in given if name not in _USUAL and not name.startswith("_")}
+    fields = record.__dict__.items()
+    return {_text(name): _value(value) for name, value in fields if name not in _RECORD_FIELDS and not name.startswith("_")}
 
 
 def _value(value: Any) -> str | int | float | bool | None:
@@ -189,7 +202,7 @@ def _exception(error: BaseException, *, debug: bool) -> dict[str, Any]:
         causes.append(cause)
         cause = _cause(cause)
     first, *others = ({"type": _type(each), "calls": _calls(each.__traceback__)} for each in (error, *causes))
-    said = {"message": _said(error)} if debug else {}
+    said = {"message": _message_of(error)} if debug else {}
     return {**first, **said, "causes": others}
 
 
@@ -202,7 +215,7 @@ def _type(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return _text(str(error))
     except Exception:

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: what was decided and how fast, how messages ended, what models took, and what waits."""
+"""Prometheus metrics: decisions and their latency, ends of messages, model usage, and inbox lengths."""
 
 import asyncio
 import logging
@@ -18,10 +18,10 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.ports.stores import InboxLengths, SessionStore
-from turnwise.telemetry.attributes import MOST, Few, codes, ends
+from turnwise.telemetry.attributes import MAX_LABELS, LabelSet, end_labels, error_code_labels
 
 STORE_SECONDS = 2.0
-"""How long a scrape waits for the store; what it does not say by then is left out."""
+"""How long a scrape waits for the store. Values that are not there by then are left out."""
 CONFIDENCES = tuple(tenths / 10 for tenths in range(1, 11))
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -29,8 +29,8 @@ SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.
 log = logging.getLogger("turnwise.telemetry")
 
 
-class Watched(Protocol):
-    """A runner, as far as it is asked for numbers."""
+class ObservedRunner(Protocol):
+    """The part of a runner that the metrics read."""
 
     app: str
     tree: AgentTree
@@ -41,33 +41,40 @@ class Watched(Protocol):
 
 
 class Checks(Protocol):
-    """The threads in which guardrails check."""
+    """The thread pool of guardrail checks."""
 
     @property
     def stuck(self) -> int: ...
 
 
 class Metrics:
-    """Counts what a runner does, as one of its hooks, in a registry of its own.
+    """Counts what a runner does, in a Prometheus registry of its own. It is one of the runner's hooks.
 
-    An event loop of any thread may tell it something. `clock` gives seconds, and is for tests.
+    Safe to call from event loops of any thread.
+
+    Args:
+        clock: Monotonic seconds, for tests.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
-        self._agents, self._ends, self._codes = Few(), ends(), codes()
-        self._methods, self._selectors, self._models = Few(more=MOST), Few(more=MOST), Few(more=MOST)
-        self._runner: Watched | None = None
+        self._agents, self._ends, self._codes = LabelSet(), end_labels(), error_code_labels()
+        self._methods, self._selectors, self._models = (
+            LabelSet(more=MAX_LABELS),
+            LabelSet(more=MAX_LABELS),
+            LabelSet(more=MAX_LABELS),
+        )
+        self._runner: ObservedRunner | None = None
         self._running: dict[tuple[SessionKey, str], float] = {}
-        self._wordless: set[tuple[SessionKey, str]] = set()
-        self._waiting = _Waiting()
-        self._is_store_away = False
-        self._make()
+        self._awaiting_first_words: set[tuple[SessionKey, str]] = set()
+        self._inbox_gauges = _InboxGauges()
+        self._is_store_unreachable = False
+        self._create_metrics()
         ProcessCollector(registry=self.registry)
-        self.registry.register(self._waiting)
+        self.registry.register(self._inbox_gauges)
 
-    def _make(self) -> None:
+    def _create_metrics(self) -> None:
         counter, histogram = self._counter, self._histogram
         self._selections = counter("selections", "Decisions.", "agent", "method", "outcome")
         self._confidence = histogram("selection_confidence", "How sure decisions were.", CONFIDENCES, "method")
@@ -89,21 +96,21 @@ class Metrics:
         stuck.set_function(lambda: 0 if self._runner is None else self._runner.checks.stuck)
         self._build = Info("turnwise_build", "What runs here.", registry=self.registry)
 
-    def attach(self, runner: Watched) -> None:
-        """Tells whose numbers these are: before that, every agent is `other`, and inboxes are not counted."""
+    def attach(self, runner: ObservedRunner) -> None:
+        """Sets the runner. Without one, every agent is labelled `other`, and inboxes are not counted."""
         self._runner = runner
-        self._agents = Few(card.name for card in runner.tree)
+        self._agents = LabelSet(card.name for card in runner.tree)
         self._build.info({"version": version("turnwise"), "python": platform.python_version(), "app": runner.app})
 
     def count_error(self, code: str) -> None:
-        """Counts an error that no invocation has on record, such as a request that is refused."""
+        """Counts an error that no invocation records, such as a refused request."""
         self._errors.labels(self._codes.of(code)).inc()
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
         method = self._methods.of(selection.method)
         self._selections.labels(self._agents.of(selection.agent), method, selection.outcome).inc()
         self._confidence.labels(method).observe(selection.confidence)
-        if selection.occasion == "message":  # others are part of a turn, and not timed as wholes
+        if selection.occasion == "message":  # other selections are part of a turn
             self._selection_seconds.observe(selection.ms / 1000)
         for verdict in selection.verdicts:
             if verdict.ms:
@@ -112,37 +119,37 @@ class Metrics:
                 self._count_usage(verdict.usage)
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        actions, place = event.actions, (key, event.invocation_id)
-        asked = event.author == USER and actions.selection is not None
-        if asked or (event.attempt > 1 and actions.rewind is not None):
-            self._running[place] = self._clock()
-            self._wordless.add(place)
+        actions, ref = event.actions, (key, event.invocation_id)
+        is_new = event.author == USER and actions.selection is not None
+        if is_new or (event.attempt > 1 and actions.rewind is not None):
+            self._running[ref] = self._clock()
+            self._awaiting_first_words.add(ref)
         elif event.text and not event.is_private:
-            self._speaks(place)
+            self._observe_first_words(ref)
         if actions.usage is not None:
             self._count_usage(actions.usage)
         if event.error is not None:
             self.count_error(event.error.code)
 
     async def shown(self, key: SessionKey, event: Event) -> None:
-        self._speaks((key, event.invocation_id))
+        self._observe_first_words((key, event.invocation_id))
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
         end = self._ends.of(reason)
         self._invocations.labels(end).inc()
-        self._wordless.discard((key, invocation_id))
+        self._awaiting_first_words.discard((key, invocation_id))
         began = self._running.pop((key, invocation_id), None)
         if began is not None:
             self._seconds.labels(end).observe(self._clock() - began)
 
     async def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The numbers as they are now, and their content type, in the format that suits an Accept header best.
+        """Returns the current metrics and their content type, in the format that the Accept header prefers.
 
-        The store is asked for what waits; when it does not answer, those numbers are missing.
+        The inbox lengths come from the store. They are missing when it does not answer in time.
         """
-        self._waiting.lengths = await self._lengths()
+        self._inbox_gauges.lengths = await self._lengths()
         encode, content_type = _encoder(accept)
-        return encode(_Plain(self.registry)), content_type
+        return encode(_WithoutCreationTimes(self.registry)), content_type
 
     async def _lengths(self) -> InboxLengths | None:
         if self._runner is None:
@@ -151,17 +158,17 @@ class Metrics:
             async with asyncio.timeout(STORE_SECONDS):
                 lengths = await self._runner.store.inbox.lengths(self._runner.app)
         except Exception as problem:
-            if not self._is_store_away:  # told once, not with every scrape
+            if not self._is_store_unreachable:  # logged once per outage
                 log.warning("What waits in the inboxes cannot be counted: %s", type(problem).__name__)
-            self._is_store_away = True
+            self._is_store_unreachable = True
             return None
-        self._is_store_away = False
+        self._is_store_unreachable = False
         return lengths
 
-    def _speaks(self, place: tuple[SessionKey, str]) -> None:
-        began = self._running.get(place)
-        if began is not None and place in self._wordless:
-            self._wordless.discard(place)
+    def _observe_first_words(self, ref: tuple[SessionKey, str]) -> None:
+        began = self._running.get(ref)
+        if began is not None and ref in self._awaiting_first_words:
+            self._awaiting_first_words.discard(ref)
             self._first_words.observe(self._clock() - began)
 
     def _count_usage(self, usage: Usage) -> None:
@@ -182,8 +189,8 @@ class Metrics:
         return Histogram(f"turnwise_{name}", about, labels, buckets=buckets, registry=self.registry)
 
 
-class _Waiting:
-    """What waited when the store was asked last; nothing when it did not say."""
+class _InboxGauges:
+    """A collector of the inbox lengths at the last scrape; empty when the store did not answer."""
 
     lengths: InboxLengths | None = None
 
@@ -199,8 +206,8 @@ class _Waiting:
         yield GaugeMetricFamily("turnwise_inbox_longest", "Messages that wait in the session with the most.", lengths.longest)
 
 
-class _Plain:
-    """A registry without the times at which its series were made, which make half of the lines and tell nobody anything."""
+class _WithoutCreationTimes:
+    """A registry without the `_created` samples, which are half of the lines and of no use."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -211,8 +218,8 @@ class _Plain:
             yield metric
 
 
-def _encoder(accept: str) -> tuple[Callable[[_Plain], bytes], str]:
-    """As prometheus_client chooses; its choice fails for a version that is no number, which says as little as none."""
+def _encoder(accept: str) -> tuple[Callable[[_WithoutCreationTimes], bytes], str]:
+    """Returns the encoder for an Accept header; the default one when the library cannot parse the header's version."""
     try:
         return choose_encoder(accept)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Traces for OpenTelemetry: one for each message, made of what is stored, and what models took as metrics."""
+"""OpenTelemetry traces, one for each message, and metrics of model usage. Both are made from stored events."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,25 +13,27 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.telemetry import attributes as names
-from turnwise.telemetry.about import about
+from turnwise.telemetry.log_context import log_context
 from turnwise.telemetry.trace import Trace, nanoseconds
 
 REMEMBERED = 1_000
-"""How many messages that wait, or were begun again, are remembered, so that what goes on with them can point to them."""
+"""How many waiting or restarted messages are remembered, so that their next trace links to the previous one."""
 SUPERSEDED, UNFINISHED = "superseded", "unfinished"
-"""Ends of spans that no invocation has: it is run again; or whoever watches was closed before it ended."""
+"""Reasons for the end of a span that no invocation has: the invocation runs again, or the hook was closed first."""
 DURATIONS = tuple(0.01 * 2**power for power in range(14))
 TOKENS = tuple(4**power for power in range(14))
 
-_Place = tuple[SessionKey, str]
+_InvocationRef = tuple[SessionKey, str]
 
 
 class Spans:
-    """Makes spans of what a runner stores, as one of its hooks.
+    """Makes spans of a runner's stored events. It is one of the runner's hooks.
 
-    tracers, meters: where spans and metrics go; None = to whatever the program has set up for OpenTelemetry. content: whether
-    spans hold what users, agents and tools said, and the reasons of decisions, which may quote it. clock: nanoseconds since
-    1970, for tests.
+    Args:
+        tracers: Where spans go; None = the program's global provider.
+        meters: Where metrics go; None = the program's global provider.
+        content: Whether spans hold messages, answers, tool results and the reasons of decisions.
+        clock: Nanoseconds since 1970, for tests.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class Spans:
     ) -> None:
         self._tracer = trace.get_tracer("turnwise", tracer_provider=tracers)
         self._content, self._clock = content, clock
-        self._open: dict[_Place, Trace] = {}
-        self._before: dict[_Place, SpanContext] = {}
+        self._open: dict[_InvocationRef, Trace] = {}
+        self._previous: dict[_InvocationRef, SpanContext] = {}
         meter = metrics.get_meter("turnwise", meter_provider=meters)
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
@@ -61,75 +63,75 @@ class Spans:
         )
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
-        """Nothing: the event that holds the decision says it."""
+        """Does nothing: the stored event holds the decision."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        place = key, event.invocation_id
-        again = event.attempt > 1 and event.actions.rewind is not None
-        if again or (event.author == USER and (event.actions.selection or event.actions.end)):
-            self._leave(place, SUPERSEDED)
-            self._open[place] = self._begin(place, event)
+        ref = key, event.invocation_id
+        is_restart = event.attempt > 1 and event.actions.rewind is not None
+        if is_restart or (event.author == USER and (event.actions.selection or event.actions.end)):
+            self._end_trace(ref, SUPERSEDED)
+            self._open[ref] = self._begin(ref, event)
             return
-        open_ = self._open.get(place)
-        if open_ is not None:
-            open_.take(event, self._clock())
+        trace_ = self._open.get(ref)
+        if trace_ is not None:
+            trace_.add_event(event, self._clock())
         elif event.actions.end is not None:
-            # It had waited, or was left by a process that died, and is not gone on with.
-            self._open[place] = self._begin(place, event)
+            # An invocation that waited, or whose process died, is ended without running again.
+            self._open[ref] = self._begin(ref, event)
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
-        self._leave((key, invocation_id), reason)
+        self._end_trace((key, invocation_id), reason)
 
     def close(self) -> None:
-        """Ends what is still open. Idempotent."""
-        for place in list(self._open):
-            self._leave(place, UNFINISHED)
+        """Ends all open traces. Idempotent."""
+        for ref in list(self._open):
+            self._end_trace(ref, UNFINISHED)
 
-    def _begin(self, place: _Place, event: Event) -> Trace:
-        key, invocation = place
+    def _begin(self, ref: _InvocationRef, event: Event) -> Trace:
+        key, invocation = ref
         at, selection = nanoseconds(event.created_at), event.actions.selection
         began = at - int(selection.ms * 1_000_000) if selection is not None else at
-        described: names.Attributes = {
+        attributes: names.Attributes = {
             names.CONVERSATION: key.id,
             "turnwise.app": key.app,
             "turnwise.invocation.id": invocation,
             names.ATTEMPT: event.attempt,
         }
-        decision = names.of_decision(selection, content=self._content) if selection is not None else {}
-        described |= decision
+        decision = names.decision_attributes(selection, content=self._content) if selection is not None else {}
+        attributes |= decision
         if self._content and event.author == USER:
-            described |= names.said("input", event)
-        root = self._root(place, described, began, mine=event.author == USER)
+            attributes |= names.message_attributes("input", event)
+        root = self._root(ref, attributes, began, is_ours=event.author == USER)
         if selection is None:
             turn = event.author if event.actions.end is None else None
         else:
             turn = selection.agent if selection.outcome == "chosen" else None
-            root.add_event(names.SELECTION, decision | names.of_course(selection), at)
-        begun = Trace(self._tracer, root, at, session=key.id, turn=turn, count=self._count, content=self._content)
+            root.add_event(names.SELECTION, decision | names.cascade_attributes(selection), at)
+        trace_ = Trace(self._tracer, root, at, session=key.id, turn=turn, count=self._count, content=self._content)
         for verdict in selection.verdicts if selection is not None else ():
             if verdict.usage is not None:
-                begun.asked(verdict.usage, at)
-        return begun
+                trace_.add_selection_call(verdict.usage, at)
+        return trace_
 
-    def _root(self, place: _Place, described: names.Attributes, began: int, *, mine: bool) -> Span:
-        """The span of the whole message, below what its sender was doing; it points to what the invocation did before."""
-        before = self._before.pop(place, None)
-        links = [Link(before)] if before is not None else []
-        parent = otel.get_current() if mine and about().sent_here else otel.Context()
-        return self._tracer.start_span(names.MESSAGE, parent, attributes=described, links=links, start_time=max(began, 0))
+    def _root(self, ref: _InvocationRef, attributes: names.Attributes, began: int, *, is_ours: bool) -> Span:
+        """Starts the span of a whole message: a child of the sender's span, linked to the invocation's previous trace."""
+        previous = self._previous.pop(ref, None)
+        links = [Link(previous)] if previous is not None else []
+        parent = otel.get_current() if is_ours and log_context().is_local else otel.Context()
+        return self._tracer.start_span(names.MESSAGE, parent, attributes=attributes, links=links, start_time=max(began, 0))
 
-    def _leave(self, place: _Place, reason: str) -> None:
-        open_ = self._open.pop(place, None)
-        if open_ is None:
+    def _end_trace(self, ref: _InvocationRef, reason: str) -> None:
+        trace_ = self._open.pop(ref, None)
+        if trace_ is None:
             return
-        open_.end(reason)
+        trace_.end(reason)
         if reason in ("waiting", SUPERSEDED):
-            self._before[place] = open_.root.get_span_context()
-            if len(self._before) > REMEMBERED:
-                self._before.pop(next(iter(self._before)), None)
+            self._previous[ref] = trace_.root.get_span_context()
+            if len(self._previous) > REMEMBERED:
+                self._previous.pop(next(iter(self._previous)), None)
 
     def _count(self, usage: Usage) -> None:
-        model = names.of_model(usage)
+        model = names.model_attributes(usage)
         self._tokens.record(usage.input_tokens, {**model, names.TOKEN_TYPE: "input"})
         self._tokens.record(usage.output_tokens, {**model, names.TOKEN_TYPE: "output"})
         if usage.calls == 1:
@@ -137,9 +139,11 @@ class Spans:
 
 
 @contextmanager
-def joined(headers: Mapping[str, str]) -> Iterator[None]:
-    """In the block, spans belong to the trace that a request's headers name (W3C trace context), if they do. `headers` are
-    found by names in small letters.
+def join_trace(headers: Mapping[str, str]) -> Iterator[None]:
+    """Makes spans in the block part of the trace that a request's headers name (W3C trace context), if any.
+
+    Args:
+        headers: Headers by lower-case name.
     """
     token = otel.attach(propagate.extract(headers))
     try:

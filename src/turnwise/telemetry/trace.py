@@ -1,12 +1,12 @@
-"""One message as a tree of spans, made of what was stored of it, at the times that stand there.
+"""One message as a tree of spans, made from its stored events and their timestamps.
 
 turnwise.message
-├── chat …                 a model that was asked who should answer
+├── chat …                 a model call of the selection
 └── invoke_agent A         turn 1
     ├── chat …             one answer of A's model
-    ├── execute_tool …     a call that was made
-    ├── turnwise.step      work of A that is on record
-    └── invoke_agent B     an agent below A, or called by it
+    ├── execute_tool …     a tool call
+    ├── turnwise.step      a recorded step of A
+    └── invoke_agent B     a nested agent, or one that A called as a tool
 """
 
 import re
@@ -31,59 +31,68 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,63}")
 _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _BEGUN = "-begun"
-"""What the id of a call ends with on record whose result comes later."""
-_OWN_STEPS = re.compile(r"(?:later|confirm\?|pool)#")
-"""Steps that agents and flows of ours record for themselves."""
+"""Suffix of the recorded id of a call whose result comes later."""
+_INTERNAL_STEPS = re.compile(r"(?:later|confirm\?|pool)#")
+"""Steps that Turnwise's own agents and flows record for themselves."""
 
 Count = Callable[[Usage], None]
 
 
 def nanoseconds(moment: datetime) -> int:
-    """Since 1970, as far as OpenTelemetry can write it: an agent may give its events any time, and one that cannot be written
-    would take all spans along that are sent with it.
+    """Returns nanoseconds since 1970, clamped to the range that OpenTelemetry can write.
+
+    An agent may give its events any time. A time out of range would make the export of the whole batch fail.
     """
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return min(max((aware - _EPOCH) // timedelta(microseconds=1) * 1_000, 0), _LATEST)
 
 
 @dataclass
-class _Run:
-    """The span of an agent's run on a branch. reached: until when something is known of it, and of what it ran; alone: the same
-    without what ran side by side, so that none of those seems to have begun when another was over. chosen: when it chose whom
-    to go on.
-    """
+class _AgentSpan:
+    """The span of an agent's run on a branch."""
 
     span: Span
     agent: str
     reached: int
+    """Time of the last known activity of the run or anything it ran."""
     alone: int
+    """The same without parallel runs, so that a parallel run does not seem to begin after its sibling ended."""
     chosen: dict[str, int] = field(default_factory=dict)
+    """When the run selected each agent to continue with."""
 
 
 @dataclass
-class _Call:
-    """A tool's call, and on which branch: when it was made, and when it was done; its span, once there is reason for one."""
+class _ToolSpan:
+    """A tool call on a branch. Its span is created when it is needed."""
 
     tool: str
     branch: str
     began: int
+    """When the call was made."""
     arguments: str = ""
     done: int | None = None
+    """When the call ended; None while it runs."""
     span: Span | None = None
 
 
-class _Turn(NamedTuple):
-    """A turn of which nothing is known yet but whose it is, and since when."""
+class _PendingTurn(NamedTuple):
+    """A turn that has an agent and a start, but no event yet."""
 
     agent: str
     since: int
 
 
 class Trace:
-    """The spans of one message, from where it began, or was taken up, to where it ended or was left.
+    """Builds the spans of one run of a message: from its start or resumption until it ends, pauses or is abandoned.
 
-    began: when it was decided who gets the floor. turn: who that is; None when nobody does. count: is told what models took.
-    content: whether spans may say what users, agents and tools said.
+    Args:
+        tracer: Creates the spans.
+        root: The span of the message.
+        began: When the agent was selected.
+        session: The session's id.
+        turn: The selected agent; None = none.
+        count: Called with the usage of each model call.
+        content: Whether spans hold what users, agents and tools said.
     """
 
     def __init__(
@@ -91,14 +100,14 @@ class Trace:
     ) -> None:
         self.root, self._latest = root, began
         self._tracer, self._session, self._count, self._content = tracer, session, count, content
-        self._next = _Turn(turn, began) if turn is not None else None
+        self._next = _PendingTurn(turn, began) if turn is not None else None
         self._has_turns = turn is not None
         self._began = began
-        self._runs: dict[str, _Run] = {}
-        self._calls: dict[str, _Call] = {}
+        self._runs: dict[str, _AgentSpan] = {}
+        self._calls: dict[str, _ToolSpan] = {}
 
-    def take(self, event: Event, told: int) -> None:
-        """Adds what an event tells, which was told at that time."""
+    def add_event(self, event: Event, emitted_at: int) -> None:
+        """Adds an event. `emitted_at` is the time of the call."""
         at = nanoseconds(event.created_at)
         self._latest = max(self._latest, at)
         if event.author == USER or not self._has_turns or not event.branch:
@@ -107,23 +116,23 @@ class Trace:
             self._finish(branch, at)
         run = self._run(event.branch, event.author)
         if event.actions.usage is not None:
-            at = self._chat(run.span, event.actions.usage, at, told, event)
-        self._note_calls(event, at)
-        self._note_steps(run, event, at)
+            at = self._chat(run.span, event.actions.usage, at, emitted_at, event)
+        self._record_calls(event, at)
+        self._record_steps(run, event, at)
         for result in event.content.tool_results if event.content else ():
             self._finish_call(event, result, at)
-        self._note_rest(run, event)
-        self._reach(event.branch, at)
+        self._record_span_events(run, event)
+        self._extend(event.branch, at)
         if event.actions.transfer_to is not None and not event.is_private:
             at = self._end_runs(list(self._runs), at)
-            self._next = _Turn(event.actions.transfer_to, at)
+            self._next = _PendingTurn(event.actions.transfer_to, at)
 
-    def asked(self, usage: Usage, decided: int) -> None:
-        """Adds a model that was asked who should answer."""
-        self._chat(self.root, usage, decided - _length(usage), decided, None)
+    def add_selection_call(self, usage: Usage, end: int) -> None:
+        """Adds a model call of the selection."""
+        self._chat(self.root, usage, end - _length(usage), end, None)
 
     def end(self, reason: str) -> None:
-        """Ends whatever is open. `reason` is an end's, or says how the message was left."""
+        """Ends all open spans. `reason` is the end of the invocation, or how this run of it stopped."""
         if self._next is not None:
             self._begin(f"{len(self._runs)}+", "", self._next.agent, None)
         for id_, call in self._calls.items():
@@ -136,8 +145,8 @@ class Trace:
             _fail(self.root, reason)
         self.root.end(self._latest)
 
-    def _run(self, branch: str, author: str) -> _Run:
-        """The run on that branch; it, and those above it, begin when they are first heard of."""
+    def _run(self, branch: str, author: str) -> _AgentSpan:
+        """Returns the run on a branch. It and its parents begin with the first event on them."""
         run, path = None, ""
         for segment in branch.split("/"):
             path = f"{path}/{segment}" if path else segment
@@ -149,100 +158,112 @@ class Trace:
             run.span.set_attribute(names.AGENT, author)
         return run
 
-    def _begin(self, path: str, segment: str, author: str, above: _Run | None, chosen: int | None = None) -> _Run:
-        if above is None:
-            agent, since = self._next or _Turn(author, self._began)
+    def _begin(
+        self, path: str, segment: str, author: str, parent_run: _AgentSpan | None, chosen: int | None = None
+    ) -> _AgentSpan:
+        if parent_run is None:
+            agent, since = self._next or _PendingTurn(author, self._began)
             self._next = None
             parent = self.root
         else:
-            agent, since = author or _named(segment), above.alone if segment.startswith("~") else above.reached
+            agent, since = author or _agent_of(segment), parent_run.alone if segment.startswith("~") else parent_run.reached
             since = since if chosen is None else chosen
-            id_ = segment.partition("#")[2]  # a tool that calls an agent does so under the id of its call
+            id_ = segment.partition("#")[2]  # an agent called as a tool runs under the id of the call
             call = self._calls.get(id_) if segment.startswith(">") else None
-            parent = above.span if call is None else self._call_span(id_, call)
-        about: names.Attributes = {names.OPERATION: "invoke_agent", names.AGENT: agent}
-        run = self._runs[path] = _Run(self._child(parent, f"invoke_agent {agent}", since, about), agent, since, since)
+            parent = parent_run.span if call is None else self._call_span(id_, call)
+        attributes: names.Attributes = {names.OPERATION: "invoke_agent", names.AGENT: agent}
+        run = self._runs[path] = _AgentSpan(
+            self._child(parent, f"invoke_agent {agent}", since, attributes), agent, since, since
+        )
         return run
 
-    def _reach(self, branch: str, at: int, *, beside: bool = False) -> None:
-        """Something is known of the run on that branch, and those above it, until then; `beside`: it was one of several that
-        run side by side. What those do while they run is known of them alone.
+    def _extend(self, branch: str, at: int, *, is_parallel: bool = False) -> None:
+        """Extends the run on a branch, and its parents, to a time. Activity of a parallel run counts for that run only.
+
+        Args:
+            branch: The branch of the run.
+            at: The time of the activity.
+            beside: Whether the activity was one of several parallel runs.
         """
         self._latest = max(self._latest, at)
         while branch:
             if (run := self._runs.get(branch)) is not None:
                 run.reached = max(run.reached, at)
-                run.alone = run.alone if beside else run.reached
+                run.alone = run.alone if is_parallel else run.reached
             branch, _, last = branch.rpartition("/")
             if last.startswith("~"):
                 return
 
     def _finish(self, branch: str, at: int) -> None:
-        """The run on that branch is over, with all below it. It may never have said a word."""
+        """Ends the run on a branch and everything below it. The run may have no event."""
         above, _, last = branch.rpartition("/")
         run, parent = self._runs.get(branch), self._runs.get(above)
         if run is None and parent is not None:
-            agent = _named(last)
+            agent = _agent_of(last)
             since = parent.chosen.pop(agent, None)
             run = self._begin(branch, last, agent, parent, since)
             run.reached = max(run.reached, at if since is None else parent.reached)
         if run is not None:
-            over = [path for path in self._runs if path == branch or path.startswith(f"{branch}/")]
-            self._reach(above, self._end_runs(over, run.reached), beside=last.startswith("~"))
+            ended = [path for path in self._runs if path == branch or path.startswith(f"{branch}/")]
+            self._extend(above, self._end_runs(ended, run.reached), is_parallel=last.startswith("~"))
 
     def _end_runs(self, paths: Sequence[str], at: int) -> int:
-        """Ends these runs then, or when the last of them is known to have done something; gives that time."""
+        """Ends runs at a time, or at the last known activity among them if that is later. Returns the time of the end."""
         ended = [self._runs.pop(path) for path in paths]
         at = max([at, *(run.reached for run in ended)])
         for run in ended:
             run.span.end(at)
         return at
 
-    def _chat(self, parent: Span, usage: Usage, at: int, told: int, event: Event | None) -> int:
-        """One answer of a model; gives when it was there. An event may be made when its model is asked, or when it has
-        answered: then it would end later than it was told of.
+    def _chat(self, parent: Span, usage: Usage, at: int, emitted_at: int, event: Event | None) -> int:
+        """Adds one model call and returns its end.
+
+        An event may be stamped at the start or at the end of its call. If the computed end would be later than the emission,
+        the
+        stamp is taken as the end.
         """
         end = at + _length(usage)
-        end = told if at <= told < end else end
-        about = names.of_model(usage) | names.of_usage(usage)
+        end = emitted_at if at <= emitted_at < end else end
+        attributes = names.model_attributes(usage) | names.usage_attributes(usage)
         if event is not None:
-            about[names.AGENT] = event.author
+            attributes[names.AGENT] = event.author
             if event.actions.cut_off == "tokens":
-                about["gen_ai.response.finish_reasons"] = ["length"]
+                attributes["gen_ai.response.finish_reasons"] = ["length"]
             if self._content:
-                about |= names.said("output", event)
-        name = " ".join(str(about[key]) for key in (names.OPERATION, names.REQUEST_MODEL) if key in about)
-        self._child(parent, name, end - _length(usage), about, SpanKind.CLIENT).end(end)
+                attributes |= names.message_attributes("output", event)
+        name = " ".join(str(attributes[key]) for key in (names.OPERATION, names.REQUEST_MODEL) if key in attributes)
+        self._child(parent, name, end - _length(usage), attributes, SpanKind.CLIENT).end(end)
         self._count(usage)
         return end
 
-    def _note_calls(self, event: Event, at: int) -> None:
+    def _record_calls(self, event: Event, at: int) -> None:
         for call in event.content.tool_calls if event.content else ():
             arguments = names.as_json(call.arguments) if self._content else ""
-            self._calls.setdefault(call.call_id, _Call(call.tool, event.branch, at, arguments))
+            self._calls.setdefault(call.call_id, _ToolSpan(call.tool, event.branch, at, arguments))
 
-    def _note_steps(self, run: _Run, event: Event, at: int) -> None:
+    def _record_steps(self, run: _AgentSpan, event: Event, at: int) -> None:
         for step in event.actions.steps:
             if step.call is not None:
                 id_ = step.call.removesuffix(_BEGUN)
-                self._calls.setdefault(id_, _Call("", event.branch, run.reached)).done = at
+                self._calls.setdefault(id_, _ToolSpan("", event.branch, run.reached)).done = at
             elif not step.says and step.key.startswith(f"{event.branch}:"):
                 self._step(run, step, at)
 
-    def _step(self, run: _Run, step: StepRecord, at: int) -> None:
+    def _step(self, run: _AgentSpan, step: StepRecord, at: int) -> None:
         key = step.key.partition(":")[2]
-        if not _OWN_STEPS.match(key):
+        if not _INTERNAL_STEPS.match(key):
             word = _WORD.match(key)
             shown = key if self._content else word[0] if word else ""
-            about: names.Attributes = {"turnwise.step.key": shown, names.AGENT: run.agent}
-            self._child(run.span, names.STEP, run.reached, about).end(max(run.reached, at))
+            attributes: names.Attributes = {"turnwise.step.key": shown, names.AGENT: run.agent}
+            self._child(run.span, names.STEP, run.reached, attributes).end(max(run.reached, at))
 
     def _finish_call(self, event: Event, result: ToolResultPart, at: int) -> None:
-        """The span of a call that has a result. One that was refused, because there is no such tool or for another reason, has
-        none; one that was broken off when the message ended has.
+        """Ends the span of a call that has a result.
+
+        A refused call, such as one of an unknown tool, gets no span. A call that was cut off by the message's end gets one.
         """
         call = self._calls.pop(result.call_id, None)
-        call = call or _Call("", event.branch, self._runs[event.branch].reached)
+        call = call or _ToolSpan("", event.branch, self._runs[event.branch].reached)
         if call.done is None and call.span is None and result.failed and event.actions.steps:
             return
         call.tool = call.tool or result.tool
@@ -253,39 +274,43 @@ class Trace:
             span.set_attribute("gen_ai.tool.call.result", names.as_json(result.result))
         span.end(max(call.began, call.done or at))
 
-    def _call_span(self, id_: str, call: _Call) -> Span:
+    def _call_span(self, id_: str, call: _ToolSpan) -> Span:
         if call.span is None:
-            tool = call.tool if _TOOL.fullmatch(call.tool) else OTHER  # a model may have made the name up
-            about, run = names.of_call(id_, tool), self._runs.get(call.branch)
+            tool = call.tool if _TOOL.fullmatch(call.tool) else OTHER  # a model may invent a name
+            attributes, run = names.tool_call_attributes(id_, tool), self._runs.get(call.branch)
             if run is not None:
-                about[names.AGENT] = run.agent
+                attributes[names.AGENT] = run.agent
             if call.arguments:
-                about["gen_ai.tool.call.arguments"] = call.arguments
+                attributes["gen_ai.tool.call.arguments"] = call.arguments
             parent = run.span if run is not None else self.root
-            call.span = self._child(parent, f"execute_tool {tool}", call.began, about)
+            call.span = self._child(parent, f"execute_tool {tool}", call.began, attributes)
         return call.span
 
-    def _note_rest(self, run: _Run, event: Event) -> None:
-        """What else the event tells: as events of the run's span, at the time that stands there."""
+    def _record_span_events(self, run: _AgentSpan, event: Event) -> None:
+        """Records an event's selection, wait and guardrail results as events of the run's span."""
         actions, at = event.actions, nanoseconds(event.created_at)
         if event.error is not None:
             _fail(run.span, event.error.code)
         if actions.selection is not None:
-            about = names.of_decision(actions.selection, content=self._content) | names.of_course(actions.selection)
-            run.span.add_event(names.SELECTION, about, at)
+            attributes = names.decision_attributes(actions.selection, content=self._content) | names.cascade_attributes(
+                actions.selection
+            )
+            run.span.add_event(names.SELECTION, attributes, at)
             run.chosen[actions.selection.agent] = at
         if actions.awaits is not None:
             run.span.add_event("turnwise.waits", {"turnwise.wait.kind": actions.awaits.kind}, at)
         for guarded in actions.guarded:
-            about = {"turnwise.guardrail.name": guarded.guardrail, "turnwise.guardrail.action": guarded.action}
-            run.span.add_event("turnwise.guardrail", about, at)
+            attributes = {"turnwise.guardrail.name": guarded.guardrail, "turnwise.guardrail.action": guarded.action}
+            run.span.add_event("turnwise.guardrail", attributes, at)
         if self._content and actions.usage is None and event.text:
-            run.span.set_attributes(names.said("output", event))
+            run.span.set_attributes(names.message_attributes("output", event))
 
-    def _child(self, parent: Span, name: str, since: int, about: names.Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        about = {names.CONVERSATION: self._session, **about}
+    def _child(
+        self, parent: Span, name: str, since: int, attributes: names.Attributes, kind: SpanKind = SpanKind.INTERNAL
+    ) -> Span:
+        attributes = {names.CONVERSATION: self._session, **attributes}
         context = trace.set_span_in_context(parent)
-        return self._tracer.start_span(name, context, kind, about, start_time=max(since, 0))
+        return self._tracer.start_span(name, context, kind, attributes, start_time=max(since, 0))
 
 
 def _length(usage: Usage) -> int:
@@ -297,7 +322,7 @@ def _fail(span: Span, code: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
-def _named(segment: str) -> str:
-    """The agent that a part of a branch is named after, as far as it is."""
+def _agent_of(segment: str) -> str:
+    """Returns the agent that a segment of a branch names, if it names one."""
     name = segment.lstrip("~>").partition("#")[0]
     return _ESCAPED.sub(lambda code: chr(int(code[1], 16)), name)

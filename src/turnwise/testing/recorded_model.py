@@ -11,7 +11,7 @@ from typing import Any
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.facts.usage import Usage
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 from turnwise.testing.telling import told
 
@@ -54,7 +54,7 @@ class RecordedModel:
         if self._model is None:
             problem = f"{self._path.name} has no answer to this request of {len(request.messages)} messages ({known[:12]})."
             raise ModelRefused(problem, fix="Record it: give RecordedModel the model that shall be asked.")
-        async with reading(self._model, request, stream=stream) as answer:
+        async with open_answer(self._model, request, stream=stream) as answer:
             async for piece in answer:
                 if isinstance(piece, ModelReply):
                     self._write(known, piece)

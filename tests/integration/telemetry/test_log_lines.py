@@ -12,7 +12,7 @@ from turnwise import (
     Runner,
     agent,
 )
-from turnwise.telemetry.about import requested
+from turnwise.telemetry.log_context import request_context
 from turnwise.telemetry.logs import JsonLines
 
 Make = Callable[..., Runner]
@@ -32,7 +32,7 @@ async def test_log_lines_say_what_was_being_done(make_runner: Make) -> None:
     runner = make_runner(logs)
 
     async def request(text: str) -> str:
-        with requested(f"r-{text}"):
+        with request_context(f"r-{text}"):
             return (await (await runner.start(text, user="ada", session="s")).result()).invocation_id
 
     handler = logging.StreamHandler(stream)

@@ -91,8 +91,8 @@ def test_the_caller_is_what_the_key_says() -> None:
 @pytest.mark.parametrize(
     ("rights", "where", "problem"),
     [
-        ({}, "user", "whose key"),
-        ({"user": "ann", "acts_for_users": True}, "user", "either one user's"),
+        ({}, "user", "API key needs a user"),
+        ({"user": "ann", "acts_for_users": True}, "user", "belongs to one user"),
         ({"role": "operator", "acts_for_users": True}, "role", "not what an operator may"),
         ({"role": "admin", "acts_for_users": True}, "role", "not what an admin may"),
         ({"role": "boss"}, "role", "no role 'boss'"),
@@ -106,8 +106,8 @@ def test_the_caller_is_what_the_key_says() -> None:
         ({"user": "ann", "agent_roles": [str(n) for n in range(101)]}, "agent_roles", "100 agent roles"),
         ({"user": "ann", "scopes": ["sessions:eat"]}, "scopes", "no scope 'sessions:eat'"),
         ({"user": "ann", "scopes": ["metrics:read"]}, "scopes", "more than the role 'user'"),
-        ({"user": "ann", "lifetime": timedelta()}, "expires_at", "So long"),
-        ({"user": "ann", "lifetime": timedelta.max}, "expires_at", "So long"),
+        ({"user": "ann", "lifetime": timedelta()}, "expires_at", "lifetime of a key"),
+        ({"user": "ann", "lifetime": timedelta.max}, "expires_at", "lifetime of a key"),
     ],
 )
 def test_rights_that_make_no_sense_are_refused(rights: dict[str, Any], where: str, problem: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from access_play import Clock, Publisher, ec_key, jwk, publishing, rsa_key, token
 
-from turnwise.access.jwks import FRESH_SECONDS, MOST_BYTES, RETRY_SECONDS, STALE_SECONDS, UNKNOWN_SECONDS, JwksClient
+from turnwise.access.jwks import FRESH_SECONDS, MOST_BYTES, RETRY_SECONDS, STALE_SECONDS, UNKNOWN_KEY_SECONDS, JwksClient
 from turnwise.access.tokens import Tokens
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, StoreUnavailable
@@ -59,7 +59,7 @@ async def test_a_new_key_is_looked_for_but_not_all_the_time(publisher: Publisher
     assert await found(keys, "2") is None
     assert await found(keys, "1") is not None
     assert publisher.asked == 1
-    clock.now += UNKNOWN_SECONDS
+    clock.now += UNKNOWN_KEY_SECONDS
     assert await found(keys, "2") == rsa_key("two").public_key()
     assert await found(keys, "1") is None, "it is published no longer"
     assert publisher.asked == 2
@@ -100,7 +100,7 @@ async def test_an_outage_there_is_none_here_for_a_while(publisher: Publisher, ca
     with pytest.raises(StoreUnavailable, match="cannot be fetched"):
         await keys.find("1", "RS256")
     publisher.publish(jwk(rsa_key("two"), "2"))
-    clock.now += UNKNOWN_SECONDS
+    clock.now += UNKNOWN_KEY_SECONDS
     assert await found(keys, "2") == rsa_key("two").public_key()
 
 

@@ -71,12 +71,12 @@ async def test_what_is_refused_takes_nothing(clock: Clock) -> None:
 
 async def test_whether_too_little_is_left_can_be_asked(clock: Clock) -> None:
     allowances = RateLimiter(2, clock=clock)
-    assert allowances.lacking("ann") is None
+    assert allowances.known_wait("ann") is None
     for left in (None, 60):
         await allowances.spend("ann")
-        assert allowances.lacking("ann") == left
+        assert allowances.known_wait("ann") == left
     clock.now += 60
-    assert allowances.lacking("ann") is None
+    assert allowances.known_wait("ann") is None
 
 
 async def test_memory_is_bounded_however_many_there_are(clock: Clock) -> None:

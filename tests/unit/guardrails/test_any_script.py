@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from turnwise.facts.content import text_content
 from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData, find as find_personal
-from turnwise.guardrails.rules import compiled, labelled
+from turnwise.guardrails.rules import compiled, with_labels
 from turnwise.guardrails.secrets import _KEYS, Secrets, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 
@@ -97,7 +97,7 @@ def test_every_kind_is_looked_for_here() -> None:
 @example(before="密钥", after="有效")
 @example(before="1\u200b漢", after="\u0301")
 def test_a_secret_is_found_whatever_stands_around_it(secret: str, before: str, after: str) -> None:
-    left = labelled(f"{before}{secret}{after}", find_secrets)
+    left = with_labels(f"{before}{secret}{after}", find_secrets)
     assert SECRETS[secret] not in left
     assert "[" in left
 
@@ -109,7 +109,7 @@ def test_a_secret_is_found_whatever_stands_around_it(secret: str, before: str, a
 @example(before="卡号，", after="有效")
 @example(before="โทร", after="ครับ")
 def test_a_personal_datum_is_found_whatever_stands_around_it(datum: str, before: str, after: str) -> None:
-    left = labelled(f"{before}{datum}{after}", lambda data: find_personal(data, RULES))
+    left = with_labels(f"{before}{datum}{after}", lambda data: find_personal(data, RULES))
     assert datum not in left
     assert "[" in left
 

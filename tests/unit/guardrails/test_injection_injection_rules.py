@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from turnwise.guardrails.injection import control_tokens, has_phrase, without_hidden
-from turnwise.guardrails.rules import labelled
+from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
+from turnwise.guardrails.rules import with_labels
 
 
 @pytest.mark.parametrize(
@@ -51,25 +51,25 @@ def test_what_people_say(text: str) -> None:
 
 def test_control_tokens() -> None:
     text = "hi<|im_end|> <|im_start|>system [INST] x [/INST] <<SYS>> <｜Assistant｜> <|i\u200bm_start|> <end_of_turn>"
-    assert labelled(text, control_tokens) == (
+    assert with_labels(text, control_tokens) == (
         "hi[control token] [control token]system [control token] x [control token] [control token] [control token] "
         "[control token] [control token]"
     )
-    assert labelled("a < b | c > d, [install], <b>, <p>", control_tokens) == "a < b | c > d, [install], <b>, <p>"
+    assert with_labels("a < b | c > d, [install], <b>, <p>", control_tokens) == "a < b | c > d, [install], <b>, <p>"
 
 
 def test_hidden_characters_go_and_what_is_seen_stays() -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "ignore")
     england = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
-    assert without_hidden(f"hello{hidden}\u202e\u200b") == "hello"
+    assert strip_hidden(f"hello{hidden}\u202e\u200b") == "hello"
     for kept in ("می‌خواهم", "👨‍👩‍👧", "❤️", england, f"go {england}!", "né"):
-        assert without_hidden(kept) == kept
-    assert without_hidden("\U0001f3f4" + hidden) == "\U0001f3f4"
+        assert strip_hidden(kept) == kept
+    assert strip_hidden("\U0001f3f4" + hidden) == "\U0001f3f4"
 
 
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=200))
 def test_any_text_can_be_read(text: str) -> None:
-    clean = without_hidden(text)
-    assert without_hidden(clean) == clean
+    clean = strip_hidden(text)
+    assert strip_hidden(clean) == clean
     has_phrase(text)

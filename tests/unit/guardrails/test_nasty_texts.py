@@ -7,13 +7,13 @@ import pytest
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.guardrails.replacing import PLACES, Replacing
-from turnwise.guardrails.rules import Finding, labelled
+from turnwise.guardrails.rules import Finding, with_labels
 from turnwise.guardrails.secrets import find as find_secrets
 
 
 def test_what_stands_right_after_a_key_is_found_with_it() -> None:
     """Putting a label in its place must not need another look at the whole text for each."""
-    assert labelled("AKIAIOSFODNN7EXAMPLE" * 3, find_secrets) == "[key]" * 3
+    assert with_labels("AKIAIOSFODNN7EXAMPLE" * 3, find_secrets) == "[key]" * 3
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import pytest
 
 from turnwise.guardrails.personal_data import RULES, find
-from turnwise.guardrails.rules import kinds_in, labelled
+from turnwise.guardrails.rules import kinds_in, with_labels
 
 
 def left(text: str) -> str:
-    return labelled(text, lambda data: find(data, RULES))
+    return with_labels(text, lambda data: find(data, RULES))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.injection import control_tokens
 from turnwise.guardrails.personal_data import RULES, find as find_personal, reach_of
-from turnwise.guardrails.rules import Find, kinds_in, labelled
+from turnwise.guardrails.rules import Find, kinds_in, with_labels
 from turnwise.guardrails.secrets import REACH, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 
@@ -38,9 +38,9 @@ TEXTS = st.text(st.characters(), max_size=100) | st.lists(st.sampled_from(PIECES
 def test_what_is_found_is_never_left(rules: tuple[Find, int], text: str) -> None:
     """No text is too odd; what is left is left as it is the next time."""
     find, _ = rules
-    left = labelled(text, find)
+    left = with_labels(text, find)
     assert kinds_in(left, find) == set()
-    assert labelled(left, find) == left
+    assert with_labels(left, find) == left
     assert (left == text) == (not kinds_in(text, find))
 
 
@@ -60,7 +60,7 @@ def test_what_is_streamed_is_the_beginning_of_what_is_left(
     whole = middle + text + middle + text + middle * 3
 
     async def check(piece: str) -> str | None:
-        return labelled(piece, find)
+        return with_labels(piece, find)
 
     async def shown() -> str:
         stage, at, out = StreamStage(check, reach), 0, []
@@ -69,4 +69,4 @@ def test_what_is_streamed_is_the_beginning_of_what_is_left(
             at += size
         return "".join(out)
 
-    assert labelled(whole, find).startswith(asyncio.run(shown()))
+    assert with_labels(whole, find).startswith(asyncio.run(shown()))

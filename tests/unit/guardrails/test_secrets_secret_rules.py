@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.guardrails.rules import labelled
+from turnwise.guardrails.rules import with_labels
 from turnwise.guardrails.secrets import find
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7x\nabc=\n-----END RSA PRIVATE KEY-----"
@@ -29,7 +29,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQ
     ],
 )
 def test_what_is_found(text: str, expected: str) -> None:
-    assert labelled(text, find) == expected
+    assert with_labels(text, find) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_what_is_found(text: str, expected: str) -> None:
     ],
 )
 def test_what_is_none(text: str) -> None:
-    assert labelled(text, find) == text
+    assert with_labels(text, find) == text
 
 
 def test_the_cost_does_not_depend_on_what_stands_there() -> None:
     for piece in ("sk-", "xsk-" + "a" * 30, "password=", "eyJ", "-----BEGIN PRIVATE KEY-----", "bearer a1 ", "a://b:c"):
-        labelled(piece * (200_000 // len(piece)), find)
+        with_labels(piece * (200_000 // len(piece)), find)

@@ -7,7 +7,7 @@ from types import TracebackType
 
 import pytest
 
-from turnwise.models.per_loop import kept_here
+from turnwise.models.per_loop import loop_local
 
 
 class Client:
@@ -28,7 +28,7 @@ class Client:
 
 
 async def kept(key: str = "a") -> Client:
-    client = await kept_here(("test_per_loop", key), Client)
+    client = await loop_local(("test_per_loop", key), Client)
     assert isinstance(client, Client)
     return client
 
@@ -76,8 +76,8 @@ def test_what_could_not_be_made_is_made_anew() -> None:
 
     async def twice() -> Client:
         with pytest.raises(ValueError, match="not yet"):
-            await kept_here("test_per_loop", make)
-        return await kept_here("test_per_loop", make)
+            await loop_local("test_per_loop", make)
+        return await loop_local("test_per_loop", make)
 
     assert len(asyncio.run(twice()).opened) == 1
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from turnwise.facts.content import text_content
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(messages=(text_content("Hello", "user"),))
@@ -25,5 +25,5 @@ class Plain:
 
 
 async def test_any_iterator_is_an_answer() -> None:
-    async with reading(Plain(), REQUEST, stream=True) as answer:
+    async with open_answer(Plain(), REQUEST, stream=True) as answer:
         assert await anext(answer) == ModelPiece("text", "on and ")

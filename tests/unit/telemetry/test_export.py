@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.telemetry.export import Exporting, exporters, exporting
+from turnwise.telemetry.export import Exporters, exporter_names, exporters_from_environment
 
 
 class Collector:
@@ -56,14 +56,14 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def asked() -> Exporting:
-    made = exporting()
+def asked() -> Exporters:
+    made = exporters_from_environment()
     assert made is not None
     return made
 
 
 def test_nothing_is_exported_unasked() -> None:
-    assert exporting() is None
+    assert exporters_from_environment() is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_nothing_is_exported_unasked() -> None:
 def test_the_environment_says_what_is_exported(
     given: dict[str, str], traces: tuple[str, ...], metrics: tuple[str, ...]
 ) -> None:
-    assert (exporters("TRACES", given), exporters("METRICS", given)) == (traces, metrics)
+    assert (exporter_names("TRACES", given), exporter_names("METRICS", given)) == (traces, metrics)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_environment_says_what_is_exported(
 )
 def test_what_is_not_here_is_a_clear_error(given: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named) as error:
-        exporters("TRACES", given)
+        exporter_names("TRACES", given)
     assert error.value.fix
 
 
@@ -102,7 +102,7 @@ def test_a_setting_that_opentelemetry_refuses_is_an_error_that_quotes_nothing(en
     environment.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
     environment.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "7")
     with pytest.raises(ConfigError, match="OTEL_") as error:
-        exporting()
+        exporters_from_environment()
     assert "7" not in str(error.value)
 
 
@@ -147,8 +147,8 @@ async def test_a_collector_that_does_not_answer_holds_nobody_up(environment: pyt
 PROGRAM = """
 import asyncio
 from opentelemetry import trace
-from turnwise.telemetry.export import exporting
-made = exporting()
+from turnwise.telemetry.export import exporters_from_environment
+made = exporters_from_environment()
 made.install()
 trace.get_tracer("an agent's library").start_span("its own").end()
 made.install()
@@ -169,9 +169,9 @@ def test_without_the_library_the_extra_is_named(environment: pytest.MonkeyPatch)
 import sys
 sys.modules["opentelemetry.sdk.trace"] = None
 from turnwise.facts.errors import MissingExtra
-from turnwise.telemetry.export import exporting
+from turnwise.telemetry.export import exporters_from_environment
 try:
-    exporting()
+    exporters_from_environment()
 except MissingExtra as error:
     print(error.extra)
 """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.telemetry.about import answering, requested
+from turnwise.telemetry.log_context import message_context, request_context
 from turnwise.telemetry.logs import CHARACTERS, JsonLines, Redacting, TextLines
 
 KEY = "tw_0123456789ab_" + "x" * 43
@@ -51,7 +51,7 @@ def fail() -> None:
 
 
 def test_a_line_is_an_object(lines: Lines) -> None:
-    with requested("r-1"), answering(SessionKey("shop", "ada", "s-1"), "i-1"):
+    with request_context("r-1"), message_context(SessionKey("shop", "ada", "s-1"), "i-1"):
         lines.logger.info("%s came", "a parcel", extra={"status": 200, "ms": 1.5, "path": "/x"})
     line = lines.line
     assert line.pop("time").endswith("Z")
@@ -171,7 +171,7 @@ def test_values_that_json_has_not_are_texts(lines: Lines) -> None:
 
 def test_at_a_terminal_a_line_is_for_people() -> None:
     lines = Lines(TextLines())
-    with requested("r-1"):
+    with request_context("r-1"):
         lines.logger.warning("It is\nlate.")
     assert lines.text.endswith("Z warning turnwise.shop: It is\\nlate. request=r-1\n")
 

@@ -15,7 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.ports.hooks import PieceHooks
 from turnwise.ports.stores import InboxLengths
-from turnwise.telemetry.attributes import MOST
+from turnwise.telemetry.attributes import MAX_LABELS
 from turnwise.telemetry.metrics import Metrics
 
 KEY = SessionKey("app", "ada", "s")
@@ -86,15 +86,15 @@ async def test_labels_stay_few_whatever_comes() -> None:
     """A custom selector, an adapter, an agent's error, a model: none of them makes series without end."""
     metrics = Metrics()
     metrics.attach(runner())
-    for n in range(2 * MOST):
+    for n in range(2 * MAX_LABELS):
         verdict = Verdict(selector=f"s{n}", ms=1.0, usage=Usage(model=f"m{n}"))
         await metrics.selected(KEY, chose(verdicts=(verdict,)).model_copy(update={"method": f"m{n}"}))
         await metrics.stored(KEY, event(error=ErrorInfo(code=f"c{n}", message="")))
         await metrics.ended(KEY, f"i{n}", f"r{n}")
     told = await numbers(metrics)
     by_name = {name: sum(each.startswith(f"{name}{{") for each in told) for name in {each.partition("{")[0] for each in told}}
-    assert by_name["turnwise_selections_total"] == by_name["turnwise_selector_seconds_count"] == MOST + 1
-    assert by_name["turnwise_model_calls_total"] == MOST + 1
+    assert by_name["turnwise_selections_total"] == by_name["turnwise_selector_seconds_count"] == MAX_LABELS + 1
+    assert by_name["turnwise_model_calls_total"] == MAX_LABELS + 1
     assert by_name["turnwise_errors_total"] == by_name["turnwise_invocations_total"] == 1
 
 

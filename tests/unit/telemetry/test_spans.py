@@ -9,8 +9,8 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Actions, Await, End, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.telemetry.about import answering
-from turnwise.telemetry.spans import REMEMBERED, Spans, joined
+from turnwise.telemetry.log_context import message_context
+from turnwise.telemetry.spans import REMEMBERED, Spans, join_trace
 
 KEY = SessionKey("app", "ada", "s")
 CHOSEN = Selection(agent="a", method="m", confidence=1.0, reason="")
@@ -112,8 +112,8 @@ async def test_the_parent_is_what_the_sender_was_doing() -> None:
     told = Traced()
     tracer = told.tracers.get_tracer("t")
     with tracer.start_as_current_span("request") as request:
-        for invocation, sent_here in (("mine", True), ("not mine", False)):
-            with answering(KEY, sent_here=sent_here):
+        for invocation, is_local in (("mine", True), ("not mine", False)):
+            with message_context(KEY, is_local=is_local):
                 await told.hooks.stored(KEY, asked(invocation))
                 await told.hooks.ended(KEY, invocation, "completed")
     parents = {about(root, "turnwise.invocation.id")[0]: root.parent for root in told.roots}
@@ -124,7 +124,7 @@ async def test_the_parent_is_what_the_sender_was_doing() -> None:
 
 async def test_a_request_brings_its_trace_along() -> None:
     told = Traced()
-    with joined({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}):
+    with join_trace({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}):
         await told.hooks.stored(KEY, asked())
     assert not trace.get_current_span().get_span_context().is_valid
     await told.hooks.ended(KEY, "i", "completed")
@@ -137,7 +137,7 @@ async def test_a_request_brings_its_trace_along() -> None:
 @pytest.mark.parametrize("header", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "x" * 10_000])
 async def test_a_header_that_is_none_is_ignored(header: str) -> None:
     told = Traced()
-    with joined({"traceparent": header}):
+    with join_trace({"traceparent": header}):
         await told.hooks.stored(KEY, asked())
     await told.hooks.ended(KEY, "i", "completed")
     assert told.roots[0].parent is None

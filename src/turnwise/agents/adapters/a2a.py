@@ -29,7 +29,7 @@ from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.limits import Limits
-from turnwise.models.per_loop import kept_here
+from turnwise.models.per_loop import loop_local
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.transcript.view import Budget
@@ -162,7 +162,7 @@ class A2aAgent:
     async def _client(self, call: "ClientCallContext", *, streaming: bool) -> "Client":
         from a2a.client import ClientConfig, ClientFactory
 
-        http = await kept_here((A2aAgent, self), self._connect)
+        http = await loop_local((A2aAgent, self), self._connect)
         card = self._theirs or await self._fetched(http, call)
         bindings = ["JSONRPC", "HTTP+JSON"]
         config = ClientConfig(streaming=streaming, httpx_client=http, supported_protocol_bindings=bindings)

@@ -14,7 +14,7 @@ from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
@@ -125,7 +125,7 @@ class ModelRequests:
             event = self._context.event()
             shown, size, yielding = False, 0, LoopYielder()
             try:
-                async with reading(self._design.model, request, stream=self._context.config.streaming) as pieces:
+                async with open_answer(self._design.model, request, stream=self._context.config.streaming) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, ModelReply):
                             return event, piece

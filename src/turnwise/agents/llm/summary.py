@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
-from turnwise.models.reply import reading
+from turnwise.models.reply import open_answer
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
@@ -123,7 +123,7 @@ def _request(older: Sequence[Event], earlier: Summary | None, job: BackgroundJob
 
 
 async def _answer(model: Model, request: ModelRequest) -> ModelReply:
-    async with reading(model, request, stream=False) as pieces:
+    async with open_answer(model, request, stream=False) as pieces:
         async for piece in pieces:
             if isinstance(piece, ModelReply):
                 return piece

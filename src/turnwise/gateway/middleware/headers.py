@@ -6,7 +6,7 @@ import secrets
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnwise.telemetry.about import requested
+from turnwise.telemetry.log_context import request_context
 
 HEADER = "X-Request-ID"
 _NAME = HEADER.lower().encode()
@@ -32,7 +32,7 @@ class RequestIds:
                 MutableHeaders(scope=message)[HEADER] = id_
             await send(message)
 
-        with requested(id_):
+        with request_context(id_):
             await self._app(scope, receive, send_with_id)
 
 
@@ -45,9 +45,9 @@ class TraceContext:
     """Continues the trace that the request names. Needs the extra `otel`."""
 
     def __init__(self, app: ASGIApp) -> None:
-        from turnwise.telemetry.spans import joined
+        from turnwise.telemetry.spans import join_trace
 
-        self._app, self._joined = app, joined
+        self._app, self._joined = app, join_trace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in {"http", "websocket"}:

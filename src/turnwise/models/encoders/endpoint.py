@@ -1,4 +1,4 @@
-"""Vectors from a service that speaks OpenAI's embeddings protocol: `POST {url}/embeddings`."""
+"""Encoder for a service that speaks OpenAI's embeddings protocol: `POST {url}/embeddings`."""
 
 import contextlib
 import email.utils
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.models.encoders.function import AskingEncoder
+from turnwise.models.encoders.function import CheckedEncoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,19 +16,32 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 20.0
-_FEW = 8
+_FEW_TEXTS = 8
 _LEAST_SECONDS = 0.001
 _PROTOCOL = "Does it speak OpenAI's embeddings protocol?"
-_MAY_PASS = frozenset({408, 429, 500, 502, 503, 504, 529})
+_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 
 
-class EndpointEncoder(AskingEncoder):
-    """Safe to share between threads. `url` is what the service calls its base URL, such as `https://…/v1`.
+class EndpointEncoder(CheckedEncoder):
+    """Encodes texts at an embeddings endpoint. Safe to share between threads. The key is in no message and no repr.
 
-    Up to `batch` texts go into one request. A text is read up to `max_characters`. What may pass (429, 5xx, a connection that
-    fails) is tried four times in all, after the pause the service asks for, at most 20 seconds. `timeout` is in seconds: for
-    each try, and for up to eight texts with all tries and pauses, since a decision waits for them. More texts are encoded
-    beforehand: a request of them may take `patience` seconds. The key is in no message and no repr.
+    Transient failures (408, 429, 5xx, a lost connection) are tried four times in all. The pause between is the one that the
+    service asks for, at most 20 seconds.
+
+    Args:
+        url: The service's base URL, such as `https://…/v1`.
+        model: The model's name.
+        key: Sent as a bearer token.
+        dimensions: Length of a vector; None = one text is encoded to find out, at the first use.
+        batch: Most texts in one request.
+        timeout: Seconds for each try. Also the total for up to eight texts with all tries and pauses, since a decision waits
+            for them.
+        patience: Total seconds for more than eight texts, which are encoded ahead of time.
+        max_characters: Longer texts are truncated.
+
+    Raises:
+        EncoderError: The URL or the key is not valid.
+        MissingExtra: The extra `llm` is not installed.
     """
 
     is_local = False
@@ -45,7 +58,6 @@ class EndpointEncoder(AskingEncoder):
         patience: float = 90.0,
         max_characters: int = 8_000,
     ) -> None:
-        """`dimensions` None: one text is encoded to find out, the first time somebody asks. MissingExtra without httpx."""
         super().__init__(dimensions)
         try:
             import httpx
@@ -74,22 +86,22 @@ class EndpointEncoder(AskingEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """The place and the model's name: a service that changes the model behind a name is not noticed."""
+        """The URL and the model's name. A service that changes the model under the same name goes unnoticed."""
         return f"{self._place}:{self._model}:{self._max_characters}"
 
-    def _asked(self, texts: list[str]) -> "NDArray[np.float32]":
+    def _encode(self, texts: list[str]) -> "NDArray[np.float32]":
         import numpy as np
 
         # Services refuse an empty text, and no JSON can be made of a lone surrogate.
         cut = [text[: self._max_characters].encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
-        patience = self._timeout if len(cut) <= _FEW else self._patience
+        patience = self._timeout if len(cut) <= _FEW_TEXTS else self._patience
         batches = (cut[first : first + self._batch] for first in range(0, len(cut), self._batch))
-        return np.concatenate([self._batch_asked(batch, patience) for batch in batches])
+        return np.concatenate([self._encode_batch(batch, patience) for batch in batches])
 
     def close(self) -> None:
         self._client.close()
 
-    def _batch_asked(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
+    def _encode_batch(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
         answer = self._post({"model": self._model, "input": texts}, time.monotonic() + patience)
         try:
             found = {int(entry["index"]): entry["embedding"] for entry in json.loads(answer)["data"]}
@@ -100,13 +112,13 @@ class EndpointEncoder(AskingEncoder):
         return self._checked(vectors, texts, f"{self._model} at {self._place}")
 
     def _post(self, body: dict[str, Any], deadline: float) -> bytes:
-        """The answer's body; tried again, as long as there is time until the deadline."""
+        """Returns the body of the answer. Retries transient failures until the deadline."""
         import httpx
 
         for attempt in range(1, _ATTEMPTS + 1):
-            asked = None
+            retry_after = None
             try:
-                status, asked, content = self._tried(body, deadline)
+                status, retry_after, content = self._try_once(body, deadline)
             except httpx.TransportError as error:
                 problem = f"{self._place} cannot be reached: {type(error).__name__}."
                 failure = EncoderError(problem, fix="Check the URL, and that it runs.")
@@ -119,16 +131,16 @@ class EndpointEncoder(AskingEncoder):
                     return content
                 problem = f"{self._place} refused to encode with {self._model}: status {status}."
                 failure = EncoderError(problem, fix=_advice(status))
-                if status not in _MAY_PASS:
+                if status not in _TRANSIENT_STATUSES:
                     break
-            wait = pause(asked, attempt)
+            wait = pause(retry_after, attempt)
             if attempt == _ATTEMPTS or time.monotonic() + wait >= deadline:
                 break
             time.sleep(wait)
         raise failure
 
-    def _tried(self, body: dict[str, Any], deadline: float) -> tuple[int, str | None, bytes]:
-        """Status, what it says of trying again, and content. httpx's timeouts are for each piece: the clock ends the rest."""
+    def _try_once(self, body: dict[str, Any], deadline: float) -> tuple[int, str | None, bytes]:
+        """Returns status, Retry-After and content. httpx's timeouts are per chunk; the clock bounds the whole."""
         import httpx
 
         seconds = min(self._timeout, max(deadline - time.monotonic(), _LEAST_SECONDS))
@@ -143,13 +155,13 @@ class EndpointEncoder(AskingEncoder):
 
 
 def pause(retry_after: str | None, attempt: int) -> float:
-    """Seconds to wait after the `attempt`th try (from 1): what the service asks for, else doubling from a quarter."""
-    asked = 0.25 * 2.0 ** (attempt - 1)
+    """Returns the seconds to wait after an attempt (from 1): what the service asks for, else doubling from a quarter."""
+    seconds = 0.25 * 2.0 ** (attempt - 1)
     if retry_after is not None:
         with contextlib.suppress(ValueError):
             date = None if retry_after.isdecimal() else email.utils.parsedate_to_datetime(retry_after)
-            asked = float(retry_after) if date is None else date.timestamp() - time.time()
-    return min(max(asked, 0.0), _LONGEST_PAUSE)
+            seconds = float(retry_after) if date is None else date.timestamp() - time.time()
+    return min(max(seconds, 0.0), _LONGEST_PAUSE)
 
 
 def _advice(status: int) -> str:

@@ -1,7 +1,10 @@
-"""A function of the user's own as an encoder."""
+"""Encoders made from a function, and the base class of encoders whose vectors are checked."""
 
+import asyncio
+import inspect
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.facts.errors import EncoderError
@@ -9,20 +12,11 @@ from turnwise.facts.errors import EncoderError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-import asyncio
-import inspect
-import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
-class AskingEncoder(ABC):
-    """What encoders that ask others have in common: they learn from the first answer how many numbers a vector has, unless
-    they were told, and hold all others to it.
+class CheckedEncoder(ABC):
+    """Base of encoders that call other code. The first answer fixes the vector length, unless it is given; all others must
+    match.
     """
 
     def __init__(self, dimensions: int | None) -> None:
@@ -35,26 +29,28 @@ class AskingEncoder(ABC):
         return cast(int, self._dimensions)
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order, made of length 1. EncoderError when who is asked fails, or gives something else."""
+        """Returns one row per text, in order, normalized to length 1. EncoderError when the call fails or the answer has a
+        wrong shape.
+        """
         import numpy as np
 
-        return self._asked(list(texts)) if texts else np.empty((0, self.dimensions), np.float32)
+        return self._encode(list(texts)) if texts else np.empty((0, self.dimensions), np.float32)
 
     @abstractmethod
-    def _asked(self, texts: list[str]) -> "NDArray[np.float32]":
-        """The rows of at least one text, `_checked`."""
+    def _encode(self, texts: list[str]) -> "NDArray[np.float32]":
+        """Returns the checked rows of at least one text."""
 
     def _checked(self, answer: Any, texts: list[str], who: str) -> "NDArray[np.float32]":
-        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=who)
+        rows = checked_vectors(answer, count=len(texts), dimensions=self._dimensions, who=who)
         self._dimensions = rows.shape[1]
         return rows
 
 
-def checked(answer: Any, *, count: int, dimensions: int | None, who: str) -> "NDArray[np.float32]":
-    """`answer` as `count` rows of length 1, with `dimensions` columns unless that is None.
+def checked_vectors(answer: Any, *, count: int, dimensions: int | None, who: str) -> "NDArray[np.float32]":
+    """Returns `answer` as `count` rows of length 1, with `dimensions` columns unless that is None.
 
-    A row of zeros says nothing of its text; it becomes the row whose numbers are all the same. EncoderError names `who`
-    when the answer is no table of finite numbers of that shape.
+    A row of zeros says nothing about its text and becomes the row of equal numbers. EncoderError names `who` when the answer is
+    not a table of finite numbers of that shape.
     """
     import numpy as np
 
@@ -74,15 +70,18 @@ def checked(answer: Any, *, count: int, dimensions: int | None, who: str) -> "ND
 
 
 Vectors = Any
-"""A table with a row a text: an array, or lists of numbers."""
+"""A table with one row per text: an array, or lists of numbers."""
 
 
-class CallableEncoder(AskingEncoder):
-    """An encoder that calls `function` with a list of texts. As safe to share between threads as the function is.
+class CallableEncoder(CheckedEncoder):
+    """Encodes texts with a function. As safe to share between threads as the function is.
 
-    The function may be sync or async. An async one always runs on one event loop, in a thread of the encoder's own, so it
-    may keep a client. `fingerprint` must change whenever the function would give other vectors. `dimensions` None: one
-    text is encoded to find out, the first time somebody asks. `is_local` False: whoever decides calls it in a thread.
+    Args:
+        function: Takes a list of texts and returns a vector for each. An async function always runs on one event loop, in a
+            thread of the encoder, so it may keep a client.
+        fingerprint: Must change whenever the function would return other vectors.
+        dimensions: Length of a vector; None = one text is encoded to find out, at the first use.
+        is_local: False: decisions call it in a thread.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class CallableEncoder(AskingEncoder):
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def _asked(self, texts: list[str]) -> "NDArray[np.float32]":
+    def _encode(self, texts: list[str]) -> "NDArray[np.float32]":
         name = f"The encoder's function {self._name()}"
         try:
             answer = self._call(texts)
@@ -134,7 +133,7 @@ class CallableEncoder(AskingEncoder):
         return getattr(self._function, "__qualname__", type(self._function).__qualname__)
 
     def close(self) -> None:
-        """Ends the thread of an async function; who still waits for it gets EncoderError. The next `encode` starts another."""
+        """Ends the thread of an async function. Pending calls get EncoderError. The next `encode` starts a new thread."""
         with self._lock:
             loop, self._loop = self._loop, None
             if loop is not None:

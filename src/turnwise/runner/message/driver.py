@@ -36,7 +36,7 @@ from turnwise.runner.turn.run_agent import stop_reason
 from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, record_answer_decision
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
-from turnwise.telemetry.about import answering
+from turnwise.telemetry.log_context import message_context
 
 BEGIN_ATTEMPTS = 5
 
@@ -83,7 +83,7 @@ class Driver:
             MessageBlocked: A guardrail blocked the message; the refusal is recorded.
             TurnwiseError: Any other problem; nothing was stored.
         """
-        with answering(run.key, sent_here=run.context is not None):
+        with message_context(run.key, is_local=run.context is not None):
             recorder, plan = await self._begin(run)
             if isinstance(plan, Refusal):
                 await recorder.release()
@@ -93,7 +93,7 @@ class Driver:
 
     async def run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work."""
-        with answering(run.key, plan.invocation_id, sent_here=run.context is not None):
+        with message_context(run.key, plan.invocation_id, is_local=run.context is not None):
             return await self._run(run, recorder, plan)
 
     async def _run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:

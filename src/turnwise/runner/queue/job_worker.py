@@ -19,7 +19,7 @@ from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
-from turnwise.telemetry.about import answering
+from turnwise.telemetry.log_context import message_context
 
 AT_ONCE = 16
 """The number of jobs that one process runs at once."""
@@ -141,7 +141,7 @@ class JobWorker:
                 began[name].cancel()
 
     async def _run(self, job: BackgroundJob) -> None:
-        with answering(job.key, sent_here=False):
+        with message_context(job.key, is_local=False):
             try:
                 await self._attempt(job)
             except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Artifacts in this process's memory: for tests and trials; they end with the process."""
+"""Artifacts in memory: for tests and trials. They are lost with the process."""
 
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
 from turnwise.ports.stores import Artifact, ArtifactInfo
@@ -9,17 +9,21 @@ _Versions = list[Artifact]  # named here, because inside the class `list` is the
 
 
 class InMemoryArtifactStore:
-    """An `ArtifactStore` that forgets everything when it goes. `max_bytes` bounds one artifact."""
+    """An `ArtifactStore` in memory.
+
+    Args:
+        max_bytes: Largest size of one artifact.
+    """
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: dict[_Owner, dict[str, _Versions]] = {}
+        self._artifacts: dict[_Owner, dict[str, _Versions]] = {}
 
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
         check_artifact(name, len(data), mime_type, self._max_bytes)
-        versions = self._kept.setdefault(_owner(key, name), {}).setdefault(name, [])
+        versions = self._artifacts.setdefault(_owner(key, name), {}).setdefault(name, [])
         info = ArtifactInfo(name, len(versions) + 1, mime_type, len(data))
         versions.append(Artifact(info, bytes(data)))
         return info
@@ -33,26 +37,26 @@ class InMemoryArtifactStore:
         return tuple(artifact.info for artifact in self._versions(key, name))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
-        seen = {**self._kept.get(tuple(key), {}), **self._kept.get(tuple(key)[:2], {})}
+        seen = {**self._artifacts.get(tuple(key), {}), **self._artifacts.get(tuple(key)[:2], {})}
         return tuple(seen[name][-1].info for name in sorted(seen))
 
     async def delete(self, key: SessionKey, name: str) -> None:
-        self._kept.get(_owner(key, check_name(name)), {}).pop(name, None)
+        self._artifacts.get(_owner(key, check_name(name)), {}).pop(name, None)
 
     async def delete_session(self, key: SessionKey) -> None:
-        self._kept.pop(tuple(key), None)
+        self._artifacts.pop(tuple(key), None)
 
     async def delete_user(self, app: str, user: str) -> None:
-        for owner in [owner for owner in self._kept if owner[:2] == (app, user)]:
-            del self._kept[owner]
+        for owner in [owner for owner in self._artifacts if owner[:2] == (app, user)]:
+            del self._artifacts[owner]
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
     def _versions(self, key: SessionKey, name: str) -> _Versions:
-        return self._kept.get(_owner(key, check_name(name)), {}).get(name, [])
+        return self._artifacts.get(_owner(key, check_name(name)), {}).get(name, [])
 
 
 def _owner(key: SessionKey, name: str) -> _Owner:
-    """The user for a shared name, else the session."""
+    """Returns the user for a shared name, else the session."""
     return tuple(key)[:2] if name.startswith(USER_PREFIX) else tuple(key)

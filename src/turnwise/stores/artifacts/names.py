@@ -1,8 +1,8 @@
-"""Which artifact names are accepted, and where an artifact has its place in a tree of folders or keys.
+"""Artifact names, and their paths in a tree of folders or object keys.
 
-The tree is `<app>/<user>/user/<name>/<version>` for what belongs to the user, and
-`<app>/<user>/sessions/<session>/<name>/<version>` for the rest. Every part is encoded, so that no name and no id can
-leave its place or meet another's.
+The tree is `<app>/<user>/user/<name>/<version>` for artifacts that a user's sessions share, and
+`<app>/<user>/sessions/<session>/<name>/<version>` for the others. Every part is encoded, so that no name or id can leave its
+folder or collide with another.
 """
 
 import hashlib
@@ -16,24 +16,27 @@ from turnwise.facts.sessions import USER_PREFIX, SessionKey
 
 NAME_BYTES = 255
 MAX_BYTES = Limits().blob_bytes
-Place = tuple[str, ...]
+PathParts = tuple[str, ...]
 
 # Longer parts are cut and end in a hash: file systems allow 255 bytes a part, object stores 1,024 for the whole key.
-_PART_BYTES, _KEPT_BYTES = 200, 150
+_PART_BYTES, _PREFIX_BYTES = 200, 150
 _MIME_TYPE = re.compile(r"[!-~][ -~]{0,254}")
 _DRIVE = re.compile(r"[A-Za-z]:/")
 
 
 def check_name(name: str) -> str:
-    """The name, if it may be an artifact's (behaviour A28); ArtifactName says what is wrong with it.
+    """Returns the name of an artifact (behaviour A28).
 
-    A name has 1 to 255 bytes in UTF-8 beside the prefix `user:`. Slashes may divide it like a relative path.
+    A name has 1 to 255 bytes in UTF-8, not counting the prefix `user:`. Slashes may divide it like a relative path.
+
+    Raises:
+        ArtifactName: The name is not valid; the error says why.
     """
     bare = name.removeprefix(USER_PREFIX)
     problem = _problem(bare)
     if problem:
         raise ArtifactName(
-            f"The artifact name {_shown(name)} {problem}.",
+            f"The artifact name {_display(name)} {problem}.",
             fix=f"Use 1 to {NAME_BYTES} bytes, such as 'report.pdf' or 'user:letters/2026.txt'.",
         )
     return name
@@ -55,52 +58,58 @@ def _problem(bare: str) -> str:
     return ""
 
 
-def _shown(name: str) -> str:
+def _display(name: str) -> str:
     return ascii(name if len(name) <= 80 else name[:79] + "…")
 
 
 def check_artifact(name: str, size: int, mime_type: str, max_bytes: int) -> None:
-    """What every store asks before it saves: ArtifactName, ArtifactTooLarge, or ArtifactError for a bad MIME type."""
+    """Validates an artifact before it is saved.
+
+    Raises:
+        ArtifactName: The name is not valid.
+        ArtifactTooLarge: The data has more than `max_bytes`.
+        ArtifactError: The MIME type is not valid.
+    """
     check_name(name)
     if size > max_bytes:
         raise ArtifactTooLarge(
-            f"The artifact {_shown(name)} has {size:,} bytes, more than the {max_bytes:,} allowed.",
+            f"The artifact {_display(name)} has {size:,} bytes, more than the {max_bytes:,} allowed.",
             fix="Save less, or raise the store's max_bytes.",
         )
     if not _MIME_TYPE.fullmatch(mime_type):
         raise ArtifactError(
-            f"The MIME type {_shown(mime_type)} of the artifact {_shown(name)} is empty, too long or not plain ASCII.",
+            f"The MIME type {_display(mime_type)} of the artifact {_display(name)} is empty, too long or not plain ASCII.",
             fix="Use one such as 'text/plain'.",
         )
 
 
 def encode(part: str) -> str:
-    """A name or id as one part of a path: ASCII, never empty, `.` or `..`, at most 200 bytes, different for different ones."""
+    """Returns a name or id as one part of a path: ASCII, at most 200 bytes, injective, never empty, `.` or `..`."""
     quoted = quote(part, safe="", errors="surrogatepass").replace("~", "%7E") or "%"
     if quoted.startswith("."):
         quoted = "%2E" + quoted[1:]
     if len(quoted) <= _PART_BYTES:
         return quoted
     digest = hashlib.sha256(part.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{quoted[:_KEPT_BYTES]}~{digest[:40]}"
+    return f"{quoted[:_PREFIX_BYTES]}~{digest[:40]}"
 
 
-def user_place(app: str, user: str) -> Place:
-    """Where everything of a user is."""
+def user_path(app: str, user: str) -> PathParts:
+    """Returns the path of everything that belongs to a user."""
     return encode(app), encode(user)
 
 
-def session_place(key: SessionKey) -> Place:
-    """Where the session's own artifacts are."""
-    return *user_place(key.app, key.user), "sessions", encode(key.id)
+def session_path(key: SessionKey) -> PathParts:
+    """Returns the path of the session's own artifacts."""
+    return *user_path(key.app, key.user), "sessions", encode(key.id)
 
 
-def shared_place(key: SessionKey) -> Place:
-    """Where the artifacts are that the user's sessions share."""
-    return *user_place(key.app, key.user), "user"
+def shared_path(key: SessionKey) -> PathParts:
+    """Returns the path of the artifacts that the user's sessions share."""
+    return *user_path(key.app, key.user), "user"
 
 
-def artifact_place(key: SessionKey, name: str) -> Place:
-    """Where the versions of an artifact are. ArtifactName for a name that is not accepted."""
+def artifact_path(key: SessionKey, name: str) -> PathParts:
+    """Returns the path of an artifact's versions. ArtifactName for a name that is not valid."""
     bare = check_name(name).removeprefix(USER_PREFIX)
-    return *(session_place(key) if bare == name else shared_place(key)), encode(bare)
+    return *(session_path(key) if bare == name else shared_path(key)), encode(bare)

@@ -1,6 +1,7 @@
-"""Artifacts in an object store (S3, Google Cloud, Azure) through obstore: one object a version.
+"""Artifacts in an object store (S3, Google Cloud, Azure) through obstore, one object per version.
 
-A version is put only if no object has its key, which the stores decide atomically; whoever comes second takes the next.
+A version is written only if its key does not exist, which the store decides atomically. The loser of a race takes the next
+number.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from turnwise.stores.artifacts import names
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-_AT_ONCE = 16
+_CONCURRENCY = 16
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _SCHEMES = frozenset({"s3", "gcs", "azure", "memory"})  # the others of obstore keep no attributes, or list nothing
 _Object = tuple[str, int]  # a place as a prefix of keys, and a version
@@ -27,11 +28,17 @@ _Objects = list[_Object]  # named here, because inside the class `list` is the m
 
 
 class ObjectArtifactStore:
-    """An `ArtifactStore` at `place`: a URL such as `s3://bucket/folder`, or a store made with obstore.
+    """An `ArtifactStore` in an object store. The MIME type is the object's Content-Type.
 
-    `options` are obstore's for that kind of store (`endpoint`, `region`, `access_key_id`, …); what is missing comes from
-    the environment. An `endpoint` that begins with `http://` is used without encryption. `max_bytes` bounds one artifact.
-    The MIME type is the object's Content-Type. Raises MissingExtra without obstore, ConfigError for a bad URL or option.
+    Args:
+        place: A URL such as `s3://bucket/folder`, or a store made with obstore.
+        options: obstore's options for that kind of store (`endpoint`, `region`, `access_key_id`, …). Missing ones come from the
+            environment. An `endpoint` with `http://` is used without encryption.
+        max_bytes: Largest size of one artifact.
+
+    Raises:
+        MissingExtra: obstore is not installed.
+        ConfigError: The URL or an option is not valid.
     """
 
     def __init__(
@@ -49,7 +56,7 @@ class ObjectArtifactStore:
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         attributes = {"Content-Type": mime_type, "name": quote(name)}
         async with self._store_errors():
             while True:
@@ -62,38 +69,38 @@ class ObjectArtifactStore:
                 return ArtifactInfo(name, version, mime_type, len(data))
 
     async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         async with self._store_errors():
             number = await self._newest(place) if version is None else version
             found = await self._get((place, number))
             return Artifact(_info(found, number), bytes(await found.bytes_async())) if found else None
 
     async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
-        place = _prefix(names.artifact_place(key, name))
+        place = _prefix(names.artifact_path(key, name))
         async with self._store_errors():
             return await self._infos(sorted(await self._objects(place)))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
         async with self._store_errors():
-            own = await self._objects(_prefix(names.session_place(key)))
-            shared = await self._objects(_prefix(names.shared_place(key)))
+            own = await self._objects(_prefix(names.session_path(key)))
+            shared = await self._objects(_prefix(names.shared_path(key)))
             newest = dict(sorted(own + shared))
             return tuple(sorted(await self._infos([*newest.items()])))
 
     async def delete(self, key: SessionKey, name: str) -> None:
-        await self._remove(names.artifact_place(key, name))
+        await self._remove(names.artifact_path(key, name))
 
     async def delete_session(self, key: SessionKey) -> None:
-        await self._remove(names.session_place(key))
+        await self._remove(names.session_path(key))
 
     async def delete_user(self, app: str, user: str) -> None:
-        await self._remove(names.user_place(app, user))
+        await self._remove(names.user_path(app, user))
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
     async def _objects(self, prefix: str) -> _Objects:
-        """All versions below a prefix, in no order; what nobody saved here is left out."""
+        """Returns all versions below a prefix, in no order. Foreign objects are left out."""
         paths = [entry["path"] async for chunk in self._library.list(self._store, prefix, chunk_size=1_000) for entry in chunk]
         parts = (path.rpartition("/") for path in paths)
         return [(place, int(version)) for place, _, version in parts if version.isdecimal()]
@@ -102,7 +109,7 @@ class ObjectArtifactStore:
         return max((version for _, version in await self._objects(place)), default=0)
 
     async def _get(self, item: _Object, *, head: bool = False) -> Any:
-        """obstore's result, or None when there is no such version."""
+        """Returns obstore's result, or None when there is no such version."""
         if item[1] < 1:
             return None
         try:
@@ -111,25 +118,25 @@ class ObjectArtifactStore:
             return None
 
     async def _infos(self, items: _Objects) -> tuple[ArtifactInfo, ...]:
-        """In the order of `items`. The MIME type is not part of a listing, so each costs a request."""
-        gate = asyncio.Semaphore(_AT_ONCE)
+        """Returns the infos in the order of `items`. The MIME type is not part of a listing, so each costs a request."""
+        semaphore = asyncio.Semaphore(_CONCURRENCY)
 
         async def info(item: _Object) -> ArtifactInfo | None:
-            async with gate:
+            async with semaphore:
                 found = await self._get(item, head=True)
                 return _info(found, item[1]) if found else None
 
         infos = await asyncio.gather(*(info(item) for item in items))
         return tuple(info for info in infos if info is not None)
 
-    async def _remove(self, place: names.Place) -> None:
+    async def _remove(self, place: names.PathParts) -> None:
         async with self._store_errors():
             paths = [_path(item) for item in await self._objects(_prefix(place))]
             try:
                 if paths:
                     await self._library.delete_async(self._store, paths)
             except FileNotFoundError:
-                return  # somebody else deletes it too
+                return  # deleted by another process at the same time
 
     @asynccontextmanager
     async def _store_errors(self) -> AsyncIterator[None]:
@@ -166,11 +173,11 @@ def _open(library: ModuleType, url: str, options: Mapping[str, str | bool]) -> A
 
 
 def _first_line(error: Exception) -> str:
-    """Without the dump of its internals that obstore appends."""
+    """Returns the error without the internals that obstore appends."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
-def _prefix(place: names.Place) -> str:
+def _prefix(place: names.PathParts) -> str:
     return "/".join(place)
 
 

@@ -1,7 +1,7 @@
-"""Artifacts in a folder: one folder a version, made whole at a temporary place and then renamed into the tree.
+"""Artifacts on disk, one folder per version: written to a temporary folder, then renamed into the tree.
 
-A rename onto a folder that has something in it fails, so of two processes only one gets a version number, on every
-file system and without locks.
+Renaming onto a folder with content fails. So only one of two processes gets a version number, on every file system and
+without locks.
 """
 
 import asyncio
@@ -28,10 +28,14 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno
 
 
 class OnDiskArtifactStore:
-    """An `ArtifactStore` in `folder`, which the first save makes; any number of processes may share it.
+    """An `ArtifactStore` in a folder. Any number of processes may share it.
 
-    The bytes of a version are in `<place>/<version>/data`, as they were saved. A version is durable when `save` returns.
-    What a killed process leaves under `.tmp` may be removed. `max_bytes` bounds one artifact.
+    The bytes of a version are in `<path>/<version>/data`. A version is durable when `save` returns. Files of a killed process
+    under `.tmp` may be removed.
+
+    Args:
+        folder: The folder; the first save creates it.
+        max_bytes: Largest size of one artifact.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, max_bytes: int = names.MAX_BYTES) -> None:
@@ -42,7 +46,7 @@ class OnDiskArtifactStore:
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
 
         def work() -> ArtifactInfo:
             version = _save(self._temporary(), place, data, {"name": name, "mime_type": mime_type})
@@ -51,15 +55,15 @@ class OnDiskArtifactStore:
         return await self._in_thread(work)
 
     async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
         return await self._in_thread(lambda: _load(place, _newest(place) if version is None else version))
 
     async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
-        place = self._path(names.artifact_place(key, name))
+        place = self._path(names.artifact_path(key, name))
         return await self._in_thread(lambda: tuple(_infos(place, *_numbers(place))))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
-        places = self._path(names.session_place(key)), self._path(names.shared_place(key))
+        places = self._path(names.session_path(key)), self._path(names.shared_path(key))
 
         def work() -> tuple[ArtifactInfo, ...]:
             artifacts = (place / entry for place in places for entry in _entries(place))
@@ -68,24 +72,24 @@ class OnDiskArtifactStore:
         return await self._in_thread(work)
 
     async def delete(self, key: SessionKey, name: str) -> None:
-        await self._remove(names.artifact_place(key, name))
+        await self._remove(names.artifact_path(key, name))
 
     async def delete_session(self, key: SessionKey) -> None:
-        await self._remove(names.session_place(key))
+        await self._remove(names.session_path(key))
 
     async def delete_user(self, app: str, user: str) -> None:
-        await self._remove(names.user_place(app, user))
+        await self._remove(names.user_path(app, user))
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
-    def _path(self, place: names.Place) -> Path:
+    def _path(self, place: names.PathParts) -> Path:
         return self._folder.joinpath(*place)
 
     def _temporary(self) -> Path:
         return self._folder / _TEMPORARY / uuid.uuid4().hex
 
-    async def _remove(self, place: names.Place) -> None:
+    async def _remove(self, place: names.PathParts) -> None:
         await self._in_thread(lambda: _remove(self._temporary(), self._path(place)))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -112,7 +116,7 @@ def _store_errors(folder: Path) -> Iterator[None]:
 
 
 def _save(ready: Path, place: Path, data: bytes, info: dict[str, str]) -> int:
-    """Makes the version at `ready`, moves it into `place`, and returns its number."""
+    """Writes the version to `ready`, moves it into `place`, and returns its number."""
     try:
         ready.mkdir(parents=True)
         _write(ready / _DATA, data)
@@ -130,10 +134,10 @@ def _publish(ready: Path, place: Path) -> int:
             _make_folders(place)
             version = _newest(place) + 1
             ready.rename(place / str(version))
-        except FileNotFoundError:  # somebody deleted the artifact meanwhile: begin anew
+        except FileNotFoundError:  # the artifact was deleted meanwhile: start again
             if not ready.exists():
                 raise
-        except OSError as error:  # somebody else has this version: the next
+        except OSError as error:  # another process took this number: try the next
             if error.errno not in _TAKEN or not place.is_dir():
                 raise
         else:
@@ -151,7 +155,7 @@ def _load(place: Path, version: int) -> Artifact | None:
 
 
 def _infos(place: Path, *versions: int) -> Iterator[ArtifactInfo]:
-    """Leaves out what is not there, or was deleted meanwhile."""
+    """Yields the infos of these versions, except missing ones."""
     for version in versions:
         folder = place / str(version)
         try:
@@ -181,7 +185,7 @@ def _newest(place: Path) -> int:
 
 
 def _remove(doomed: Path, place: Path) -> None:
-    """Out of sight in one rename, then gone: nobody sees half of it."""
+    """Removes a folder. One rename makes all of it invisible before the files are deleted."""
     if not place.exists():
         return
     doomed.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +205,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _make_folders(folder: Path) -> None:
-    """Like mkdir with parents, and durable: a folder is only there for good once its parent is written."""
+    """Creates the folder and its parents durably: a folder is durable once its parent is synced."""
     if not folder.is_dir():
         _make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -209,7 +213,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+    if os.name == "posix":  # other systems cannot open a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What an append will write, worked out before its transaction begins: no database here."""
+"""Plans an append before its transaction begins. Pure: no database access."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,25 +8,28 @@ from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, spl
 from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
 
 
-def standings(before: Session, after: Session, visible: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
-    """The states that an append changes, by the number of the event that began the invocation.
+def changed_states(before: Session, after: Session, visible: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
+    """Returns the invocation states that an append changes, by the sequence number of the invocation's first event.
 
-    visible: its events by number, but for those that it hides itself. base: the head that they were folded onto. What it takes
-    back has no state any more, and is not among them.
+    Args:
+        before: The session before the append.
+        after: The session after it.
+        visible: The appended events by number, without those that the append itself hides.
+        base: The head onto which they were folded. A rewound invocation has no state and is left out.
     """
-    stood, stand = _open(before.head), _open(after.head)
-    changed = _ended(visible, base)
-    if stood == stand:
-        return changed
-    return changed | {began: state for began, state in stand.items() if stood.get(began) != state}
+    old, new = _open_states(before.head), _open_states(after.head)
+    ended = _end_states(visible, base)
+    if old == new:
+        return ended
+    return ended | {began: state for began, state in new.items() if old.get(began) != state}
 
 
-def _open(head: Head) -> Mapping[int, str]:
+def _open_states(head: Head) -> Mapping[int, str]:
     return {open_.began: open_.state for open_ in head.invocations.values()}
 
 
-def _ended(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
-    """How the invocations ended that these events end, by where they began."""
+def _end_states(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
+    """Returns how the invocations that these events end have ended, by the number of their first event."""
     began: dict[str, int] | None = None
     ended: dict[int, str] = {}
     for sequence, event in events:
@@ -38,49 +41,54 @@ def _ended(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
             began = {open_id: open_.began for open_id, open_ in base.invocations.items()}
         if begins:
             began.setdefault(id_, sequence)
-        if actions.end is not None and (place := began.pop(id_, None)) is not None:
-            ended[place] = actions.end.reason
+        if actions.end is not None and (sequence_ := began.pop(id_, None)) is not None:
+            ended[sequence_] = actions.end.reason
     return ended
 
 
 NO_DELTA = ScopedState({}, {}, {})
 
 
-class Draft(NamedTuple):
-    """An append that fits exactly one epoch and revision of its session, those of `before`.
-
-    after: the session once it is written. delta: the state its events change, None values remove keys; of the session's own
-    only what stays visible. hide_from: the lowest sequence number of the stored log that a rewind in it hides, None when it
-    hides nothing there. standings: how invocations stand from now on that began before, by the decision with which they did.
-    jobs: rows of the jobs that its events ask for, but for the session's.
-    """
+class AppendPlan(NamedTuple):
+    """The rows of an append. It is valid for exactly the epoch and revision of `before`."""
 
     before: Session
     after: Session
+    """The session after the append."""
     events: list[dict[str, Any]]
     decisions: list[dict[str, Any]]
     delta: ScopedState
+    """The state changes; None values remove keys. The session's own part only has what stays visible."""
     hide_from: int | None
-    standings: list[dict[str, Any]]
+    """The lowest stored sequence number that a rewind hides; None = it hides no stored event."""
+    state_changes: list[dict[str, Any]]
+    """New states of invocations that began before this append, by the sequence number of their decision."""
     jobs: list[dict[str, Any]]
+    """Rows of the requested background jobs, without the session's row id."""
 
 
-def hides_from(session: Session, events: Sequence[Event]) -> int | None:
-    """The lowest sequence number of the session's log that these events hide; None when they hide nothing of it."""
+def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
+    """Returns the lowest stored sequence number that these events hide, or None."""
     lowest = min((event.actions.rewind.from_sequence for event in events if event.actions.rewind), default=None)
     return lowest if lowest is not None and lowest <= session.last_sequence else None
 
 
-def draft(session: Session, events: Sequence[Event], rewound: Session | None = None) -> Draft:
-    """Numbers and folds the events. `rewound` is the fold of what stays visible, needed when they hide some of the log.
+def plan_append(session: Session, events: Sequence[Event], rewound: Session | None = None) -> AppendPlan:
+    """Numbers and folds the events.
 
-    ValueError for a partial event: those are never stored.
+    Args:
+        session: The session before the append.
+        events: The new events.
+        rewound: The fold of what stays visible; needed when the events hide a part of the log.
+
+    Raises:
+        ValueError: An event is partial. Partial events are never stored.
     """
     first = session.last_sequence + 1
     hidden = _hidden(events, first)
     rows, decisions, jobs, visible = [], [], [], []
     changed: dict[str, Any] = {}
-    kept: dict[str, Any] = {}
+    visible_changes: dict[str, Any] = {}
     for sequence, event in enumerate(events, first):
         stored, body = _as_stored(event, sequence)
         rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
@@ -91,32 +99,32 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
             if hidden and sequence not in hidden:
-                kept |= stored.actions.state_delta
+                visible_changes |= stored.actions.state_delta
         if not hidden:
             visible.append(stored)
         elif sequence not in hidden:
-            # With gaps before it, folding cannot count on its own.
+            # After a gap, folding cannot derive the number from the position.
             visible.append(stored.model_copy(update={"sequence": sequence}))
     delta = split_state(changed) if changed else NO_DELTA
     after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
     if hidden or rewound:
-        after = _keep_shared(after, session, delta)
+        after = _with_shared_state(after, session, delta)
     if hidden:
-        delta = delta._replace(session=split_state(kept).session)
+        delta = delta._replace(session=split_state(visible_changes).session)
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
-    stand = _stand(standings(session, after, numbered, (rewound or session).head), after, decisions)
-    return Draft(session, after, rows, decisions, delta, hides_from(session, events), stand, jobs)
+    state_changes = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
+    return AppendPlan(session, after, rows, decisions, delta, first_hidden(session, events), state_changes, jobs)
 
 
-def _stand(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Enters what is new in the rows of decisions; gives the rest."""
+def _set_states(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sets new states in the rows of new decisions and returns the rows for older decisions."""
     if not states:
         return []
-    changed_at, left = time_text(after.updated_at), dict(states)
+    changed_at, remaining = time_text(after.updated_at), dict(states)
     for row in decisions:
-        if (state := left.pop(row["sequence"], None)) is not None:
+        if (state := remaining.pop(row["sequence"], None)) is not None:
             row |= {"state": state, "changed_at": changed_at}
-    return [{"at_sequence": place, "state": state, "changed_at": changed_at} for place, state in left.items()]
+    return [{"at_sequence": place, "state": state, "changed_at": changed_at} for place, state in remaining.items()]
 
 
 def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
@@ -127,7 +135,7 @@ def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
         stored = stored.model_copy(update={"sequence": sequence})
     body = event_text(stored)
     if stored.actions.state_delta:
-        # Read back, so that the state we hand out shares nothing with the caller's dictionaries.
+        # Parsed again, so that the returned state shares nothing with the caller's dictionaries.
         stored = Event.model_validate_json(body)
     return stored, body
 
@@ -140,7 +148,7 @@ def _hidden(events: Sequence[Event], first: int) -> frozenset[int]:
     return frozenset(hidden)
 
 
-def _keep_shared(after: Session, session: Session, delta: ScopedState) -> Session:
-    # A rewind takes back what the session holds; what it shares with others is not its own to take back.
+def _with_shared_state(after: Session, session: Session, delta: ScopedState) -> Session:
+    # A rewind restores the session's own state only, not the state that it shares with other sessions.
     shared = {"app_state": merge(session.app_state, delta.app), "user_state": merge(session.user_state, delta.user)}
     return after.model_copy(update=shared)

@@ -1,4 +1,4 @@
-"""Sessions as wholes: making, opening, listing and deleting them."""
+"""Sessions: create, open, list and delete."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,16 +13,16 @@ from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.lease_columns import held
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.lease_columns import is_leased
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
 from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
-from turnwise.stores.sql.tables import at, is_session, sessions
+from turnwise.stores.sql.tables import is_session, session_params, sessions
 
 _s = sessions.c
 
 _COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
-_HEAD = Hot(select(*_COLUMNS, case((held(), _s.lease_holder)).label("holder")).where(is_session()))
+_HEAD = PreparedStatement(select(*_COLUMNS, case((is_leased(), _s.lease_holder)).label("holder")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
 _DELETE = delete(sessions).where(is_session())
 _DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
@@ -33,31 +33,33 @@ def create(connection: Connection, key: SessionKey, state: Mapping[str, JsonValu
     scoped = split_state(state)
     own = state_text(merge({}, scoped.session))
     if insert_session(connection, key, now, state=own, initial_state=own) is None:
-        raise taken(key)
+        raise session_exists(key)
     write_shared(connection, key.app, key.user, scoped)
     created = open_session(connection, key)
     assert created is not None
     return created
 
 
-def taken(key: SessionKey) -> SessionExists:
+def session_exists(key: SessionKey) -> SessionExists:
     return SessionExists(
         f"User {key.user!r} of app {key.app!r} has a session {key.id!r} already.", fix="Open it, or choose another id."
     )
 
 
 def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
-    row = _HEAD.row(connection, at(key))
+    row = _HEAD.row(connection, session_params(key))
     return HeadRow(*row) if row else None
 
 
 def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue]:
-    """The state that the session was created with."""
+    """Returns the state that the session was created with."""
     return state_of(connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar_one())
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:
-    """The session with its shared state. When there is none: a blank one made at that time, or None without a time."""
+    """Returns the session with its shared state. Without one: a blank session created at `blank_at`, or None without that
+    time.
+    """
     row = head_row(connection, key)
     if row is not None:
         return read_shared(connection, session_of(key, row))
@@ -97,7 +99,7 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
 
 
 def delete_session(connection: Connection, key: SessionKey) -> None:
-    connection.execute(_DELETE, at(key))
+    connection.execute(_DELETE, session_params(key))
 
 
 def delete_user(connection: Connection, app: str, user: str) -> None:

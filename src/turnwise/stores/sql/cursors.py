@@ -1,4 +1,4 @@
-"""Cursors of pages: opaque to callers, checked when they come back."""
+"""Page cursors: opaque to callers, validated when they return."""
 
 import base64
 import json
@@ -8,29 +8,29 @@ from turnwise.facts.errors import CursorInvalid
 
 
 def cursor(kind: str, *values: str | int) -> str:
-    """The cursor that stands after a row with these values, in the order of their list."""
+    """Returns the cursor after a row with these sort values."""
     text = json.dumps([kind, *values], ensure_ascii=False, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_cursor(kind: str, text: str, *types: type) -> tuple[Any, ...]:
-    """The values of a cursor. CursorInvalid when it is none, or one of another list."""
+    """Returns the values of a cursor. CursorInvalid for any other text, or a cursor of another list."""
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        data = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, list) and found[:1] == [kind]:
-        values = tuple(found[1:])
-        if tuple(type(value) for value in values) == types and all(_fits(value) for value in values):
+        data = None
+    if isinstance(data, list) and data[:1] == [kind]:
+        values = tuple(data[1:])
+        if tuple(type(value) for value in values) == types and all(_is_storable(value) for value in values):
             return values
     raise CursorInvalid(
         f"{text[:80]!r} is not a cursor of this list.", fix="Pass a page's `next` as it is, or None to begin at the front."
     )
 
 
-def _fits(value: str | int) -> bool:
-    """Whether every database takes it."""
+def _is_storable(value: str | int) -> bool:
+    """Returns whether every database accepts the value."""
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
     return -(2**63) <= value < 2**63

@@ -1,4 +1,4 @@
-"""Decisions: every selection as a row, written with its event, and the labels beside them."""
+"""Decisions: every selection as a row, written with its event, and the labels of evaluators."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from turnwise.ports.stores import Decision, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import session_row_id
 from turnwise.stores.sql.rows import AnyRow, moment
-from turnwise.stores.sql.tables import at, decisions, insert_for, is_session, labels, sessions
+from turnwise.stores.sql.tables import decisions, insert_for, is_session, labels, session_params, sessions
 
 _s, _d, _l = sessions.c, decisions.c, labels.c
 _t = sessions.alias("theirs").c
@@ -29,8 +29,8 @@ _FIND = select(*_COLUMNS).select_from(_LABELLED).where(is_session(), _d.sequence
 _OF_USER = select(_t.id).where(_t.app == bindparam("at_decided_app"), _t.user_id == bindparam("at_decided_user"))
 
 
-class Wanted(NamedTuple):
-    """Which decisions are searched; None = all of that kind."""
+class Filter(NamedTuple):
+    """The decisions to search; None = any."""
 
     app: str
     user: str | None
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 @cache
 def _search(*, user: bool, key: bool, agent: bool, method: bool) -> Select[Any]:
     found = select(*_COLUMNS).select_from(_LABELLED).where(_d.id > bindparam("after"))
-    # With the app beside it SQLite would walk through everybody's decisions instead of beginning with the user's sessions.
+    # With the app as a further condition, SQLite would scan all decisions instead of starting with the user's sessions.
     found = found.where(_d.session.in_(_OF_USER) if user else _d.app == bindparam("at_decided_app"))
     if key:
         found = found.where(_d.session == session_row_id)
@@ -53,16 +53,16 @@ def _search(*, user: bool, key: bool, agent: bool, method: bool) -> Select[Any]:
     return found.order_by(_d.id).limit(bindparam("at_most"))
 
 
-def search(connection: Connection, wanted: Wanted, after: str | None, limit: int) -> Page[Decision]:
+def search(connection: Connection, filter_: Filter, after: str | None, limit: int) -> Page[Decision]:
     check_limit(limit)
-    app, user, key, agent, method = wanted
+    app, user, key, agent, method = filter_
     values: dict[str, Any] = {"at_decided_app": app, "at_most": limit + 1, "after": 0}
     if after is not None:
         (values["after"],) = read_cursor("decisions", after, int)
     if key is not None:
-        values |= at(key)
-    named = (("at_decided_user", user), ("agent", agent), ("method", method))
-    values |= {name: value for name, value in named if value is not None}
+        values |= session_params(key)
+    filters = (("at_decided_user", user), ("agent", agent), ("method", method))
+    values |= {name: value for name, value in filters if value is not None}
     statement = _search(user=user is not None, key=key is not None, agent=agent is not None, method=method is not None)
     rows = connection.execute(statement, values).all()
     found = tuple(_decision(app, row) for row in rows[:limit])
@@ -70,7 +70,7 @@ def search(connection: Connection, wanted: Wanted, after: str | None, limit: int
 
 
 def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | None:
-    row = connection.execute(_FIND, at(key) | {"at_sequence": sequence}).first()
+    row = connection.execute(_FIND, session_params(key) | {"at_sequence": sequence}).first()
     return _decision(key.app, row) if row is not None else None
 
 
@@ -93,7 +93,7 @@ def _label(dialect: str) -> Insert:
 
 
 def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None) -> None:
-    row_id = connection.execute(_DECIDED, at(key) | {"at_sequence": sequence}).scalar()
+    row_id = connection.execute(_DECIDED, session_params(key) | {"at_sequence": sequence}).scalar()
     if row_id is None:
         raise InvocationMissing(
             f"Session {key.id!r} has no decision at sequence number {sequence}.", fix="Search its decisions for the numbers."

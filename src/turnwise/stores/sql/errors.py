@@ -1,4 +1,4 @@
-"""What a database complains about, as our errors: the thing, the cause and the fix, never a user's text."""
+"""Translates database errors to ours, with cause and fix and without any text of a user."""
 
 import os
 import shutil
@@ -15,99 +15,104 @@ DAMAGED = "Restore it from a backup, or name another database."
 
 
 class Duplicate(Exception):
-    """A row with that key is there already. The store's own business: it never leaves it."""
+    """A row with that key exists. Internal to the store: it never leaves it."""
 
 
-class Place:
-    """Where a database is, how long a call waits for it, and what is the matter with it just now (None: nothing known).
-
-    patience: seconds from a call to its answer, all queues and tries included.
-    """
+class Database:
+    """A database's name, its patience and its current trouble."""
 
     def __init__(self, name: str, patience: float) -> None:
         self.name = name
         self.patience = patience
+        """Seconds from a call to its answer, with all queues and attempts."""
         self.trouble: StoreUnavailable | None = None
+        """The last known reason why it does not answer; None = none is known."""
 
-    def note(self, error: Exception) -> None:
-        """Keeps an error as the trouble of this place: only its words, as its frames would keep alive whoever called."""
+    def record_trouble(self, error: Exception) -> None:
+        """Records an error as the current trouble. It copies only the text: frames would keep their objects alive."""
         if isinstance(error, StoreError):
             self.trouble = StoreUnavailable(error.problem, fix=error.fix)
 
-    def translated(self, error: Exception) -> Exception:
-        """The error to raise instead, with this one as its cause."""
-        found = problem(self.name, error)
-        if found is not error:
-            found.__cause__ = error
-        return found
+    def translate(self, error: Exception) -> Exception:
+        """Returns the error to raise instead, with this one as its cause."""
+        translated = store_error(self.name, error)
+        if translated is not error:
+            translated.__cause__ = error
+        return translated
 
-    def overdue(self, cause: Exception | None, *, begun: bool, unknown: bool) -> StoreUnavailable:
-        """For a call that waited as long as it may, its last error being `cause`; unknown: it may be stored."""
+    def timed_out(self, cause: Exception | None, *, begun: bool, unknown: bool) -> StoreUnavailable:
+        """Returns the error for a call that reached its deadline.
+
+        Args:
+            cause: The last error of the call.
+            begun: Whether the call had started.
+            unknown: Whether it may have been committed.
+        """
         cause = cause or self.trouble
         if cause is None and begun:
             cause = StoreUnavailable(f"{self.name} does not answer.", fix="Check that it runs, and the way to it.")
-            self.note(cause)
+            self.record_trouble(cause)
         if isinstance(cause, StoreError):
             text, fix = f"{cause.problem} It stayed so for {self.patience:g} seconds.", cause.fix
         else:
             text, fix = f"{self.name} was busy with other calls for {self.patience:g} seconds.", "Try again."
-        late = _unknown(text) if unknown else StoreUnavailable(text, fix=fix)
-        late.__cause__ = cause
-        return late
+        error = _outcome_unknown(text) if unknown else StoreUnavailable(text, fix=fix)
+        error.__cause__ = cause
+        return error
 
-    def uncertain(self, error: Exception) -> StoreUnavailable:
-        """For a call that must not be made again, whose connection was lost while it committed."""
-        found = _unknown(f"The connection to {self.name} was lost: {_first_line(error)}.")
-        found.__cause__ = error
-        return found
+    def lost_in_commit(self, error: Exception) -> StoreUnavailable:
+        """Returns the error for a non-repeatable call whose connection was lost during the commit."""
+        unavailable = _outcome_unknown(f"The connection to {self.name} was lost: {_first_line(error)}.")
+        unavailable.__cause__ = error
+        return unavailable
 
 
-def _unknown(text: str) -> StoreUnavailable:
+def _outcome_unknown(text: str) -> StoreUnavailable:
     fix = "Look whether it is there before you do it again."
     return StoreUnavailable(f"{text} It is not known whether this call was stored.", fix=fix)
 
 
-def problem(place: str, error: Exception) -> Exception:
-    """The error to raise instead of `error`; the same one when it is none of a database's."""
+def store_error(name: str, error: Exception) -> Exception:
+    """Returns the error to raise instead of `error`, or `error` itself when it is not a database error."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, UnicodeEncodeError):
         return StoreError("A name cannot be stored: it holds an unpaired surrogate.", fix="Pass valid Unicode text.")
     if isinstance(error, OverflowError):
         return StoreError("A number is too large to be stored.", fix="Pass numbers below 2 to the power of 63.")
     if isinstance(original, sqlite3.Error):
-        return _of_sqlite(place, original)
+        return _of_sqlite(name, original)
     if isinstance(error, DBAPIError) and original is not None:
-        return _of_postgresql(place, error, original)
+        return _of_postgresql(name, error, original)
     return error
 
 
-def is_lost(error: Exception) -> bool:
-    """Whether the connection is gone, so that nothing of an uncommitted transaction was stored."""
+def is_connection_lost(error: Exception) -> bool:
+    """Returns whether the connection is gone. Then nothing of an uncommitted transaction was stored."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether PostgreSQL may take the same work a little later. Nothing of it was stored, but by a commit that was lost."""
+def is_transient(error: Exception) -> bool:
+    """Returns whether PostgreSQL may accept the same work later. Nothing of it was stored, except by a commit that was lost."""
     if not isinstance(error, DBAPIError) or error.orig is None:
         return False
     state = getattr(error.orig, "sqlstate", None)
     if state is not None:
-        return error.connection_invalidated or state in _PASSING or state[:2] == "08"
+        return error.connection_invalidated or state in _TRANSIENT_STATES or state[:2] == "08"
     return error.connection_invalidated or (_is_unconnected(error.orig) and not _is_refused(error.orig))
 
 
 def is_busy(error: BaseException | None) -> bool:
-    """Whether another connection to a SQLite database has the lock that was needed."""
+    """Returns whether another connection holds the SQLite lock that was needed."""
     original = error.orig if isinstance(error, DBAPIError) else error
     return isinstance(original, sqlite3.Error) and _primary(original) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-_PASSING = {
-    "25P03",  # a transaction stood still for too long
+_TRANSIENT_STATES = {
+    "25P03",  # idle in transaction for too long
     "40001",  # serialization failure
     "40P01",  # deadlock
     "53300",  # too many connections
-    "55P03",  # a lock was not to be had in time
+    "55P03",  # lock timeout
     "57P01",  # shutting down
     "57P02",  # crashed
     "57P03",  # starting up, or recovering
@@ -143,7 +148,7 @@ def _of_sqlite(place: str, error: sqlite3.Error) -> Exception:
 
 
 def _is_full(place: str) -> bool:
-    # Not every way in which SQLite finds no space is told as such.
+    # SQLite does not report every lack of space as SQLITE_FULL.
     try:
         return shutil.disk_usage(os.path.dirname(place)).free < LITTLE_SPACE
     except OSError:
@@ -185,7 +190,7 @@ def _of_postgresql(place: str, error: DBAPIError, original: BaseException) -> Ex
         return Duplicate(state)
     detail = _first_line(original)
     if state is None:
-        # libpq gives no code for what happens before a connection stands, or while it falls.
+        # libpq gives no code for errors before a connection is established or while it breaks.
         if error.connection_invalidated or _is_unconnected(original):
             return _unreached(place, original, detail)
         return StoreError(f"{place} cannot store this: {detail}.")
@@ -196,7 +201,7 @@ def _of_postgresql(place: str, error: DBAPIError, original: BaseException) -> Ex
     return kind(f"{text.format(place=place)}: {detail} ({state}).", fix=fix)
 
 
-# What a server says to one who will not get in by waiting. Elsewhere than in English it is only noticed later.
+# Server messages that waiting does not help against. In other languages they are only noticed at the deadline.
 _REFUSALS = (
     "does not exist",
     "authentication failed",
@@ -212,7 +217,7 @@ _REFUSALS = (
 
 
 def _is_unconnected(original: BaseException) -> bool:
-    # By its name, because the driver may not be installed: with a code of its own it is of a kind below this one.
+    # By class name, because the driver may not be installed. Errors with a code are of a subclass with another name.
     return type(original).__name__ in {"OperationalError", "ConnectionTimeout"}
 
 

@@ -1,4 +1,4 @@
-"""A fork: the visible log, or its beginning, copied under a new id without reading it into Python."""
+"""Forks: copies the visible log, or its beginning, to a new session without loading it into Python."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Insert, Select, bindparam, func, insert, lite
 
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
-from turnwise.stores.sql.catalog import head_row, initial_state, open_session, taken
+from turnwise.stores.sql.catalog import head_row, initial_state, open_session, session_exists
 from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.log import advanced, missing
+from turnwise.stores.sql.log import advanced_values, session_missing
 from turnwise.stores.sql.rows import event_of, session_of, state_text
 from turnwise.stores.sql.tables import decisions, events
 
@@ -23,81 +23,87 @@ _FIRST_OF = select(func.min(_replayed.sequence)).where(
 
 
 class Origin(NamedTuple):
-    """Where a fold begins: the row's id, the session as it is, and as it was before its first event."""
+    """The session that is forked or folded."""
 
     row_id: int
     session: Session
+    """The session as it is."""
     empty: Session
+    """The session before its first event."""
 
 
 class Progress(NamedTuple):
-    """How far a fold has come: the session so far, the last number read, and how many events were folded."""
+    """The state of a fold in batches."""
 
     session: Session
+    """The session so far."""
     reached: int = 0
+    """The last sequence number read."""
     folded: int = 0
+    """How many events were folded."""
     done: bool = False
 
 
 class Span(NamedTuple):
-    """Which visible events are folded: those below `end`. `copy` leaves out rewinds and the invocations `behind`, and
-    numbers the rest anew, as a fork does.
-    """
+    """The visible events to fold."""
 
     row_id: int
     end: int
+    """The first sequence number that is not part of it."""
     copy: bool = False
-    behind: frozenset[str] = frozenset()
+    """Leave out rewinds and renumber the events, as a fork does."""
+    excluded: frozenset[str] = frozenset()
+    """Invocations that are left out."""
 
 
 def origin(connection: Connection, key: SessionKey) -> Origin:
-    """SessionMissing."""
+    """Returns the session that is folded. SessionMissing."""
     row = head_row(connection, key)
     if row is None:
-        raise missing(key)
+        raise session_missing(key)
     session = session_of(key, row)
     state = initial_state(connection, row.id)
     nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
     return Origin(row.id, session, session.model_copy(update=nothing))
 
 
-def first_of(connection: Connection, place: Origin, invocation_id: str) -> int:
-    """The number of an invocation's first visible event. InvocationMissing."""
-    found = connection.execute(_FIRST_OF, {"at_row": place.row_id, "invocation": invocation_id}).scalar()
+def first_of(connection: Connection, source: Origin, invocation_id: str) -> int:
+    """Returns the sequence number of an invocation's first visible event. InvocationMissing."""
+    found = connection.execute(_FIRST_OF, {"at_row": source.row_id, "invocation": invocation_id}).scalar()
     if found is None:
         raise InvocationMissing(
-            f"Session {place.session.id!r} shows no event of invocation {invocation_id!r}.",
+            f"Session {source.session.id!r} shows no event of invocation {invocation_id!r}.",
             fix="Read its events for the invocations it has; a rewind may have hidden this one.",
         )
     return int(found)
 
 
 @cache
-def visible(*, copy: bool, behind: bool) -> Select[Any]:
-    """The visible events of a span in order."""
+def visible(*, copy: bool, excluded: bool) -> Select[Any]:
+    """Returns the query of a span's visible events, in order."""
     found = select(_replayed.sequence, _replayed.body).where(
         _replayed.session == bindparam("at_row"), _replayed.sequence < bindparam("end"), _replayed.hidden.is_(False)
     )
     if copy:
         found = found.where(_replayed.rewind_from.is_(None))
-    if behind:
-        found = found.where(_replayed.invocation_id.not_in(bindparam("behind", expanding=True)))
+    if excluded:
+        found = found.where(_replayed.invocation_id.not_in(bindparam("excluded", expanding=True)))
     return found.order_by(_replayed.sequence)
 
 
 def span_values(span: Span) -> dict[str, Any]:
     values: dict[str, Any] = {"at_row": span.row_id, "end": span.end}
-    return values | {"behind": sorted(span.behind)} if span.behind else values
+    return values | {"excluded": sorted(span.excluded)} if span.excluded else values
 
 
 @cache
-def _batch(*, copy: bool, behind: bool) -> Select[Any]:
-    return visible(copy=copy, behind=behind).where(_replayed.sequence > bindparam("reached")).limit(BATCH)
+def _batch(*, copy: bool, excluded: bool) -> Select[Any]:
+    return visible(copy=copy, excluded=excluded).where(_replayed.sequence > bindparam("reached")).limit(BATCH)
 
 
 def fold_more(connection: Connection, span: Span, progress: Progress) -> Progress:
     """Folds the next batch."""
-    statement = _batch(copy=span.copy, behind=bool(span.behind))
+    statement = _batch(copy=span.copy, excluded=bool(span.excluded))
     rows = connection.execute(statement, span_values(span) | {"reached": progress.reached}).all()
     first = progress.session.last_sequence + 1
     numbered = enumerate(rows, first) if span.copy else ((row.sequence, row) for row in rows)
@@ -110,45 +116,45 @@ _e, _d = events.c, decisions.c
 
 
 class LogChanged(Exception):
-    """The log was rewound since it was folded. The store's own business: it folds again."""
+    """The log was rewound since it was folded. Internal to the store, which folds again."""
 
 
 @cache
-def _copy_events(*, behind: bool) -> Insert:
+def _copy_events(*, excluded: bool) -> Insert:
     numbered = func.row_number().over(order_by=_e.sequence)
-    kept = visible(copy=True, behind=behind).with_only_columns(
+    copied_rows = visible(copy=True, excluded=excluded).with_only_columns(
         bindparam("new_row", type_=_e.session.type), numbered, _e.event_id, _e.invocation_id, _e.author, literal(False), _e.body
     )
     columns = ["session", "sequence", "event_id", "invocation_id", "author", "hidden", "body"]
-    # PostgreSQL's dialect forgets how many rows an INSERT made, unless it is asked.
-    return insert(events).inline().from_select(columns, kept).execution_options(preserve_rowcount=True)
+    # PostgreSQL's dialect drops the row count of an INSERT without this option.
+    return insert(events).inline().from_select(columns, copied_rows).execution_options(preserve_rowcount=True)
 
 
 def _copy_decisions() -> Insert:
-    # The same event carries them in both logs; only its number differs. How an invocation stands is told where it ran.
+    # The event has the same id in both logs and another number. The state of an invocation stays with the original session.
     old, new = events.alias("old"), events.alias("new")
     same = old.join(new, new.c.event_id == old.c.event_id)
     copied = [column for column in _d if column.name not in {"id", "session", "sequence", "state", "changed_at"}]
-    kept = (
+    rows = (
         select(new.c.session, new.c.sequence, *copied)
         .select_from(decisions.join(same, (old.c.session == _d.session) & (old.c.sequence == _d.sequence)))
         .where(_d.session == bindparam("at_row"), new.c.session == bindparam("new_row"))
         .order_by(new.c.sequence)
     )
-    return insert(decisions).inline().from_select(["session", "sequence", *(column.name for column in copied)], kept)
+    return insert(decisions).inline().from_select(["session", "sequence", *(column.name for column in copied)], rows)
 
 
 _COPY_DECISIONS = _copy_decisions()
 
 
-def write_fork(connection: Connection, new: SessionKey, *, place: Origin, span: Span, progress: Progress, now: str) -> Session:
-    """Stores the copy. SessionExists; LogChanged."""
-    values: dict[str, Any] = advanced(progress.session) | {"revision": 1, "updated_at": now}
-    state, initial = state_text(progress.session.state), state_text(place.empty.state)
+def write_fork(connection: Connection, new: SessionKey, *, source: Origin, span: Span, progress: Progress, now: str) -> Session:
+    """Stores the copy. SessionExists; LogChanged when the log was rewound since it was folded."""
+    values: dict[str, Any] = advanced_values(progress.session) | {"revision": 1, "updated_at": now}
+    state, initial = state_text(progress.session.state), state_text(source.empty.state)
     row_id = insert_session(connection, new, now, **values, state=state, initial_state=initial)
     if row_id is None:
-        raise taken(new)
-    copied = connection.execute(_copy_events(behind=bool(span.behind)), span_values(span) | {"new_row": row_id}).rowcount
+        raise session_exists(new)
+    copied = connection.execute(_copy_events(excluded=bool(span.excluded)), span_values(span) | {"new_row": row_id}).rowcount
     if copied != progress.folded:
         raise LogChanged
     connection.execute(_COPY_DECISIONS, {"at_row": span.row_id, "new_row": row_id})

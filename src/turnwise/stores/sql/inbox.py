@@ -1,4 +1,4 @@
-"""The inbox: messages of a session in the order they were accepted, and what became of each."""
+"""The inbox: a session's messages in the order of acceptance, and the state of each."""
 
 from functools import cache
 from typing import Any
@@ -10,18 +10,26 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.lease_columns import GIVEN_UP, held, taken
-from turnwise.stores.sql.log import missing, session_row_id
+from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_taken
+from turnwise.stores.sql.log import session_missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
-from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import column_params, insert_for, is_session, messages, session_params, sessions
 
 _s, _m = sessions.c, messages.c
 
-# Written out, because a partial index is used only for the very condition it was made with.
+# Written out, because a partial index is used only for exactly its own condition.
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
-    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, *(_s[name] for name in GIVEN_UP), held().label("held"))
+    select(
+        _s.id,
+        _s.epoch,
+        _s.revision,
+        _s.created_at,
+        _s.queued,
+        *(_s[name] for name in LEASE_RELEASED),
+        is_leased().label("held"),
+    )
     .where(is_session())
     .with_for_update()
 )
@@ -33,7 +41,7 @@ _OF_ROW = _MESSAGE.where(_m.session == bindparam("at_row"))
 _OLDEST = select(_m.message_id, _m.body).where(_IS_QUEUED).order_by(_m.id).limit(1)
 _OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_row_id)
 _OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_row"))
-# The first condition is that of a partial index, in its own words; the second alone would read the whole table.
+# The first condition is exactly that of a partial index; the second one alone would scan the whole table.
 LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coalesce(func.max(_s.queued), 0)).where(
     _s.app == bindparam("at_app"),
     or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0")),
@@ -41,22 +49,27 @@ LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coale
 )
 
 
-def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
-    """The session's row as a queue, locked until the transaction ends: whoever changes an inbox holds it."""
-    return connection.execute(_LOCK, at(key)).first()
+def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
+    """Locks the session's row until the transaction ends and returns its queue and lease columns. Every change of an inbox
+    does so.
+    """
+    return connection.execute(_LOCK, session_params(key)).first()
 
 
 @cache
 def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
-    columns: dict[str, Any] = named(sessions, "id", "stop", *GIVEN_UP)
-    inserted = insert_for(dialect, sessions).values(columns | (taken() if leased else GIVEN_UP))
+    columns: dict[str, Any] = column_params(sessions, "id", "stop", *LEASE_RELEASED)
+    inserted = insert_for(dialect, sessions).values(columns | (lease_taken() if leased else LEASE_RELEASED))
     return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
 
 
 def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
-    """Stores a session with these columns, the others empty; gives its row's id, None when the key is taken.
+    """Stores a session with these columns; the others are empty.
 
-    With `holder` and `seconds` it is leased to that one.
+    With the columns `holder` and `seconds` the session is leased to that holder.
+
+    Returns:
+        The id of its row, or None when the key is in use.
     """
     row: dict[str, Any] = {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
     row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0}
@@ -65,32 +78,32 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
 
 
 def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:
-    session = lock(connection, key)
+    session = lock_session(connection, key)
     if session is None and create:
         insert_session(connection, key, now)
-        session = lock(connection, key)
+        session = lock_session(connection, key)
     if session is None:
-        raise missing(key)
-    known = find(connection, session.id, message.id)
-    if known is not None:
-        return receipt_of(known)
+        raise session_missing(key)
+    existing = find_message(connection, session.id, message.id)
+    if existing is not None:
+        return receipt_of(existing)
     enqueue(connection, session, message, now, limit=limit)
     return Receipt(message, "queued", None, repeated=False)
 
 
 def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> None:
-    """Puts a new message at the end of a locked inbox. QueueFull."""
+    """Appends a new message to a locked inbox. QueueFull when the inbox has reached its limit."""
     if session.queued >= limit:
         raise QueueFull(
             f"{session.queued} messages wait in this session already, the limit is {limit}; this one was not accepted.",
             fix="Send it again later, or raise limits.queue.",
         )
     connection.execute(_INSERT, message_row(session.id, message, now, "queued", None))
-    count(connection, session.id, +1)
+    change_count(connection, session.id, +1)
 
 
-def count(connection: Connection, row_id: int, more: int) -> None:
-    """Keeps the number of waiting messages in the session's row, where `begin` sees it without another look."""
+def change_count(connection: Connection, row_id: int, more: int) -> None:
+    """Updates the number of queued messages in the session's row, where `begin` reads it without another query."""
     connection.execute(_COUNT, {"at_row": row_id, "more": more})
 
 
@@ -99,7 +112,7 @@ def message_row(row_id: int, message: Message, now: str, state: str, invocation_
     return known | {"accepted_at": now, "problem": "", "body": message.model_dump_json()}
 
 
-def find(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
+def find_message(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
     return connection.execute(_OF_ROW, {"at_row": row_id, "at_message": message_id}).first()
 
 
@@ -109,12 +122,12 @@ def receipt_of(row: AnyRow) -> Receipt:
 
 
 def receipt(connection: Connection, key: SessionKey, message_id: str) -> Receipt | None:
-    row = connection.execute(_OF_SESSION, at(key) | {"at_message": message_id}).first()
+    row = connection.execute(_OF_SESSION, session_params(key) | {"at_message": message_id}).first()
     return receipt_of(row) if row else None
 
 
 def oldest(connection: Connection, key: SessionKey) -> Message | None:
-    row = connection.execute(_OLDEST_OF_SESSION, at(key)).first()
+    row = connection.execute(_OLDEST_OF_SESSION, session_params(key)).first()
     return Message.model_validate_json(row.body) if row else None
 
 
@@ -123,27 +136,27 @@ def oldest_id(connection: Connection, row_id: int) -> str | None:
 
 
 @cache
-def _leave(state: str) -> Update:
-    left = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
+def _dequeue(state: str) -> Update:
+    dequeued = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
     if state == "refused":
-        return left.values(state=state, problem=bindparam("why"))
-    return left.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
+        return dequeued.values(state=state, problem=bindparam("why"))
+    return dequeued.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
 
 
 def start_queued(connection: Connection, row_id: int, message: Message, invocation_id: str | None) -> None:
-    """Takes a queued message out of a locked inbox to be answered, as it is now: guardrails may have rewritten it."""
+    """Takes a queued message out of a locked inbox and stores its current form: guardrails may have rewritten it."""
     values = {"at_row": row_id, "at_message": message.id, "invocation": invocation_id, "text": message.model_dump_json()}
-    if connection.execute(_leave("started"), values).rowcount:
-        count(connection, row_id, -1)
+    if connection.execute(_dequeue("started"), values).rowcount:
+        change_count(connection, row_id, -1)
 
 
 def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:
-    session = lock(connection, key)
+    session = lock_session(connection, key)
     if session is None:
         return
     values = {"at_row": session.id, "at_message": message_id, "why": why}
-    if connection.execute(_leave("refused"), values).rowcount:
-        count(connection, session.id, -1)
+    if connection.execute(_dequeue("refused"), values).rowcount:
+        change_count(connection, session.id, -1)
 
 
 def lengths(connection: Connection, app: str) -> InboxLengths:

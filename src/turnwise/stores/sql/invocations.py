@@ -1,4 +1,4 @@
-"""Invocations as their decisions tell of them: how each stands, the one that changed last first."""
+"""Invocations and their states, read from the decisions that began them, the last changed first."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,18 +13,18 @@ from turnwise.ports.stores import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import session_row_id
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import at, decisions, events, sessions
+from turnwise.stores.sql.tables import decisions, events, session_params, sessions
 
 _s, _d, _e = sessions.c, decisions.c, events.c
 
 _COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _e.event_id, _d.invocation_id, _d.state, _d.changed_at)
 _BEGUN = decisions.join(sessions, _s.id == _d.session).join(events, (_e.session == _d.session) & (_e.sequence == _d.sequence))
-# Written out, because a partial index is used only for the very condition it was made with.
-_STANDS = literal_column("turnwise_decisions.changed_at").is_not(None)
+# Written out, because a partial index is used only for exactly its own condition.
+_HAS_STATE = literal_column("turnwise_decisions.changed_at").is_not(None)
 
 
-class Wanted(NamedTuple):
-    """Which invocations are listed, as `Decisions.invocations` takes it."""
+class Filter(NamedTuple):
+    """The invocations to list; the parameters of `Decisions.invocations`."""
 
     app: str
     user: str
@@ -33,13 +33,13 @@ class Wanted(NamedTuple):
     since: datetime | None
 
     @property
-    def is_nobody(self) -> bool:
-        """Whether there can be none: the session is another's."""
+    def is_empty(self) -> bool:
+        """Whether it matches nothing: the session belongs to another app or user."""
         return self.key is not None and self.key[:2] != (self.app, self.user)
 
 
-class _Kind(NamedTuple):
-    """Which conditions a statement has."""
+class _Conditions(NamedTuple):
+    """The conditions of a statement."""
 
     key: bool
     states: bool
@@ -47,63 +47,63 @@ class _Kind(NamedTuple):
     since: bool
 
 
-def page(connection: Connection, wanted: Wanted, after: str | None, limit: int) -> Page[InvocationInfo]:
+def page(connection: Connection, filter_: Filter, after: str | None, limit: int) -> Page[InvocationInfo]:
     check_limit(limit)
     values: dict[str, Any] = {"at_most": limit + 1}
     if after is not None:
         values["after_changed"], values["after_id"] = read_cursor("invocations", after, str, int)
-    if wanted.is_nobody:
+    if filter_.is_empty:
         return Page((), None)
-    rows = connection.execute(_page(_kind(wanted), after=after is not None), values | _values(wanted)).all()
-    found = tuple(_info(wanted.app, row) for row in rows[:limit])
+    rows = connection.execute(_page(_conditions_of(filter_), after=after is not None), values | _values(filter_)).all()
+    found = tuple(_info(filter_.app, row) for row in rows[:limit])
     more = len(rows) > limit
     return Page(found, cursor("invocations", rows[limit - 1].changed_at, rows[limit - 1].id) if more else None)
 
 
-def count(connection: Connection, wanted: Wanted) -> int:
-    if wanted.is_nobody:
+def count(connection: Connection, filter_: Filter) -> int:
+    if filter_.is_empty:
         return 0
-    return int(connection.execute(_count(_kind(wanted)), _values(wanted)).scalar_one())
+    return int(connection.execute(_count(_conditions_of(filter_)), _values(filter_)).scalar_one())
 
 
 @cache
-def _page(kind: _Kind, *, after: bool) -> Select[Any]:
-    found = _of(select(*_COLUMNS).select_from(_BEGUN), kind)
+def _page(conditions: _Conditions, *, after: bool) -> Select[Any]:
+    found = _filtered(select(*_COLUMNS).select_from(_BEGUN), conditions)
     if after:
         found = found.where(tuple_(_d.changed_at, _d.id) < tuple_(bindparam("after_changed"), bindparam("after_id")))
     return found.order_by(_d.changed_at.desc(), _d.id.desc()).limit(bindparam("at_most"))
 
 
 @cache
-def _count(kind: _Kind) -> Select[Any]:
-    return _of(select(func.count()).select_from(decisions), kind)
+def _count(conditions: _Conditions) -> Select[Any]:
+    return _filtered(select(func.count()).select_from(decisions), conditions)
 
 
-def _of(found: Select[Any], kind: _Kind) -> Select[Any]:
-    found = found.where(_STANDS)
-    if kind.key:
-        # With the user beside it SQLite would walk through all of his instead of beginning with the session.
+def _filtered(found: Select[Any], conditions: _Conditions) -> Select[Any]:
+    found = found.where(_HAS_STATE)
+    if conditions.key:
+        # With the user as a further condition, SQLite would scan all the user's decisions instead of the session's.
         found = found.where(_d.session == session_row_id)
     else:
         found = found.where(_d.app == bindparam("at_decided_app"), _d.user_id == bindparam("at_decided_user"))
-    if kind.states:
-        among = [_d.state.in_(bindparam("states", expanding=True)), _d.state.is_(None)]
-        found = found.where(or_(*among, *([_d.state.startswith(LIMIT)] if kind.limits else ())))
-    return found.where(_d.changed_at >= bindparam("since")) if kind.since else found
+    if conditions.states:
+        in_states = [_d.state.in_(bindparam("states", expanding=True)), _d.state.is_(None)]
+        found = found.where(or_(*in_states, *([_d.state.startswith(LIMIT)] if conditions.limits else ())))
+    return found.where(_d.changed_at >= bindparam("since")) if conditions.since else found
 
 
-def _kind(wanted: Wanted) -> _Kind:
-    states = wanted.states or ()
-    return _Kind(wanted.key is not None, wanted.states is not None, LIMIT in states, wanted.since is not None)
+def _conditions_of(filter_: Filter) -> _Conditions:
+    states = filter_.states or ()
+    return _Conditions(filter_.key is not None, filter_.states is not None, LIMIT in states, filter_.since is not None)
 
 
-def _values(wanted: Wanted) -> dict[str, Any]:
-    of_user = {"at_decided_app": wanted.app, "at_decided_user": wanted.user}
-    values: dict[str, Any] = of_user if wanted.key is None else at(wanted.key)
-    if wanted.states is not None:
-        values["states"] = list(wanted.states)
-    if wanted.since is not None:
-        values["since"] = time_text(wanted.since)
+def _values(filter_: Filter) -> dict[str, Any]:
+    of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user}
+    values: dict[str, Any] = of_user if filter_.key is None else session_params(filter_.key)
+    if filter_.states is not None:
+        values["states"] = list(filter_.states)
+    if filter_.since is not None:
+        values["since"] = time_text(filter_.since)
     return values
 
 

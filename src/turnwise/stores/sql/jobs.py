@@ -1,4 +1,4 @@
-"""Background jobs as rows: stored by the append that asks for them, each claimed by one process at a time."""
+"""Background jobs as rows: stored by the append that requests them, claimed by one process at a time."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -10,23 +10,23 @@ from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, jobs, named, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
-# As of a session's lease: when the clock stands so far before its beginning, it was set back.
-_RESTS = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
+# As for a session's lease: a clock further before the start than the lease is long was set back.
+_IS_RESTING = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
 _FOR_SECONDS: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _IS_HELD = _j.holder == bindparam("at_holder")
 _session_row = select(_s.id).where(is_session()).scalar_subquery()
 _IS_ONE = and_(_j.session == _session_row, _j.kind == bindparam("at_kind"), _j.event_id == bindparam("at_event"), _IS_HELD)
 
-_DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_RESTS)).order_by(_j.id).limit(bindparam("at_most"))
-# Locked: what another takes at this moment is not waited for. On SQLite there is one writer anyway.
+_DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_IS_RESTING)).order_by(_j.id).limit(bindparam("at_most"))
+# Skips rows that another process is claiming. On SQLite there is one writer anyway.
 _DUE_AND_FREE = _DUE.with_for_update(of=jobs, skip_locked=True)
 _CLAIM = (
     update(jobs)
@@ -41,7 +41,7 @@ _RENEW = update(jobs).where(_IS_HELD).values(**_FOR_SECONDS)
 _HELD = _JOB.where(_IS_HELD).order_by(_j.id)
 _PUT_BACK = update(jobs).where(_IS_ONE).values(holder=None, attempts=_j.attempts - bindparam("uncounted"), **_FOR_SECONDS)
 _FINISH = delete(jobs).where(_IS_ONE)
-_DROP = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_sequence >= bindparam("at_from"))
+_DELETE_HIDDEN = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_sequence >= bindparam("at_from"))
 
 
 class SqlJobs:
@@ -52,10 +52,10 @@ class SqlJobs:
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
         check_limit(limit)
-        wanted = {"at_jobs_app": app, "at_most": limit}
-        if not await self._executor.read(lambda connection: connection.execute(_DUE, wanted).all()):
+        params = {"at_jobs_app": app, "at_most": limit}
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, wanted, lease))
+        return await self._executor.write(lambda connection: _claim(connection, params, lease))
 
     async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
         return await self._executor.write(lambda connection: _renew(connection, lease))
@@ -69,23 +69,25 @@ class SqlJobs:
 
 
 @cache
-def _insert(dialect: str) -> Hot:
-    inserted = insert_for(dialect, jobs).values(named(jobs, "id", "attempts", "holder", "since", "ends") | {"attempts": 0})
-    return Hot(inserted.on_conflict_do_nothing(index_elements=["session", "kind", "agent"]))
+def _insert(dialect: str) -> PreparedStatement:
+    inserted = insert_for(dialect, jobs).values(
+        column_params(jobs, "id", "attempts", "holder", "since", "ends") | {"attempts": 0}
+    )
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "kind", "agent"]))
 
 
-def ask_for(connection: Connection, row_id: int, asked: Sequence[Mapping[str, Any]]) -> None:
-    """Stores the jobs that events ask for, but those of which the agent has an open one."""
-    _insert(connection.dialect.name).each(connection, [{**job, "session": row_id} for job in asked])
+def insert_jobs(connection: Connection, row_id: int, requested: Sequence[Mapping[str, Any]]) -> None:
+    """Stores the requested jobs, except those of which the agent already has an open one."""
+    _insert(connection.dialect.name).run_many(connection, [{**job, "session": row_id} for job in requested])
 
 
-def drop(connection: Connection, row_id: int, hidden_from: int) -> None:
-    """Deletes the jobs on what is hidden from that sequence number on."""
-    connection.execute(_DROP, {"at_row": row_id, "at_from": hidden_from})
+def delete_hidden(connection: Connection, row_id: int, hidden_from: int) -> None:
+    """Deletes the jobs whose events are hidden from this sequence number on."""
+    connection.execute(_DELETE_HIDDEN, {"at_row": row_id, "at_from": hidden_from})
 
 
-def _claim(connection: Connection, wanted: dict[str, Any], lease: Lease) -> list[BackgroundJob]:
-    ids = list(connection.execute(_DUE_AND_FREE, wanted).scalars())
+def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[BackgroundJob]:
+    ids = list(connection.execute(_DUE_AND_FREE, params).scalars())
     if not ids:
         return []
     connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})
@@ -103,4 +105,4 @@ def _job(row: AnyRow) -> BackgroundJob:
 
 
 def _at(job: BackgroundJob, holder: str) -> dict[str, Any]:
-    return at(job.key) | {"at_kind": job.request.kind, "at_event": job.event_id, "at_holder": holder}
+    return session_params(job.key) | {"at_kind": job.request.kind, "at_event": job.event_id, "at_holder": holder}

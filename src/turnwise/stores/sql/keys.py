@@ -1,4 +1,4 @@
-"""API keys as rows: all but their secrets."""
+"""API keys as rows, without their secrets."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
 from turnwise.stores.sql.rows import moment, time_text
-from turnwise.stores.sql.tables import insert_for, keys, named
+from turnwise.stores.sql.tables import column_params, insert_for, keys
 from turnwise.stores.sql.threads import Executor
 
 _k = keys.c
@@ -52,7 +52,7 @@ class SqlKeys:
 
 @cache
 def _insert(dialect: str) -> ReturningInsert[Any]:
-    inserted = insert_for(dialect, keys).values(named(keys))
+    inserted = insert_for(dialect, keys).values(column_params(keys))
     return inserted.on_conflict_do_nothing(index_elements=["app", "key_id"]).returning(_k.key_id)
 
 
@@ -65,12 +65,12 @@ def _at(app: str, id: str) -> dict[str, Any]:
 def _add(connection: Connection, app: str, key: ApiKey) -> None:
     at = _at(app, key.id)
     expires_at = None if key.expires_at is None else time_text(key.expires_at)
-    # The end stands in a column of its own, which alone is changed afterwards.
+    # The expiry has its own column: the only value that changes later.
     body = key.model_copy(update={"expires_at": None}).model_dump_json()
     row = {"app": app, "key_id": key.id, "created_at": time_text(key.created_at), "expires_at": expires_at, "body": body}
     if connection.execute(_insert(connection.dialect.name), row).first() is None:
-        there = connection.execute(_FIND, at).one()
-        if ApiKey.model_validate_json(there.body).hash != key.hash:
+        existing = connection.execute(_FIND, at).one()
+        if ApiKey.model_validate_json(existing.body).hash != key.hash:
             raise StoreError(f"There is another key with the id {key.id!r}.", fix="Make the key anew: it gets another id.")
 
 
@@ -84,9 +84,9 @@ def _list(connection: Connection, app: str) -> list[ApiKey]:
 
 
 def _expire(connection: Connection, app: str, id: str, at: datetime) -> bool:
-    place = _at(app, id)
-    connection.execute(_EXPIRE, {**place, "at": time_text(at)})
-    return connection.execute(_IS_THERE, place).first() is not None
+    params = _at(app, id)
+    connection.execute(_EXPIRE, {**params, "at": time_text(at)})
+    return connection.execute(_IS_THERE, params).first() is not None
 
 
 def _key(row: Any) -> ApiKey:

@@ -1,4 +1,4 @@
-"""A lease as columns of its session's row: when it counts, how it is taken and given up. Its time is the database's."""
+"""The lease columns of a session's row: when a lease is valid, and how it is taken and released. By the database's clock."""
 
 from typing import Any
 
@@ -8,26 +8,25 @@ from turnwise.stores.sql.tables import clock, sessions
 
 _s = sessions.c
 
-GIVEN_UP: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
-"""The columns of a session that nobody has."""
+LEASE_RELEASED: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
+"""Column values of a session without a holder."""
 
 
-def held() -> ColumnElement[bool]:
-    """Whether somebody has the session; never NULL.
+def is_leased() -> ColumnElement[bool]:
+    """Returns the condition that the session has a valid lease; never NULL.
 
-    A lease counts from as long before its beginning as it lasts after it: once the clock is at its end it is over, and also
-    when the clock stands so far before its beginning that it must have been set back. So whichever way the clock is set, a
-    dead holder's lease lasts at most twice its time.
+    A lease is valid until its end. It is also over when the clock is further before its start than the lease is long, because
+    then the clock was set back. So a dead holder's lease lasts at most twice its length, whichever way the clock is set.
     """
     until = _s.lease_until
     return func.coalesce(and_(clock() < until, clock() >= 2 * _s.lease_since - until), false())
 
 
-def prolonged() -> dict[str, Any]:
-    """Columns of a lease that lasts the parameter `seconds` from now on."""
+def lease_renewed() -> dict[str, Any]:
+    """Returns the columns of a lease that lasts the parameter `seconds` from now."""
     return {"lease_since": clock(), "lease_until": clock() + bindparam("seconds", type_=Double())}
 
 
-def taken() -> dict[str, Any]:
-    """Columns of a lease that the parameter `holder` has, for the parameter `seconds`."""
-    return {"lease_holder": bindparam("holder"), **prolonged()}
+def lease_taken() -> dict[str, Any]:
+    """Returns the columns of a lease of the parameter `holder` that lasts the parameter `seconds`."""
+    return {"lease_holder": bindparam("holder"), **lease_renewed()}

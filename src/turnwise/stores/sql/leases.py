@@ -1,4 +1,4 @@
-"""One writer per session: taking the lease, with a message or what another left, keeping it, giving it up."""
+"""Leases: one writer per session. Takes, renews and releases a session's lease, and finds sessions without a holder."""
 
 import threading
 import time
@@ -14,23 +14,33 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
-from turnwise.stores.sql.append_plan import Draft
+from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.lease_columns import GIVEN_UP, held, prolonged, taken
-from turnwise.stores.sql.log import Moved, advanced, missing, missing_or_stale, move, stored_ids, token, unchanged, write
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_renewed, lease_taken
+from turnwise.stores.sql.log import (
+    AdvancedRow,
+    advance_statement,
+    advanced_values,
+    is_unchanged,
+    missing_or_stale,
+    session_missing,
+    stored_ids,
+    token_params,
+    write,
+)
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, messages, session_params, sessions
 
 _s = sessions.c
 
-# Written out, because a partial index is used only for the very condition it was made with.
+# Written out, because a partial index is used only for exactly its own condition.
 _MAY_BE_DUE = or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0"))
 DUE = (
     select(_s.user_id, _s.session_id)
-    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(held()))
-    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(is_leased()))
+    # In random order, so that sessions that stay due do not starve the others.
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
@@ -44,77 +54,80 @@ def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
     return [SessionKey(app, row.user_id, row.session_id) for row in found]
 
 
-def stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
-    """Nothing happens when the session is missing, or the invocation is not open: word that another is to be stopped stays."""
-    if inbox.lock(connection, key) is None:
+def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
+    """Requests the stop of an open invocation.
+
+    Does nothing when the session does not exist or the invocation is not open: a request to stop another invocation stays.
+    """
+    if inbox.lock_session(connection, key) is None:
         return
     session = open_session(connection, key)
     if session is not None and invocation_id in session.head.invocations:
-        connection.execute(_STOP, at(key) | {"invocation": invocation_id})
+        connection.execute(_STOP, session_params(key) | {"invocation": invocation_id})
 
 
-def stops(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:
+def stop_requests(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:
     found = connection.execute(STOPS, {"holder": holder})
     return [(SessionKey(row.app, row.user_id, row.session_id), row.stop) for row in found]
 
 
 TOLERANCE_SECONDS = 1.0
 DRIFT = 0.001
-"""How much faster or slower than this process's clock the database's may go."""
+"""How much faster or slower than this process's clock the database's clock may run."""
 
 _NOW = select(clock())
 
 
 class ClockWatch:
-    """Compares the database's clock with one of this process that only grows. For any number of threads.
+    """Detects changes of the database's clock by comparing it with a monotonic clock of this process. Thread-safe.
 
-    A lease ends by the database's clock, for all processes share that one. When somebody sets it, leases of living holders
-    seem to be over until they are renewed. To take such a session would cost its answer an attempt.
+    A lease ends by the database's clock, because all processes share it. When that clock is set, leases of live holders seem to
+    be over until they are renewed. Taking such a session would cost the running answer an attempt.
     """
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady
         self._lock = threading.Lock()
-        self._seen: tuple[float, float] | None = None
-        self._set_at: float | None = None
+        self._last_read: tuple[float, float] | None = None
+        self._changed_at: float | None = None
 
-    def look(self, connection: Connection) -> float:
-        """The database's time, in seconds. Compares it with what the last look lets expect."""
+    def read(self, connection: Connection) -> float:
+        """Returns the database's time in seconds and checks it against the last reading."""
         before = self._steady()
         now = float(connection.execute(_NOW).scalar_one())
         after = self._steady()
         with self._lock:
-            if self._seen is not None:
-                passed = after - self._seen[1]
-                tolerated = TOLERANCE_SECONDS + DRIFT * passed + (after - before)
-                if abs(now - self._seen[0] - passed) > tolerated:
-                    self._set_at = now
-            self._seen = (now, after)
+            if self._last_read is not None:
+                passed = after - self._last_read[1]
+                tolerance = TOLERANCE_SECONDS + DRIFT * passed + (after - before)
+                if abs(now - self._last_read[0] - passed) > tolerance:
+                    self._changed_at = now
+            self._last_read = (now, after)
         return now
 
-    def spares(self, connection: Connection, since: float, until: float) -> bool:
-        """Whether a lease that is over by the database's clock is left to its holder.
+    def protects(self, connection: Connection, since: float, until: float) -> bool:
+        """Returns whether a lease that seems to be over still belongs to its holder.
 
-        That is as long as the lease lasts, from when the clock was seen to be set: a living holder renews it meanwhile.
+        That is the case for the length of the lease after a clock change: a live holder renews it in this time.
         """
-        now = self.look(connection)
+        now = self.read(connection)
         with self._lock:
-            return self._set_at is not None and self._set_at <= now < self._set_at + (until - since)
+            return self._changed_at is not None and self._changed_at <= now < self._changed_at + (until - since)
 
 
 _IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
-_IS_FREE = or_(_IS_OURS, not_(held()))
+_IS_FREE = or_(_IS_OURS, not_(is_leased()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
-_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(prolonged())
-_GIVE_UP = update(sessions).where(_SAME_EPOCH).values(GIVEN_UP)
+_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(lease_renewed())
+_RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
 _Claim = Literal["begin", "begin among waiting", "take", "take and release"]
 _Free = Literal["nobody's", "or over"]
-"""Whether a session may be claimed whose lease is over. Only after a look at the clock."""
+"""`or over` also claims a session with an expired lease; only after a check of the clock."""
 
 
-class Start(NamedTuple):
-    """What `begin` was asked for."""
+class BeginRequest(NamedTuple):
+    """The parameters of `begin`."""
 
     lease: Lease
     message: Message
@@ -124,154 +137,168 @@ class Start(NamedTuple):
 
 
 def invocation_of(events: Sequence[Event]) -> str | None:
-    """Which invocation a message starts: its user event's. Events that end older invocations may stand before that one."""
+    """Returns the invocation that a message starts: that of its user event. Events that end older invocations may come
+    before it.
+    """
     by_user = (event.invocation_id for event in events if event.author == USER)
     return next(by_user, events[0].invocation_id if events else None)
 
 
-def begin(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
-    """Takes the lease and writes the draft. Gives SessionBusy rather than raising it: the inbox is to be committed."""
-    draft = _next_epoch(draft)
-    if draft.before.revision == 0:
-        row = _store_blank(connection, draft, start)
+def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: ClockWatch) -> Session | SessionBusy:
+    """Takes the lease and writes the plan.
+
+    Returns:
+        The session. SessionBusy is returned, not raised, so that the queued message is committed.
+    """
+    plan = _in_next_epoch(plan)
+    if plan.before.revision == 0:
+        row = _store_blank(connection, plan, start)
     else:
-        row = _claim(connection, draft, start.lease, "begin", "nobody's")
+        row = _claim(connection, plan, start.lease, "begin", "nobody's")
     if row is None:
-        return _begin_among_others(connection, draft, start, watch)
+        return _begin_contended(connection, plan, start, watch)
     _mark_started(connection, row.id, start)
-    return write(connection, row, draft, holder=start.lease.holder)
+    return write(connection, row, plan, holder=start.lease.holder)
 
 
-def take(connection: Connection, draft: Draft, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
-    """Takes the lease and writes the draft; gives the lease up again if `release`."""
-    draft = _next_epoch(draft)
+def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
+    """Takes the lease and writes the plan. With `release` it releases the lease again."""
+    plan = _in_next_epoch(plan)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, draft, lease, claim, "nobody's")
+    moved = _claim(connection, plan, lease, claim, "nobody's")
     if moved is None:
-        row = inbox.lock(connection, draft.before.key)
+        row = inbox.lock_session(connection, plan.before.key)
         if row is None:
-            raise missing(draft.before.key)
-        before = _taken_before(connection, row, draft, lease, release=release)
-        if before is not None:
-            return before
+            raise session_missing(plan.before.key)
+        earlier = _earlier_take(connection, row, plan, lease, release=release)
+        if earlier is not None:
+            return earlier
         if _is_held_by_another(connection, row, lease, watch):
-            raise _busy(draft.before, queued=False)
-        # The lease is over, or was given up between the two looks.
-        moved = _claim(connection, draft, lease, claim, "or over")
+            raise _busy(plan.before, queued=False)
+        # The lease is over, or was released since the first attempt.
+        moved = _claim(connection, plan, lease, claim, "or over")
     if moved is None:
-        raise missing_or_stale(connection, draft.before.key)
-    return write(connection, moved, draft, holder=None if release else lease.holder)
+        raise missing_or_stale(connection, plan.before.key)
+    return write(connection, moved, plan, holder=None if release else lease.holder)
 
 
-def _next_epoch(draft: Draft) -> Draft:
-    return draft._replace(after=draft.after.model_copy(update={"epoch": draft.before.epoch + 1}))
+def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
+    return plan._replace(after=plan.after.model_copy(update={"epoch": plan.before.epoch + 1}))
 
 
 @cache
-def _claiming(claim: _Claim, free: _Free, *, with_state: bool) -> Hot:
+def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> PreparedStatement:
     is_free = _IS_OURS if free == "nobody's" else _IS_FREE
-    claimed = update(sessions).where(unchanged(), is_free).values(epoch=_s.epoch + 1)
+    claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
     if claim == "begin":
         claimed = claimed.where(_s.queued == 0)
     if claim in {"begin", "begin among waiting"}:
         claimed = claimed.values(stop=None)
-    return move(claimed.values(GIVEN_UP if claim == "take and release" else taken()), with_state=with_state)
+    return advance_statement(
+        claimed.values(LEASE_RELEASED if claim == "take and release" else lease_taken()), with_state=with_state
+    )
 
 
-def _claim(connection: Connection, draft: Draft, lease: Lease, claim: _Claim, free: _Free) -> Moved | None:
-    values = token(draft.before) | advanced(draft.after) | lease._asdict()
-    row = _claiming(claim, free, with_state=bool(draft.delta.session)).row(connection, values)
-    return Moved(*row) if row else None
+def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, free: _Free) -> AdvancedRow | None:
+    values = token_params(plan.before) | advanced_values(plan.after) | lease._asdict()
+    row = _claim_statement(claim, free, with_state=bool(plan.delta.session)).row(connection, values)
+    return AdvancedRow(*row) if row else None
 
 
-def _store_blank(connection: Connection, draft: Draft, start: Start) -> Moved | None:
-    values = advanced(draft.after) | {"epoch": draft.after.epoch} | start.lease._asdict()
-    row_id = inbox.insert_session(connection, draft.before.key, time_text(draft.before.created_at), **values)
-    return Moved(row_id, 0, None, "{}" if draft.delta.session else None) if row_id is not None else None
+def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
+    values = advanced_values(plan.after) | {"epoch": plan.after.epoch} | start.lease._asdict()
+    row_id = inbox.insert_session(connection, plan.before.key, time_text(plan.before.created_at), **values)
+    return AdvancedRow(row_id, 0, None, "{}" if plan.delta.session else None) if row_id is not None else None
 
 
 @cache
-def _insert_started(dialect: str) -> Hot:
-    inserted = insert_for(dialect, messages).values(named(messages, "id"))
-    return Hot(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
+def _insert_started(dialect: str) -> PreparedStatement:
+    inserted = insert_for(dialect, messages).values(column_params(messages, "id"))
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
 
 
-def _mark_started(connection: Connection, row_id: int, start: Start) -> None:
+def _mark_started(connection: Connection, row_id: int, start: BeginRequest) -> None:
     row = inbox.message_row(row_id, start.message, start.now, "started", start.invocation_id)
     if _insert_started(connection.dialect.name).row(connection, row) is None:
-        raise _done_before(start)
+        raise _already_started(start)
 
 
-def _begin_among_others(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
-    """`begin` when it did not just succeed: says why, puts the message in the inbox, or begins with it if it is its turn."""
-    row = inbox.lock(connection, draft.before.key)
+def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: ClockWatch) -> Session | SessionBusy:
+    """Begins after the first attempt failed: raises the reason, queues the message, or begins with it if it is next."""
+    row = inbox.lock_session(connection, plan.before.key)
     if row is None:
-        raise missing(draft.before.key)
-    known = inbox.find(connection, row.id, start.message.id)
-    if known is not None and known.state != "queued":
-        if known.state == "started" and known.invocation_id == start.invocation_id and _is_next(row, draft, start.lease):
-            return _claimed_before(connection, draft.after, start.lease)
-        raise _done_before(start)
+        raise session_missing(plan.before.key)
+    queued_row = inbox.find_message(connection, row.id, start.message.id)
+    if queued_row is not None and queued_row.state != "queued":
+        if (
+            queued_row.state == "started"
+            and queued_row.invocation_id == start.invocation_id
+            and _was_applied(row, plan, start.lease)
+        ):
+            return _earlier_claim(connection, plan.after, start.lease)
+        raise _already_started(start)
     if _is_busy(connection, row, start, watch):
-        if known is None and start.queue_limit is not None:
+        if queued_row is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
-        return _busy(draft.before, queued=known is not None or start.queue_limit is not None)
-    moved = _claim(connection, draft, start.lease, "begin among waiting", "or over")
+        return _busy(plan.before, queued=queued_row is not None or start.queue_limit is not None)
+    moved = _claim(connection, plan, start.lease, "begin among waiting", "or over")
     if moved is None:
-        raise missing_or_stale(connection, draft.before.key)
-    if known is not None:
+        raise missing_or_stale(connection, plan.before.key)
+    if queued_row is not None:
         inbox.start_queued(connection, moved.id, start.message, start.invocation_id)
         moved = moved._replace(queued=moved.queued - 1)
     else:
         _mark_started(connection, moved.id, start)
-    return write(connection, moved, draft, holder=start.lease.holder)
+    return write(connection, moved, plan, holder=start.lease.holder)
 
 
-def _is_next(row: AnyRow, draft: Draft, lease: Lease) -> bool:
-    """Whether what is stored is just what this claim makes of the session: then it was made before."""
-    made = (draft.after.epoch, draft.after.revision, time_text(draft.before.created_at), lease.holder)
-    return (row.epoch, row.revision, row.created_at, row.lease_holder) == made
+def _was_applied(row: AnyRow, plan: AppendPlan, lease: Lease) -> bool:
+    """Returns whether the stored session is exactly the result of this claim, so that the claim was already made."""
+    expected = (plan.after.epoch, plan.after.revision, time_text(plan.before.created_at), lease.holder)
+    return (row.epoch, row.revision, row.created_at, row.lease_holder) == expected
 
 
-def _taken_before(connection: Connection, row: AnyRow, draft: Draft, lease: Lease, *, release: bool) -> Session | None:
-    """The session, if this `take` was made before. One without events leaves nothing by which it could be found."""
-    ids = [event["event_id"] for event in draft.events]
-    if not ids or stored_ids(connection, draft.before.key, ids) != frozenset(ids):
+def _earlier_take(connection: Connection, row: AnyRow, plan: AppendPlan, lease: Lease, *, release: bool) -> Session | None:
+    """Returns the session if this `take` was already made. A `take` without events cannot be recognized."""
+    ids = [event["event_id"] for event in plan.events]
+    if not ids or stored_ids(connection, plan.before.key, ids) != frozenset(ids):
         return None
     if not release:
-        return _claimed_before(connection, draft.after, lease) if _is_next(row, draft, lease) else None
+        return _earlier_claim(connection, plan.after, lease) if _was_applied(row, plan, lease) else None
     if row.lease_holder == lease.holder:
-        give_up(connection, draft.after)
-    others = row.lease_holder not in {None, lease.holder}
-    return _stored(connection, draft.before if others else draft.after)
+        release(connection, plan.after)
+    is_taken = row.lease_holder not in {None, lease.holder}
+    return _stored(connection, plan.before if is_taken else plan.after)
 
 
-def _claimed_before(connection: Connection, claimed: Session, lease: Lease) -> Session:
-    """The session after a claim that is made again; its lease is prolonged."""
+def _earlier_claim(connection: Connection, claimed: Session, lease: Lease) -> Session:
+    """Returns the session after a repeated claim, and renews its lease."""
     renew(connection, claimed, lease)
     return _stored(connection, claimed)
 
 
 def _stored(connection: Connection, session: Session) -> Session:
-    """The session as it is stored, as a token of this one's epoch: a lease that somebody took since is not handed out."""
+    """Returns the stored session with the epoch of `session`: a lease that another process took since is not handed out."""
     stored = open_session(connection, session.key)
     assert stored is not None
     return stored.model_copy(update={"epoch": session.epoch})
 
 
-def _is_busy(connection: Connection, row: AnyRow, start: Start, watch: ClockWatch) -> bool:
+def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:
     if _is_held_by_another(connection, row, start.lease, watch):
         return True
     return row.queued > 0 and inbox.oldest_id(connection, row.id) != start.message.id
 
 
 def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch: ClockWatch) -> bool:
-    """Whether the session's lease counts. One that seems to be over counts for a while after the clock was set."""
+    """Returns whether another holder's lease is valid. A lease that seems to be over is still valid shortly after a clock
+    change.
+    """
     if row.lease_holder in {None, lease.holder}:
         return False
     if row.held or row.lease_since is None or row.lease_until is None:
         return bool(row.held)
-    return watch.spares(connection, row.lease_since, row.lease_until)
+    return watch.protects(connection, row.lease_since, row.lease_until)
 
 
 def _busy(session: Session, *, queued: bool) -> SessionBusy:
@@ -279,7 +306,7 @@ def _busy(session: Session, *, queued: bool) -> SessionBusy:
     return SessionBusy(f"Session {session.id!r} is answering another message, or others wait before this one.", fix=waits)
 
 
-def _done_before(start: Start) -> StaleWriter:
+def _already_started(start: BeginRequest) -> StaleWriter:
     return StaleWriter(
         f"Message {start.message.id!r} was started or refused before; nothing was stored.",
         fix="Ask the inbox for its receipt; a new message needs a new id.",
@@ -294,9 +321,9 @@ def renew(connection: Connection, session: Session, lease: Lease) -> None:
         )
 
 
-def give_up(connection: Connection, session: Session) -> None:
-    connection.execute(_GIVE_UP, _epoch_of(session))
+def release(connection: Connection, session: Session) -> None:
+    connection.execute(_RELEASE, _epoch_of(session))
 
 
 def _epoch_of(session: Session) -> dict[str, Any]:
-    return at(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}
+    return session_params(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}

@@ -1,4 +1,4 @@
-"""The log of a session: reading events, and writing what a draft holds."""
+"""The event log: reads events, and writes an append plan."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,24 +10,24 @@ from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
-from turnwise.stores.sql.append_plan import Draft
-from turnwise.stores.sql.lease_columns import GIVEN_UP
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.append_plan import AppendPlan
+from turnwise.stores.sql.lease_columns import LEASE_RELEASED
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
 from turnwise.stores.sql.state import write_shared
-from turnwise.stores.sql.tables import at, decisions, events, is_session, named, sessions
+from turnwise.stores.sql.tables import column_params, decisions, events, is_session, session_params, sessions
 
 _s, _e, _d = sessions.c, events.c, decisions.c
 
 session_row_id = select(_s.id).where(is_session()).scalar_subquery()
-"""The row's id of the session that `at` names, inside another statement."""
+"""Subquery for the row id of the session of `session_params`."""
 
-_INSERT_EVENTS = Hot(insert(events).values(named(events)).inline())
-_INSERT_DECISIONS = Hot(insert(decisions).values(named(decisions, "id")).inline())
-_STAND = Hot(
+_INSERT_EVENTS = PreparedStatement(insert(events).values(column_params(events)).inline())
+_INSERT_DECISIONS = PreparedStatement(insert(decisions).values(column_params(decisions, "id")).inline())
+_SET_INVOCATION_STATE = PreparedStatement(
     update(decisions)
     .where(_d.session == bindparam("at_row"), _d.sequence == bindparam("at_sequence"))
-    # The user, too: a process of an older version, still at work on these tables, leaves him out.
+    # The user is set too: a process of an older version that still runs leaves the column empty.
     .values(user_id=bindparam("user"), state=bindparam("state"), changed_at=bindparam("changed_at"))
 )
 _HIDE = (
@@ -36,19 +36,21 @@ _HIDE = (
     .where(_e.hidden.is_(False))
     .values(hidden=True)
 )
-_FORGET_STANDING = (
+_CLEAR_INVOCATION_STATE = (
     update(decisions)
     .where(_d.session == bindparam("at_row"), _d.sequence >= bindparam("at_from"))
     .values(state=None, changed_at=None)
 )
-_SET_STATE = Hot(update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state")).returning(_s.id))
+_SET_STATE = PreparedStatement(
+    update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state")).returning(_s.id)
+)
 _KNOWN = select(_e.event_id).where(_e.session == session_row_id, _e.event_id.in_(bindparam("ids", expanding=True)))
 _EXISTS = select(exists().where(is_session()))
 
 
-def unchanged() -> ColumnElement[bool]:
-    """The condition that the stored session is still the one of a token; parameters from `token`."""
-    # The time it was made tells a session from a later one under the same id.
+def is_unchanged() -> ColumnElement[bool]:
+    """Returns the condition that the stored session is the one of `token_params`."""
+    # The creation time distinguishes a session from a later one with the same id.
     return (
         is_session()
         & (_s.epoch == bindparam("at_epoch"))
@@ -57,16 +59,16 @@ def unchanged() -> ColumnElement[bool]:
     )
 
 
-def token(session: Session) -> dict[str, Any]:
-    known = {"at_epoch": session.epoch, "at_revision": session.revision, "at_created": time_text(session.created_at)}
-    return at(session.key) | known
+def token_params(session: Session) -> dict[str, Any]:
+    params = {"at_epoch": session.epoch, "at_revision": session.revision, "at_created": time_text(session.created_at)}
+    return session_params(session.key) | params
 
 
 ADVANCED = ("revision", "last_sequence", "updated_at", "head")
 """The columns that every append sets."""
 
 
-def advanced(after: Session) -> dict[str, Any]:
+def advanced_values(after: Session) -> dict[str, Any]:
     return {
         "revision": after.revision,
         "last_sequence": after.last_sequence,
@@ -75,102 +77,107 @@ def advanced(after: Session) -> dict[str, Any]:
     }
 
 
-class Moved(NamedTuple):
-    """What a session's row gives back when it is moved on: as it is then, but for the state, which is the one before.
-
-    That one is None unless the draft changes it.
-    """
+class AdvancedRow(NamedTuple):
+    """The columns of a session's row that an update returns."""
 
     id: int
     queued: int
     stop: str | None
     state: str | None = None
+    """The state before the update; None unless the plan changes it."""
 
 
-def move(statement: Update, *, with_state: bool) -> Hot:
-    """A statement that sets the columns `ADVANCED` and gives a `Moved`.
+def advance_statement(statement: Update, *, with_state: bool) -> PreparedStatement:
+    """Returns a statement that sets the columns `ADVANCED` and returns an `AdvancedRow`.
 
-    Whoever puts a message into the inbox locks the row: `queued` misses none that was accepted before this is committed.
+    Accepting a message locks the row. So `queued` includes every message that was accepted before this transaction commits.
     """
-    moved = statement.values({name: bindparam(name) for name in ADVANCED})
-    return Hot(moved.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
+    updated = statement.values({name: bindparam(name) for name in ADVANCED})
+    return PreparedStatement(updated.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
 
 
 @cache
-def _advance(*, release: bool, with_state: bool) -> Hot:
-    moved = update(sessions).where(unchanged())
-    return move(moved.values(GIVEN_UP) if release else moved, with_state=with_state)
+def _advance(*, release: bool, with_state: bool) -> PreparedStatement:
+    updated = update(sessions).where(is_unchanged())
+    return advance_statement(updated.values(LEASE_RELEASED) if release else updated, with_state=with_state)
 
 
-def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
-    """Writes a draft. SessionMissing, or StaleWriter when the session is no longer the one it was made for."""
-    values = token(draft.before) | advanced(draft.after)
-    row = _advance(release=release, with_state=bool(draft.delta.session)).row(connection, values)
+def append(connection: Connection, plan: AppendPlan, *, release: bool) -> Session:
+    """Writes an append plan.
+
+    Raises:
+        SessionMissing: The session does not exist.
+        StaleWriter: The session changed since the plan was made.
+    """
+    values = token_params(plan.before) | advanced_values(plan.after)
+    row = _advance(release=release, with_state=bool(plan.delta.session)).row(connection, values)
     if row is None:
-        raise missing_or_stale(connection, draft.before.key)
-    return write(connection, Moved(*row), draft, holder=None if release else draft.before.holder)
+        raise missing_or_stale(connection, plan.before.key)
+    return write(connection, AdvancedRow(*row), plan, holder=None if release else plan.before.holder)
 
 
-def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | None) -> Session:
-    """Writes all of a draft but its session's row, which was moved on; gives the session as it is now."""
-    if draft.hide_from is not None:
-        _hide(connection, row.id, draft.hide_from, end=draft.before.last_sequence + 1)
-    if draft.events:
-        _INSERT_EVENTS.each(connection, [event | {"session": row.id} for event in draft.events])
-    if draft.decisions:
-        _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
-    if draft.standings:
-        _STAND.each(connection, [standing | {"at_row": row.id, "user": draft.before.user} for standing in draft.standings])
-    if draft.jobs:
-        jobs.ask_for(connection, row.id, draft.jobs)
-    if draft.delta.app or draft.delta.user:
-        write_shared(connection, draft.before.app, draft.before.user, draft.delta)
+def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder: str | None) -> Session:
+    """Writes everything of a plan but the session's row, which is already updated. Returns the session as it is now."""
+    if plan.hide_from is not None:
+        _hide(connection, row.id, plan.hide_from, end=plan.before.last_sequence + 1)
+    if plan.events:
+        _INSERT_EVENTS.run_many(connection, [event | {"session": row.id} for event in plan.events])
+    if plan.decisions:
+        _INSERT_DECISIONS.run_many(connection, [decision | {"session": row.id} for decision in plan.decisions])
+    if plan.state_changes:
+        _SET_INVOCATION_STATE.run_many(
+            connection, [change | {"at_row": row.id, "user": plan.before.user} for change in plan.state_changes]
+        )
+    if plan.jobs:
+        jobs.insert_jobs(connection, row.id, plan.jobs)
+    if plan.delta.app or plan.delta.user:
+        write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
-    return draft.after.model_copy(update=update | _write_state(connection, row, draft))
+    return plan.after.model_copy(update=update | _write_state(connection, row, plan))
 
 
 def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:
     hidden = {"at_row": row_id, "at_from": first}
     connection.execute(_HIDE, hidden | {"at_end": end})
-    connection.execute(_FORGET_STANDING, hidden)
-    jobs.drop(connection, row_id, first)
+    connection.execute(_CLEAR_INVOCATION_STATE, hidden)
+    jobs.delete_hidden(connection, row_id, first)
 
 
-def _write_state(connection: Connection, row: Moved, draft: Draft) -> dict[str, Any]:
-    """Gives what this changes in the session that the draft made."""
-    if draft.hide_from is not None:
-        state = draft.after.state
+def _write_state(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> dict[str, Any]:
+    """Writes the session's state and returns the fields that differ from the plan's session."""
+    if plan.hide_from is not None:
+        state = plan.after.state
     elif row.state is None:
         return {}
     else:
-        # From the stored state and not from the token's: whoever held the token may have changed its dictionaries.
-        state = merge(state_of(row.state), draft.delta.session)
+        # Merged into the stored state: the caller may have changed the dictionaries of its session object.
+        state = merge(state_of(row.state), plan.delta.session)
     _SET_STATE.rows(connection, {"at_row": row.id, "state": state_text(state)})
     return {"state": state}
 
 
 def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:
-    if not connection.execute(_EXISTS, at(key)).scalar():
-        return missing(key)
+    if not connection.execute(_EXISTS, session_params(key)).scalar():
+        return session_missing(key)
     return StaleWriter(
         f"Session {key.id!r} was written by somebody else since it was read; nothing of this call was stored.",
         fix="Open it again and decide anew.",
     )
 
 
-def missing(key: SessionKey) -> SessionMissing:
+def session_missing(key: SessionKey) -> SessionMissing:
     return SessionMissing(
         f"User {key.user!r} of app {key.app!r} has no session {key.id!r}.", fix="Create it, or check the three names."
     )
 
 
 def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> frozenset[str]:
-    """Which of these events the session has already."""
-    return frozenset(connection.execute(_KNOWN, at(key) | {"ids": list(ids)}).scalars())
+    """Returns which of these events the session already has."""
+    return frozenset(connection.execute(_KNOWN, session_params(key) | {"ids": list(ids)}).scalars())
 
 
 @cache
-def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> Hot:
+def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> PreparedStatement:
     found = select(_e.sequence, _e.body).where(_e.session == session_row_id, _e.sequence > bindparam("after"))
     if bounded:
         found = found.where(_e.sequence < bindparam("before"))
@@ -179,11 +186,11 @@ def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> H
     if not hidden:
         found = found.where(_e.hidden.is_(False))
     order = _e.sequence.desc() if newest else _e.sequence
-    return Hot(found.order_by(order).limit(bindparam("at_most")))
+    return PreparedStatement(found.order_by(order).limit(bindparam("at_most")))
 
 
 class Window(NamedTuple):
-    """Which events are read; as `SessionStore.events` takes it."""
+    """The events to read; the parameters of `SessionStore.events`."""
 
     after: int
     before: int | None
@@ -196,7 +203,7 @@ class Window(NamedTuple):
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
     newest, bounded, invocation = window.last is not None, window.before is not None, window.invocation_id is not None
     at_most = window.last if newest else window.limit
-    values = at(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
+    values = session_params(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
     if bounded:
         values["before"] = window.before
     if invocation:

@@ -1,4 +1,4 @@
-"""PostgreSQL: a few threads with a connection each, one transaction for a call."""
+"""The PostgreSQL executor: a few threads with a connection each, one transaction per call."""
 
 import contextlib
 import socket
@@ -15,8 +15,8 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.errors import Place, is_lost, may_pass
-from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch, pauses
+from turnwise.stores.sql.errors import Database, is_connection_lost, is_transient
+from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool, backoff
 
 T = TypeVar("T")
 
@@ -24,35 +24,35 @@ CONNECTIONS = 8
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 10
 MIGRATION_LOCK = 7_236_112_004_871
-"""Any number, as long as every Turnwise takes the same one."""
+"""Key of the advisory lock for migrations; the same in every Turnwise process."""
 
 
 class PostgresExecutor:
     """Runs jobs on a PostgreSQL database. A write is durable when its call returns.
 
-    What may pass is ridden out: a job runs again, after growing pauses, while the server is away, restarts, has no
-    connection left, or lets its transaction collide with another. It also runs again when the connection was lost while it
-    committed, and must then find what it stored, unless it is not `repeatable`. StoreUnavailable after `patience` seconds.
+    Transient errors are retried with growing pauses: the server is unreachable or restarting, has no free connection, or a
+    transaction collides with another. A job also runs again when the connection was lost during its commit. It must then find
+    what it stored, unless it is not `repeatable`. StoreUnavailable after `patience` seconds.
     """
 
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
-        place = _Database(url, patience)
-        self._lane = Lane("postgresql", lambda: _Worker(place), watch=Watch(place), width=CONNECTIONS)
+        database = _PostgresDatabase(url, patience)
+        self._pool = WorkerPool("postgresql", lambda: _Worker(database), deadlines=Deadlines(database), width=CONNECTIONS)
 
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
         call = Call(job, repeatable=repeatable)
-        self._lane.submit(call)
+        self._pool.submit(call)
         return await call.future
 
     async def read(self, job: Job[T]) -> T:
         return await self.write(job)
 
     async def close(self) -> None:
-        await self._lane.close()
+        await self._pool.close()
 
 
-class _Database(Place):
-    """How to connect to the database, and whether its tables are known to be current."""
+class _PostgresDatabase(Database):
+    """Connects to the database and remembers whether its tables are current."""
 
     def __init__(self, url: URL, patience: float) -> None:
         shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
@@ -77,23 +77,23 @@ class _Database(Place):
             raise MissingExtra("PostgreSQL", "postgres") from error
 
     def _arguments(self) -> dict[str, Any]:
-        """What libpq and the server are told, unless the URL says something else."""
+        """Returns the options for libpq and the server, except those that the URL sets."""
         patience = max(1, round(self.patience * 1000))
         options = {
-            # So that a transaction somebody forgot becomes an error and not a standstill.
+            # A forgotten transaction of another program becomes an error instead of a hang.
             "lock_timeout": f"{max(1, patience // 3)}ms",
-            # So that a process of ours that stands still keeps nobody else from its rows for long.
+            # A suspended process does not keep its row locks for long.
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
             "tcp_keepalives_idle": "60",
         }
-        # A network that swallows everything is noticed by these; a Unix socket does not mind them.
+        # These detect a network that drops all packets; Unix sockets ignore them.
         alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": patience}
         arguments: dict[str, Any] = {"client_encoding": "utf8", "connect_timeout": CONNECT_SECONDS, **alive}
         arguments["options"] = " ".join(f"-c {name}={value}" for name, value in options.items())
         return {name: value for name, value in arguments.items() if name not in self._url.query}
 
     def prepare(self, connection: Connection, migrating: Callable[[], object]) -> None:
-        """Brings the tables to this version. Whoever comes second waits for the first, and finds the work done."""
+        """Migrates the tables to the current schema. A second process waits for the first and finds the work done."""
         with self._lock:
             if self.is_prepared:
                 return
@@ -111,25 +111,25 @@ class _Database(Place):
             schema.migrate(connection, self.name)
 
 
-class _Line:
-    """A connection that another thread can cut: then whoever waits for an answer on it gets an error at once."""
+class _CancellableConnection:
+    """A connection that another thread can shut down. A pending read on it then fails at once."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._lock = threading.Lock()
-        self._socket = _second_handle(connection)
-        self._serves: Call[Any] | None = None
+        self._socket = _duplicate_socket(connection)
+        self._current_call: Call[Any] | None = None
 
     def serve(self, call: Call[Any]) -> bool:
-        """Begins a call, which is the one it is used for from now on; False when it is not to be begun."""
+        """Assigns the connection to a call and begins it. False when the call must not begin."""
         with self._lock:
-            self._serves = call
-        return call.begin(partial(self.cut, call))
+            self._current_call = call
+        return call.begin(partial(self.interrupt, call))
 
-    def cut(self, call: Call[Any]) -> None:
-        """Cuts it, if that call is still the one it is used for."""
+    def interrupt(self, call: Call[Any]) -> None:
+        """Shuts the connection down if it still serves this call."""
         with self._lock, contextlib.suppress(OSError):
-            if self._serves is call and self._socket is not None:
+            if self._current_call is call and self._socket is not None:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -140,31 +140,33 @@ class _Line:
                 self._socket.close()
 
 
-def _second_handle(connection: Connection) -> socket.socket | None:
-    """The connection's socket under a number of our own, which belongs to nobody else while it is open."""
+def _duplicate_socket(connection: Connection) -> socket.socket | None:
+    """Returns a second handle of the connection's socket, so that its number is not reused while we hold it."""
     driver: Any = connection.connection.driver_connection
     try:
         return socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM)
     except Exception:
-        # It was lost already, as the first statement will say better.
+        # The connection is already lost; the first statement will report it.
         return None
 
 
 class _Worker:
-    def __init__(self, place: _Database) -> None:
-        self._place = place
-        self._line: _Line | None = None
+    def __init__(self, database: _PostgresDatabase) -> None:
+        self._database = database
+        self._connection: _CancellableConnection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
             pausing: Iterator[float] | None = None
-            # Without a loop there is nobody left who would end this.
+            # A closed loop has no waiting caller and no deadline.
             while self._must_repeat(call) and not call.loop.is_closed():
-                pausing = pausing or pauses()
+                pausing = pausing or backoff()
                 time.sleep(next(pausing))
 
     def _must_repeat(self, call: Call[Any]) -> bool:
-        """Tries it. True when it failed, stored nothing or may store it again, and may succeed next time."""
+        """Tries the call once. Returns whether it should run again: a transient error, and nothing stored or safe to store
+        again.
+        """
         try:
             transaction = self._do(call)
             if transaction is None:
@@ -175,52 +177,52 @@ class _Worker:
             transaction.commit()
         except Exception as error:
             self._disconnect()
-            if is_lost(error) and not call.repeatable:
-                call.error = self._place.uncertain(error)
+            if is_connection_lost(error) and not call.repeatable:
+                call.error = self._database.lost_in_commit(error)
                 return False
             return self._failed(call, error)
-        self._place.trouble = None
+        self._database.trouble = None
         return False
 
     def _do(self, call: Call[Any]) -> RootTransaction | None:
-        """All but the commit; None when the caller was told meanwhile that it failed, then nothing of it stays."""
-        if self._line is None:
+        """Does everything but the commit. None when the caller timed out; then nothing is stored."""
+        if self._connection is None:
             if not call.begin():
                 return None
-            self._line = _Line(self._place.connect())
-        line = self._line
-        if not line.serve(call):
+            self._connection = _CancellableConnection(self._database.connect())
+        connection = self._connection
+        if not connection.serve(call):
             return None
-        if not self._place.is_prepared:
-            # A migration may take longer than any call waits: whoever gave up on it must not cut it off.
-            self._place.prepare(line.connection, migrating=call.begin)
-            if not line.serve(call):
+        if not self._database.is_prepared:
+            # A migration may take longer than a call waits: a timeout must not interrupt it.
+            self._database.prepare(connection.connection, migrating=call.begin)
+            if not connection.serve(call):
                 return None
-        transaction = line.connection.begin()
-        if not call.run(line.connection):
+        transaction = connection.connection.begin()
+        if not call.run(connection.connection):
             assert call.error is not None
             raise call.error
-        if call.commits():
+        if call.begin_commit():
             return transaction
         self._roll_back()
         return None
 
     def _failed(self, call: Call[Any], error: Exception) -> bool:
-        if is_lost(error):
+        if is_connection_lost(error):
             self._disconnect()
         else:
             self._roll_back()
-        call.error = self._place.translated(error)
-        if not may_pass(error):
+        call.error = self._database.translate(error)
+        if not is_transient(error):
             return False
         call.trouble = call.error
-        # Whoever was given up on was cut off: that is no trouble of the place.
+        # A timed-out call was interrupted by us: its error says nothing about the database.
         if not call.overdue:
-            self._place.note(call.error)
+            self._database.record_trouble(call.error)
         return True
 
     def _roll_back(self) -> None:
-        transaction = self._line.connection.get_transaction() if self._line else None
+        transaction = self._connection.connection.get_transaction() if self._connection else None
         if transaction is not None:
             try:
                 transaction.rollback()
@@ -228,9 +230,9 @@ class _Worker:
                 self._disconnect()
 
     def _disconnect(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
         self._disconnect()

@@ -1,4 +1,4 @@
-"""Statements of every turn: SQLAlchemy writes their SQL once, and SQLite's driver runs it without asking it again."""
+"""Prepared statements of the hot path: SQLAlchemy compiles them once, and on SQLite the driver runs them directly."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -9,21 +9,23 @@ from sqlalchemy.sql.dml import UpdateBase
 
 
 class _Prepared(NamedTuple):
-    """SQL text, its parameters in order, and the values that the statement itself brings."""
+    """A compiled statement."""
 
     text: str
     names: tuple[str, ...]
+    """Its parameters in order."""
     fixed: dict[str, Any]
+    """The parameter values that the statement itself brings."""
 
-    def values(self, given: dict[str, Any]) -> list[Any]:
-        known = self.fixed | given
-        return [known[name] for name in self.names]
+    def values(self, params: dict[str, Any]) -> list[Any]:
+        values_ = self.fixed | params
+        return [values_[name] for name in self.names]
 
 
-class Hot:
-    """A statement whose rows are tuples and whose parameters are plain numbers and texts; all of them are named.
+class PreparedStatement:
+    """A statement with named parameters of plain types; its rows are tuples.
 
-    On PostgreSQL it is executed as any other: what this saves is little beside the way to the server.
+    On PostgreSQL it runs like any other statement: the saving is small next to the round trip.
     """
 
     def __init__(self, statement: Select[Any] | UpdateBase) -> None:
@@ -31,19 +33,19 @@ class Hot:
         self._sqlite: _Prepared | None = None
 
     def rows(self, connection: Connection, values: dict[str, Any]) -> Sequence[Sequence[Any]]:
-        """Executes it; gives all its rows."""
+        """Executes it and returns all rows."""
         if connection.dialect.name != "sqlite":
             return connection.execute(self._statement, values).all()
         prepared = self._sqlite or self._prepare(connection)
         return _driver(connection).execute(prepared.text, prepared.values(values)).fetchall()
 
     def row(self, connection: Connection, values: dict[str, Any]) -> Sequence[Any] | None:
-        """Executes it; gives its first row, None without one."""
+        """Executes it and returns the first row, or None."""
         rows = self.rows(connection, values)
         return rows[0] if rows else None
 
-    def each(self, connection: Connection, many: list[dict[str, Any]]) -> None:
-        """Executes it once for each of `many`."""
+    def run_many(self, connection: Connection, many: list[dict[str, Any]]) -> None:
+        """Executes it once for each item of `many`."""
         if connection.dialect.name != "sqlite":
             connection.execute(self._statement, many)
             return

@@ -1,4 +1,4 @@
-"""Those who want to be notified as rows, each had by one process at a time, by the database's clock."""
+"""Push subscriptions as rows, each held by one process at a time, by the database's clock."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -29,9 +29,9 @@ from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.log import missing, session_row_id
+from turnwise.stores.sql.log import session_missing, session_row_id
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, clock, insert_for, named, pushes, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, pushes, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _p, _s = pushes.c, sessions.c
@@ -40,10 +40,10 @@ OPEN, CLOSED = "open", "closed"
 UNSEEN = -1
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
-# Written out, because a partial index is used only for the very condition it was made with.
+# Written out, because a partial index is used only for exactly its own condition.
 _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
-# As of a session's lease: when the clock stands so far before its beginning, it was set back.
-_LASTS = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
+# As for a session's lease: a clock further before the start than the lease is long was set back.
+_IS_LEASED = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
 _TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
 _OF_SESSION = _p.session == session_row_id
@@ -58,8 +58,8 @@ _REMOVE = delete(pushes).where(_IS_ONE)
 _DUE = (
     select(_p.id)
     .join(sessions, _s.id == _p.session)
-    .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_LASTS), _s.last_sequence > _p.seen)
-    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_IS_LEASED), _s.last_sequence > _p.seen)
+    # In random order, so that subscriptions that stay due do not starve the others.
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
@@ -70,15 +70,15 @@ _CLAIMED = (
 )
 _RENEW = update(pushes).where(_IS_HELD).values(**_TAKEN)
 _HELD = select(*_PLACE).join(sessions, _s.id == _p.session).where(_IS_HELD)
-_TELL = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
-_GIVEN_BACK: dict[str, Any] = {"holder": None, "since": None, "ends": None}
-_LEAVE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, seen=bindparam("number"))
-_CLOSE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, state=CLOSED)
-_GIVE_UP = update(pushes).where(_IS_HELD).values(**_GIVEN_BACK, seen=UNSEEN)
+_SET_TOLD = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
+_RELEASED: dict[str, Any] = {"holder": None, "since": None, "ends": None}
+_RELEASE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_RELEASED, seen=bindparam("number"))
+_CLOSE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_RELEASED, state=CLOSED)
+_RELEASE_ALL = update(pushes).where(_IS_HELD).values(**_RELEASED, seen=UNSEEN)
 
 
 class SqlPushes:
-    """The store's pushes."""
+    """The store's push subscriptions."""
 
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         self._executor, self._issuer = executor, issuer
@@ -98,35 +98,35 @@ class SqlPushes:
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
         check_limit(limit)
-        wanted = {"at_push_app": app, "at_most": limit}
-        if not await self._executor.read(lambda connection: connection.execute(_DUE, wanted).all()):
+        params = {"at_push_app": app, "at_most": limit}
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, wanted, lease))
+        return await self._executor.write(lambda connection: _claim(connection, params, lease))
 
     async def renew(self, lease: Lease) -> Collection[PushPlace]:
         return await self._executor.write(lambda connection: _renew(connection, lease))
 
     async def tell(self, place: PushPlace, holder: str, told: int) -> bool:
-        return await self._had(_TELL, place, holder, number=told)
+        return await self._update_held(_SET_TOLD, place, holder, number=told)
 
     async def leave(self, place: PushPlace, holder: str, *, seen: int | None) -> None:
         if seen is None:
-            await self._had(_CLOSE, place, holder)
+            await self._update_held(_CLOSE, place, holder)
         else:
-            await self._had(_LEAVE, place, holder, number=seen)
+            await self._update_held(_RELEASE, place, holder, number=seen)
 
     async def give_up(self, holder: str) -> None:
-        await self._executor.write(lambda connection: connection.execute(_GIVE_UP, {"at_holder": holder}))
+        await self._executor.write(lambda connection: connection.execute(_RELEASE_ALL, {"at_holder": holder}))
 
-    async def _had(self, statement: UpdateBase, place: PushPlace, holder: str, **values: int) -> bool:
-        """Executes it for one that the holder has; whether he has it."""
+    async def _update_held(self, statement: UpdateBase, place: PushPlace, holder: str, **values: int) -> bool:
+        """Updates a subscription that the holder has. Returns whether the holder has it."""
         known = {**_at(place), "at_holder": holder, **values}
         return await self._executor.write(lambda connection: connection.execute(statement, known).rowcount > 0)
 
 
 @cache
 def _insert(dialect: str) -> UpdateBase:
-    inserted = insert_for(dialect, pushes).values(named(pushes, "id"))
+    inserted = insert_for(dialect, pushes).values(column_params(pushes, "id"))
     new = {column.name: inserted.excluded[column.name] for column in _p if column.name not in {"id", "created_at"}}
     return inserted.on_conflict_do_update(index_elements=["session", "message_id", "push_id"], set_=new)
 
@@ -135,9 +135,9 @@ def _put(
     connection: Connection, key: SessionKey, message_id: str, config: PushConfig, now: datetime, *, after: int | None, most: int
 ) -> bool:
     at_message = _at(PushPlace(key, message_id, config.id))
-    session = inbox.lock(connection, key)
+    session = inbox.lock_session(connection, key)
     if session is None:
-        raise missing(key)
+        raise session_missing(key)
     place = {"at_row": session.id}
     if connection.execute(_OTHERS, at_message | place).scalar_one() >= most:
         return False
@@ -146,7 +146,7 @@ def _put(
         return True
     told = connection.execute(_LAST, place).scalar_one() if after is None else after
     row = {"session": session.id, "app": key.app, "message_id": message_id, "push_id": config.id, "state": OPEN}
-    row |= {"told": told, "seen": UNSEEN, "created_at": now_text, "body": body, **_GIVEN_BACK}
+    row |= {"told": told, "seen": UNSEEN, "created_at": now_text, "body": body, **_RELEASED}
     connection.execute(_insert(connection.dialect.name), row)
     return True
 
@@ -158,12 +158,14 @@ def _list(connection: Connection, key: SessionKey, message_id: str) -> list[Push
 
 @cache
 def _due_and_free() -> Select[Any]:
-    """Locked: what another takes at this moment is not waited for. On SQLite there is one writer anyway."""
+    """Returns the query of due subscriptions. It skips rows that another process is claiming; on SQLite there is one writer
+    anyway.
+    """
     return _DUE.with_for_update(of=pushes, skip_locked=True)
 
 
-def _claim(connection: Connection, wanted: dict[str, Any], lease: Lease) -> list[Push]:
-    ids = list(connection.execute(_due_and_free(), wanted).scalars())
+def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[Push]:
+    ids = list(connection.execute(_due_and_free(), params).scalars())
     if not ids:
         return []
     connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})
@@ -183,4 +185,4 @@ def _place(row: AnyRow) -> PushPlace:
 def _at(place: PushPlace) -> dict[str, Any]:
     if "\0" in place.message_id or "\0" in place.id:
         raise StoreError("The id of a message or of a notification holds the character NUL.", fix="Leave it out.")
-    return at(place.key) | {"at_message": place.message_id, "at_push": place.id}
+    return session_params(place.key) | {"at_message": place.message_id, "at_push": place.id}

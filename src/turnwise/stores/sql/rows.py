@@ -1,4 +1,4 @@
-"""Rows as facts, and facts as rows."""
+"""Conversions between rows and facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ TEXT_CHARACTERS = 500
 
 
 def time_text(moment: datetime) -> str:
-    """A moment as it is stored: UTC, so that texts sort as times do. One without a zone counts as UTC."""
+    """Returns a time as stored text: UTC, so that texts sort like times. A time without a zone counts as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -44,7 +44,7 @@ def blank_session(key: SessionKey, now: datetime) -> Session:
 
 
 class HeadRow(NamedTuple):
-    """What opening a session reads of its row."""
+    """The columns that opening a session reads."""
 
     id: int
     epoch: int
@@ -60,8 +60,8 @@ class HeadRow(NamedTuple):
 
 
 def session_of(key: SessionKey, row: HeadRow) -> Session:
-    """The session of a row; its shared state is still empty."""
-    # Constructed without validation: a store may trust what it wrote, and a turn begins here.
+    """Returns the session of a row, with empty shared state."""
+    # Without validation: the store wrote the data, and every turn pays for this call.
     return Session.model_construct(
         app=key.app,
         user=key.user,
@@ -82,7 +82,7 @@ def session_of(key: SessionKey, row: HeadRow) -> Session:
 
 
 def with_shared(session: Session, shared: Iterable[Sequence[Any]]) -> Session:
-    """The session with the app's and the user's state, from rows of owner, key and value."""
+    """Returns the session with the app's and the user's state, from rows of owner, key and value."""
     app: dict[str, JsonValue] = {}
     user: dict[str, JsonValue] = {}
     for owner, key, value in shared:
@@ -91,7 +91,7 @@ def with_shared(session: Session, shared: Iterable[Sequence[Any]]) -> Session:
 
 
 def event_text(event: Event) -> str:
-    # The number is a column: a fork numbers anew without touching the text. A missing field reads as None: a fifth is saved.
+    # The number is a column, so that a fork renumbers without changing the text. Omitting None values saves a fifth.
     return event.model_dump_json(exclude={"sequence"}, exclude_none=True)
 
 
@@ -125,7 +125,7 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "confidence": selection.confidence,
         "fingerprint": selection.fingerprint,
         "created_at": time_text(event.created_at),
-        # PostgreSQL's texts cannot hold NUL; this one is for people to read.
+        # For people to read. PostgreSQL's texts cannot hold NUL.
         "text": event.text[:TEXT_CHARACTERS].replace("\0", ""),
         "selection": selection.model_dump_json(),
         "state": None,
@@ -134,8 +134,9 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
 
 
 def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
-    """The rows of the jobs that the event asks for, but for the session's id."""
-    asked = {"app": session.app, "agent": event.author, "event_id": event.id}
+    """Returns the rows of the jobs that an event requests, without the session's row id."""
+    requested = {"app": session.app, "agent": event.author, "event_id": event.id}
     return [
-        {**asked, "kind": job.kind, "until_sequence": job.until, "body": job.model_dump_json()} for job in event.actions.jobs
+        {**requested, "kind": job.kind, "until_sequence": job.until, "body": job.model_dump_json()}
+        for job in event.actions.jobs
     ]

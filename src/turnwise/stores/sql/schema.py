@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version, in the transaction of whoever connects first."""
+"""Creates the tables or migrates them to the current schema, in the caller's transaction."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,54 +15,57 @@ _TOUCH = update(version).values(version_num=version.c.version_num)
 
 
 def is_current(connection: Connection) -> bool:
-    return _found(connection) == SCHEMA
+    return _revision(connection) == SCHEMA
 
 
-def migrate(connection: Connection, place: str) -> None:
-    """Makes the tables, or brings older ones here. Commits nothing.
+def migrate(connection: Connection, database: str) -> None:
+    """Creates the tables or migrates older ones. Does not commit; the caller's transaction keeps other processes out.
 
-    The caller's transaction keeps other processes out. SchemaNewer when a newer Turnwise made them.
+    Raises:
+        SchemaNewer: A newer Turnwise migrated the tables.
     """
-    found = _found(connection)
-    if found == SCHEMA:
+    revision = _revision(connection)
+    if revision == SCHEMA:
         return
-    if found is None:
-        # What all migrations together would make, without the cost of importing Alembic.
+    if revision is None:
+        # Same result as all migrations, without importing Alembic.
         metadata.create_all(connection, checkfirst=False)
         connection.execute(insert(version), {"version_num": SCHEMA})
     else:
-        _upgrade(connection, found, place)
+        _upgrade(connection, revision, database)
 
 
 def touch(connection: Connection) -> None:
-    """Writes the version's row as it is. Only a write proves that a database takes writes: a read-only server answers reads."""
+    """Rewrites the version row. Only a write proves that the database accepts writes: a read-only server still answers
+    reads.
+    """
     connection.execute(_TOUCH)
 
 
-def _found(connection: Connection) -> str | None:
-    """The revision of the tables; None when there are none, empty when there is only the table for it."""
+def _revision(connection: Connection) -> str | None:
+    """Returns the revision of the tables; None without tables, empty with an empty version table."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(select(version.c.version_num)).scalar() or ""
 
 
-def _upgrade(connection: Connection, found: str, place: str) -> None:
-    # Importing Alembic costs more than a turn: only when there is something to migrate.
+def _upgrade(connection: Connection, revision: str, database: str) -> None:
+    # Imported only for a migration: importing Alembic takes longer than a turn.
     from alembic import command
     from alembic.script import ScriptDirectory
 
     config = alembic_config(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found and found not in known:
+    if revision and revision not in known:
         raise SchemaNewer(
-            f"{place} was made by a newer Turnwise: its tables are at revision {found}, this one knows up to {SCHEMA}.",
+            f"{database} was made by a newer Turnwise: its tables are at revision {revision}, this one knows up to {SCHEMA}.",
             fix="Update Turnwise, or name another database.",
         )
     command.upgrade(config, SCHEMA)
 
 
 def alembic_config(connection: Connection) -> "Config":
-    """Alembic's configuration for a connection, whose transaction the migrations join."""
+    """Returns Alembic's configuration for a connection. The migrations join its transaction."""
     from alembic.config import Config
 
     config = Config()

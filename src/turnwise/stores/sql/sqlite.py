@@ -1,4 +1,4 @@
-"""SQLite: one thread writes and commits in groups, another reads beside it. Several writers would only wait for each other."""
+"""The SQLite executor: one thread writes and commits calls in groups, another one reads beside it."""
 
 import contextlib
 import os
@@ -16,34 +16,34 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.errors import Place, is_busy
-from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch
+from turnwise.stores.sql.errors import Database, is_busy
+from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool
 
 T = TypeVar("T")
 
 BEGIN = "BEGIN IMMEDIATE"
-GROUP = 256
-"""The most calls in one transaction."""
-SLICE_SECONDS = 0.5
-"""How long SQLite itself waits for a lock, before it is asked who still waits."""
+GROUP_SIZE = 256
+"""Most calls in one transaction."""
+BUSY_TIMEOUT_SECONDS = 0.5
+"""How long SQLite itself waits for a lock before the deadlines of the calls are checked."""
 MIGRATION_SECONDS = 60.0
 
 
 class SqliteExecutor:
-    """Runs jobs on a SQLite database, a file or in memory. A write is durable when its call returns.
+    """Runs jobs on a SQLite database, in a file or in memory. A write is durable when its call returns.
 
-    A lock of another program is waited for, as long as `timeout` in the URL says. StoreUnavailable after `patience` seconds,
-    or after `timeout` when that is longer.
+    Another program's lock is waited for, for as long as the URL's `timeout` says. StoreUnavailable after `patience` seconds, or
+    after `timeout` if that is longer.
     """
 
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
-        # Twice, because what holds up the one does not concern the other.
-        writing, reading = _Database(url, patience), _Database(url, patience)
+        # Two objects, because the trouble of one thread does not concern the other.
+        writing, reading = _SqliteDatabase(url, patience), _SqliteDatabase(url, patience)
         self._in_memory = writing.in_memory
         self._ready = threading.Event()
         ready = self._ready
-        self._writer = Lane("writer", lambda: _Writer(writing, ready), batch=GROUP, watch=Watch(writing))
-        self._reader = Lane("reader", lambda: _Reader(reading), batch=GROUP, watch=Watch(reading))
+        self._writer = WorkerPool("writer", lambda: _Writer(writing, ready), batch=GROUP_SIZE, deadlines=Deadlines(writing))
+        self._reader = WorkerPool("reader", lambda: _Reader(reading), batch=GROUP_SIZE, deadlines=Deadlines(reading))
 
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
         call = Call(job, repeatable=repeatable)
@@ -51,7 +51,7 @@ class SqliteExecutor:
         return await call.future
 
     async def read(self, job: Job[T]) -> T:
-        # Before the first write there may be no tables; a database in memory belongs to one connection.
+        # There may be no tables before the first write. An in-memory database has one connection.
         through_writer = self._in_memory or not self._ready.is_set()
         call = Call(job, reads=True)
         (self._writer if through_writer else self._reader).submit(call)
@@ -59,12 +59,12 @@ class SqliteExecutor:
 
     async def close(self) -> None:
         await self._reader.close()
-        # The last connection to close folds the write-ahead log into the file.
+        # The last connection to close merges the write-ahead log into the file.
         await self._writer.close()
 
 
-class _Database(Place):
-    """How to connect to the database, and how long its locks are waited for."""
+class _SqliteDatabase(Database):
+    """Connects to the database and knows how long its locks are waited for."""
 
     def __init__(self, url: URL, patience: float) -> None:
         self.in_memory = url.database in {None, "", ":memory:"}
@@ -76,8 +76,8 @@ class _Database(Place):
         self._url = url.set(drivername="sqlite").difference_update_query(["timeout"])
 
     def connect(self) -> Connection:
-        # Transactions are begun and committed by us, not by the driver.
-        patience = {"timeout": min(self.lock_seconds, self.patience / 4, SLICE_SECONDS)}
+        # The writer begins and commits transactions itself, not through the driver.
+        patience = {"timeout": min(self.lock_seconds, self.patience / 4, BUSY_TIMEOUT_SECONDS)}
         engine = create_engine(
             self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args=patience
         )
@@ -85,8 +85,10 @@ class _Database(Place):
         connection.exec_driver_sql("PRAGMA foreign_keys = ON")
         return connection
 
-    def unlocked(self, work: Callable[[], object], calls: list[Call[Any]], *, seconds: float) -> None:
-        """Does this once no other program has the lock it needs; gives up in the end, or when none of the calls wants it."""
+    def retry_while_locked(self, work: Callable[[], object], calls: list[Call[Any]], *, seconds: float) -> None:
+        """Runs `work` and retries while another program holds the lock. Raises after `seconds`, or when all calls have timed
+        out.
+        """
         until = time.monotonic() + seconds
         while True:
             try:
@@ -95,23 +97,23 @@ class _Database(Place):
             except (sqlite3.Error, DBAPIError) as error:
                 if not is_busy(error):
                     raise
-                self.note(self.translated(error))
+                self.record_trouble(self.translate(error))
                 if time.monotonic() >= until or all(call.overdue for call in calls):
                     raise
-                # Not every lock is waited for by SQLite itself.
+                # SQLite itself does not wait for every lock.
                 time.sleep(0.02)
         self.trouble = None
 
 
 def _timeout(url: URL, default: float) -> float:
-    given = url.query.get("timeout", default)
+    configured = url.query.get("timeout", default)
     try:
-        seconds = float(cast("str", given))
+        seconds = float(cast("str", configured))
     except (TypeError, ValueError):
         seconds = -1.0
     if not seconds >= 0:
         fix = "Write it as in sqlite:///file.db?timeout=5."
-        raise ConfigError(f"The timeout {given!r} of the SQLite database is no number of seconds.", fix=fix)
+        raise ConfigError(f"The timeout {configured!r} of the SQLite database is no number of seconds.", fix=fix)
     return seconds
 
 
@@ -120,25 +122,25 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 class _Reader:
-    """Reads on a connection of its own: it sees what is committed, and waits for no writer."""
+    """Reads on a separate connection. It sees committed data and waits for no writer."""
 
-    def __init__(self, place: _Database) -> None:
-        self._place = place
+    def __init__(self, database: _SqliteDatabase) -> None:
+        self._database = database
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
             try:
-                self._place.unlocked(partial(self._read, call), [call], seconds=self._place.lock_seconds)
+                self._database.retry_while_locked(partial(self._read, call), [call], seconds=self._database.lock_seconds)
             except Exception as error:
-                call.error = self._place.translated(error)
-                if _is_broken(call):
+                call.error = self._database.translate(error)
+                if _must_reconnect(call):
                     self.close()
 
     def _read(self, call: Call[Any]) -> None:
         if call.begin():
             if self._connection is None:
-                self._connection = self._place.connect()
+                self._connection = self._database.connect()
                 self._connection.exec_driver_sql("PRAGMA query_only = ON")
             if not call.run(self._connection):
                 assert call.error is not None
@@ -150,28 +152,28 @@ class _Reader:
 
 
 class _Writer:
-    """Writes all waiting calls in one transaction: one commit, and one wait for the disk, for all of them."""
+    """Writes all waiting calls in one transaction, so that one commit and one disk sync serve them all."""
 
-    def __init__(self, place: _Database, ready: threading.Event) -> None:
-        self._place, self._ready = place, ready
+    def __init__(self, database: _SqliteDatabase, ready: threading.Event) -> None:
+        self._database, self._ready = database, ready
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         try:
             if self._connection is None:
-                self._place.unlocked(self._connect, calls, seconds=MIGRATION_SECONDS)
+                self._database.retry_while_locked(self._connect, calls, seconds=MIGRATION_SECONDS)
             assert self._connection is not None
             self._write([call for call in calls if not call.reads], self._connection)
         except Exception as error:
             for call in calls:
-                call.error = self._place.translated(error)
+                call.error = self._database.translate(error)
             if not is_busy(error):
                 self._disconnect()
             return
         for call in calls:
             if call.reads and call.begin():
-                _run(call, self._connection, self._place)
-        if not self._place.in_memory and any(_is_broken(call) for call in calls):
+                _run(call, self._connection, self._database)
+        if not self._database.in_memory and any(_must_reconnect(call) for call in calls):
             self._disconnect()
 
     def _write(self, calls: list[Call[Any]], connection: Connection) -> None:
@@ -182,16 +184,20 @@ class _Writer:
             self._write_alone(call, connection, driver)
 
     def _write_group(self, calls: list[Call[Any]], connection: Connection, driver: sqlite3.Connection) -> bool:
-        """One transaction for all; False when it was lost, then nothing is stored and each call is to be tried alone."""
+        """Writes all calls in one transaction.
+
+        Returns:
+            False when the transaction was lost: nothing is stored, and each call is to be tried alone.
+        """
         self._begin(calls, driver)
         try:
             for call in calls:
-                # What it does can be taken back no more when its caller gives up on it: it is as if it was committed.
-                if not call.commits():
+                # From here on a timeout of the caller cannot undo this call any more.
+                if not call.begin_commit():
                     continue
                 driver.execute("SAVEPOINT one_call")
-                if not _run(call, connection, self._place):
-                    # Full disks and the like end the whole transaction: then this raises.
+                if not _run(call, connection, self._database):
+                    # An error such as a full disk ends the whole transaction; then this raises.
                     driver.execute("ROLLBACK TO one_call")
                 driver.execute("RELEASE one_call")
             driver.execute("COMMIT")
@@ -205,29 +211,29 @@ class _Writer:
             return
         try:
             self._begin([call], driver)
-            if call.commits() and _run(call, connection, self._place):
+            if call.begin_commit() and _run(call, connection, self._database):
                 driver.execute("COMMIT")
                 return
         except sqlite3.Error as error:
-            call.error = self._place.translated(error)
+            call.error = self._database.translate(error)
         _roll_back(driver)
 
     def _begin(self, calls: list[Call[Any]], driver: sqlite3.Connection) -> None:
         try:
             driver.execute(BEGIN)
         except sqlite3.Error:
-            self._place.unlocked(partial(driver.execute, BEGIN), calls, seconds=self._place.lock_seconds)
+            self._database.retry_while_locked(partial(driver.execute, BEGIN), calls, seconds=self._database.lock_seconds)
         else:
-            self._place.trouble = None
+            self._database.trouble = None
 
     def _connect(self) -> None:
-        connection = self._place.connect()
+        connection = self._database.connect()
         try:
-            if not self._place.in_memory:
-                # Lets readers go on beside the writer.
+            if not self._database.in_memory:
+                # Readers do not block the writer, nor it them.
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.exec_driver_sql("PRAGMA synchronous = FULL")
-            _prepare(connection, self._place.name)
+            _prepare(connection, self._database.name)
         except BaseException:
             _close(connection)
             raise
@@ -235,8 +241,8 @@ class _Writer:
         self._ready.set()
 
     def _disconnect(self) -> None:
-        # A database in memory is gone with its connection: whatever happened, it is kept.
-        if not self._place.in_memory:
+        # An in-memory database is lost with its connection, so the connection stays open.
+        if not self._database.in_memory:
             _close(self._connection)
             self._connection = None
 
@@ -244,30 +250,30 @@ class _Writer:
         _close(self._connection)
 
 
-def _prepare(connection: Connection, place: str) -> None:
-    """Brings the tables to this version. Whoever comes second waits for the first, and finds the work done."""
+def _prepare(connection: Connection, database: str) -> None:
+    """Migrates the tables to the current schema. A second process waits for the first and finds the work done."""
     if schema.is_current(connection):
         return
     driver = _driver(connection)
     driver.execute(BEGIN)
     try:
-        schema.migrate(connection, place)
+        schema.migrate(connection, database)
         driver.execute("COMMIT")
     except BaseException:
         _roll_back(driver)
         raise
 
 
-def _run(call: Call[Any], connection: Connection, place: _Database) -> bool:
+def _run(call: Call[Any], connection: Connection, database: _SqliteDatabase) -> bool:
     if call.run(connection):
         return True
     assert call.error is not None
-    call.error = place.translated(call.error)
+    call.error = database.translate(call.error)
     return False
 
 
-def _is_broken(call: Call[Any]) -> bool:
-    """Whether the connection is better made anew after this."""
+def _must_reconnect(call: Call[Any]) -> bool:
+    """Returns whether the connection should be replaced after this call."""
     error = call.error
     return isinstance(error, StoreCorrupt | StoreUnavailable) and not is_busy(error.__cause__)
 

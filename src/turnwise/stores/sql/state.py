@@ -1,4 +1,4 @@
-"""State that sessions share: rows of their own, written key by key, the last writer wins."""
+"""State that sessions share, one row per key. The last writer wins."""
 
 from functools import cache
 from typing import Any
@@ -7,13 +7,13 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Insert, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import ScopedState, Session
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import with_shared
 from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
 
 _c = scoped_state.c
 
-_READ = Hot(
+_READ = PreparedStatement(
     select(_c.owner, _c.key, _c.value).where(
         _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
     )
@@ -31,27 +31,27 @@ def _write(dialect: str) -> Insert:
 
 
 def read_shared(connection: Connection, session: Session) -> Session:
-    """The session with the app's and the user's state as they are stored now."""
+    """Returns the session with the current state of the app and the user."""
     owners = {"at_app": session.app, "at_app_owner": APP_OWNER, "at_user_owner": user_owner(session.user)}
     return with_shared(session, _READ.rows(connection, owners))
 
 
 def write_shared(connection: Connection, app: str, user: str, delta: ScopedState) -> None:
-    """Writes the shared part of a delta; None values remove their keys."""
-    owned = [(APP_OWNER, key, value) for key, value in delta.app.items()]
-    owned += [(user_owner(user), key, value) for key, value in delta.user.items()]
-    # In one order everywhere, so that two transactions never wait for each other in a circle.
-    owned.sort(key=lambda item: item[:2])
-    kept: list[dict[str, Any]] = [
+    """Writes the shared part of a delta. None values remove their keys."""
+    items = [(APP_OWNER, key, value) for key, value in delta.app.items()]
+    items += [(user_owner(user), key, value) for key, value in delta.user.items()]
+    # In one order everywhere, so that two transactions never deadlock.
+    items.sort(key=lambda item: item[:2])
+    written: list[dict[str, Any]] = [
         {"app": app, "owner": owner, "key": key, "value": to_json(value).decode()}
-        for owner, key, value in owned
+        for owner, key, value in items
         if value is not None
     ]
-    gone = [{"at_app": app, "at_owner": owner, "at_key": key} for owner, key, value in owned if value is None]
-    if kept:
-        connection.execute(_write(connection.dialect.name), kept)
-    if gone:
-        connection.execute(_REMOVE, gone)
+    removed = [{"at_app": app, "at_owner": owner, "at_key": key} for owner, key, value in items if value is None]
+    if written:
+        connection.execute(_write(connection.dialect.name), written)
+    if removed:
+        connection.execute(_REMOVE, removed)
 
 
 def delete_user_state(connection: Connection, app: str, user: str) -> None:

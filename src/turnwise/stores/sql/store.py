@@ -33,7 +33,7 @@ from turnwise.ports.stores import (
     SessionInfo,
 )
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, schema
-from turnwise.stores.sql.append_plan import Draft, draft, hides_from
+from turnwise.stores.sql.append_plan import AppendPlan, first_hidden, plan_append
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
@@ -48,24 +48,31 @@ from turnwise.stores.sql.sqlite import SqliteExecutor
 from turnwise.stores.sql.threads import PATIENCE, Executor
 
 Events = list[Event]
-"""So named because the store has a method `list`."""
+"""An alias, because inside the class `list` is the method."""
 
 FORK_TRIES = 5
 POLL_SECONDS = 0.05
-"""How often those who wait look into a SQLite file, which wakes nobody in other processes."""
+"""How often waiting readers poll a SQLite file, which cannot notify other processes."""
 SQLITE = frozenset({"sqlite", "sqlite+pysqlite"})
 POSTGRESQL = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
 KNOWN = "Use sqlite:///path/to/file.db, sqlite:// (in memory) or postgresql://user:password@host/database."
 
 
 class SqlSessionStore:
-    """Sessions in a database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://user@host/name`.
+    """Stores sessions in a database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://user@host/name`.
 
-    It connects at the first call, and then makes its tables, or brings those of an older version to this one. It may be
-    used from several event loops. ConfigError for a URL of another kind. `issuer` gives the time of records; leases go by
-    the database's clock. After a rewind the app's and the user's state stay as they are. `patience` is how many seconds a
-    call waits for a database that is away or locked, before it raises StoreUnavailable. clock: seconds that only grow, by
-    which the store notices that the database's clock was set.
+    It connects at the first call, then creates its tables or migrates older ones. It may be used from several event loops.
+    Leases
+    go by the database's clock. A rewind does not change the app's and the user's state.
+
+    Args:
+        url: The database.
+        issuer: Gives the time of records.
+        patience: How many seconds a call waits for a database that is unreachable or locked, before StoreUnavailable.
+        clock: Monotonic seconds, by which changes of the database's clock are noticed.
+
+    Raises:
+        ConfigError: The URL names another kind of database.
     """
 
     def __init__(
@@ -83,8 +90,8 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
-        self._watch = ClockWatch(clock)
-        self._leases = _Leases(self._executor, self._watch)
+        self._clock_watch = ClockWatch(clock)
+        self._leases = _Leases(self._executor, self._clock_watch)
         self._jobs = SqlJobs(self._executor)
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor)
@@ -153,12 +160,12 @@ class SqlSessionStore:
     async def begin(
         self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
-        written = await self._draft(session, events)
-        start = leases.Start(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
+        plan = await self._plan(session, events)
+        start = leases.BeginRequest(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
         try:
-            begun = await self._executor.write(lambda connection: leases.begin(connection, written, start, self._watch))
+            begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start, self._clock_watch))
         except Duplicate:
-            raise _stored_before(session) from None
+            raise _already_stored(session) from None
         if isinstance(begun, Session):
             return begun
         raise begun
@@ -174,7 +181,7 @@ class SqlSessionStore:
         try:
             return await self._append(session, events, release)
         except (Duplicate, StaleWriter):
-            # A token that was stale stays so: the second try is for those that hold stored events among new ones.
+            # The retry is for calls whose events are partly stored. A stale session fails again.
             new = await self._not_stored(session.key, events)
             if new or not events:
                 return await self._append(session, new, release)
@@ -182,8 +189,8 @@ class SqlSessionStore:
             await self._leases.release(session)
         current = await self.open(session.key)
         if current is None:
-            raise log.missing(session.key)
-        # Whoever took the lease since has another epoch, and keeps it to himself.
+            raise log.session_missing(session.key)
+        # Another holder may have a newer epoch by now, which this caller must not get.
         return current.model_copy(update={"epoch": session.epoch})
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
@@ -198,10 +205,10 @@ class SqlSessionStore:
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         new = SessionKey(key.app, key.user, new_id)
         for _ in range(FORK_TRIES):
-            place, span = await self._span(key, before_invocation)
-            progress = await self._fold(span, place.empty)
+            source, span = await self._span(key, before_invocation)
+            progress = await self._fold(span, source.empty)
             now = time_text(self._issuer.now())
-            job = partial(forks.write_fork, new=new, place=place, span=span, progress=progress, now=now)
+            job = partial(forks.write_fork, new=new, source=source, span=span, progress=progress, now=now)
             try:
                 return await self._executor.write(job, repeatable=False)
             except forks.LogChanged:
@@ -216,24 +223,24 @@ class SqlSessionStore:
             await self._signals.close()
         await self._executor.close()
 
-    async def _draft(self, session: Session, events: Sequence[Event]) -> Draft:
-        hidden_from = hides_from(session, events)
+    async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
+        hidden_from = first_hidden(session, events)
         if hidden_from is None:
-            return draft(session, events)
-        # What is read here cannot change without the revision, which the write then checks.
-        place = await self._executor.read(lambda connection: forks.origin(connection, session.key))
-        span = forks.Span(place.row_id, hidden_from)
-        visible = (await self._fold(span, place.empty)).session
-        return draft(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+            return plan_append(session, events)
+        # The write checks the revision, and nothing read here changes without it.
+        source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
+        span = forks.Span(source.row_id, hidden_from)
+        visible = (await self._fold(span, source.empty)).session
+        return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
-        written = await self._draft(session, events)
-        job = partial(leases.take, draft=written, lease=lease, watch=self._watch, release=release)
+        plan = await self._plan(session, events)
+        job = partial(leases.take, plan=plan, lease=lease, watch=self._clock_watch, release=release)
         return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
-        written = await self._draft(session, events)
-        return await self._executor.write(lambda connection: log.append(connection, written, release=release))
+        plan = await self._plan(session, events)
+        return await self._executor.write(lambda connection: log.append(connection, plan, release=release))
 
     async def _not_stored(self, key: SessionKey, events: Sequence[Event]) -> Events:
         ids = tuple(dict.fromkeys(event.id for event in events))
@@ -242,15 +249,15 @@ class SqlSessionStore:
         return [new[id_] for id_ in ids if id_ in new]
 
     async def _span(self, key: SessionKey, before: str | None) -> tuple[forks.Origin, forks.Span]:
-        """What a fork copies: all visible events up to its end, without invocations that are open there."""
-        place = await self._executor.read(lambda connection: forks.origin(connection, key))
+        """Returns what a fork copies: all visible events before its end, except those of invocations that are open there."""
+        source = await self._executor.read(lambda connection: forks.origin(connection, key))
         if before is None:
-            span, at_end = forks.Span(place.row_id, place.session.last_sequence + 1), place.session
+            span, at_end = forks.Span(source.row_id, source.session.last_sequence + 1), source.session
         else:
-            end = await self._executor.read(lambda connection: forks.first_of(connection, place, before))
-            span = forks.Span(place.row_id, end)
-            at_end = (await self._fold(span, place.empty)).session
-        return place, span._replace(copy=True, behind=frozenset(at_end.head.invocations))
+            end = await self._executor.read(lambda connection: forks.first_of(connection, source, before))
+            span = forks.Span(source.row_id, end)
+            at_end = (await self._fold(span, source.empty)).session
+        return source, span._replace(copy=True, excluded=frozenset(at_end.head.invocations))
 
     async def _fold(self, span: forks.Span, empty: Session) -> forks.Progress:
         progress = forks.Progress(empty)
@@ -263,30 +270,30 @@ class _Leases:
     """The store's leases."""
 
     def __init__(self, executor: Executor, watch: ClockWatch) -> None:
-        self._executor, self._watch = executor, watch
+        self._executor, self._clock_watch = executor, watch
 
     async def renew(self, session: Session, lease: Lease) -> None:
         def renewed(connection: Connection) -> None:
             leases.renew(connection, session, lease)
-            self._watch.look(connection)
+            self._clock_watch.read(connection)
 
         await self._executor.write(renewed)
 
     async def release(self, session: Session) -> None:
-        await self._executor.write(lambda connection: leases.give_up(connection, session))
+        await self._executor.write(lambda connection: leases.release(connection, session))
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         def found(connection: Connection) -> Sequence[SessionKey]:
-            self._watch.look(connection)
+            self._clock_watch.read(connection)
             return leases.due(connection, app, limit)
 
         return await self._executor.read(found)
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        await self._executor.write(lambda connection: leases.stop(connection, key, invocation_id))
+        await self._executor.write(lambda connection: leases.request_stop(connection, key, invocation_id))
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        return await self._executor.read(lambda connection: leases.stops(connection, holder))
+        return await self._executor.read(lambda connection: leases.stop_requests(connection, holder))
 
 
 class _Inbox:
@@ -330,8 +337,8 @@ class _Decisions:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        wanted = decisions.Wanted(app, user, key, agent, method)
-        return await self._executor.read(lambda connection: decisions.search(connection, wanted, after, limit))
+        filter_ = decisions.Filter(app, user, key, agent, method)
+        return await self._executor.read(lambda connection: decisions.search(connection, filter_, after, limit))
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
@@ -350,8 +357,8 @@ class _Decisions:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[InvocationInfo]:
-        wanted = invocations.Wanted(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.page(connection, wanted, after, limit))
+        filter_ = invocations.Filter(app, user, key, states, since)
+        return await self._executor.read(lambda connection: invocations.page(connection, filter_, after, limit))
 
     async def count_invocations(
         self,
@@ -362,11 +369,11 @@ class _Decisions:
         states: Sequence[str] | None = None,
         since: datetime | None = None,
     ) -> int:
-        wanted = invocations.Wanted(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.count(connection, wanted))
+        filter_ = invocations.Filter(app, user, key, states, since)
+        return await self._executor.read(lambda connection: invocations.count(connection, filter_))
 
 
-def _stored_before(session: Session) -> StaleWriter:
+def _already_stored(session: Session) -> StaleWriter:
     return StaleWriter(
         f"Session {session.id!r} holds one of these events already; nothing was stored.", fix="Give new events new ids."
     )
@@ -376,7 +383,7 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        # The text is not shown: it may hold a password.
+        # The URL is not shown: it may hold a password.
         raise ConfigError("The URL of the session store cannot be read.", fix=KNOWN) from None
     if parsed.drivername not in {*SQLITE, *POSTGRESQL}:
         raise ConfigError(f"The session store does not know databases of the kind {parsed.drivername!r}.", fix=KNOWN)

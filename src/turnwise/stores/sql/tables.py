@@ -1,8 +1,7 @@
 """The tables, the same on SQLite and PostgreSQL.
 
-A new database is made from this file at once, an older one is brought here by `migrations/`; a test holds both equal. A
-change here needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that the database may be
-shared with other programs.
+A new database is created from this file, an older one is migrated by `migrations/`; a test compares both. A change here
+needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
 from typing import Any
@@ -45,14 +44,14 @@ metadata = MetaData(
     }
 )
 
-# SQLite gives out ids by itself only for the type INTEGER.
+# SQLite generates ids only for the type INTEGER.
 _Id = BigInteger().with_variant(Integer(), "sqlite")
-# Ordered by code point in every database, whatever its locale: cursors and lists agree with Python's own order.
+# Sorted by code point in every database, so that cursors and lists agree with Python's order.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
-_STANDS = "changed_at IS NOT NULL"
+_HAS_STATE = "changed_at IS NOT NULL"
 _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
@@ -64,8 +63,8 @@ def _session(*, primary_key: bool = False) -> Column[int]:
 
 version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nullable=False, primary_key=True))
 
-# The texts come late: a list reads the front of a row only, and SQLite keeps long texts on pages of their own. Behind them
-# stands what was added later: a table is not made anew for a column.
+# Long texts come last, because a list reads only the front of a row and SQLite stores long texts on separate pages. Columns
+# of later migrations follow them: a table is not rebuilt for a column.
 sessions = Table(
     "turnwise_sessions",
     metadata,
@@ -142,7 +141,7 @@ decisions = Table(
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("selection", Text, nullable=False),
-    # The last two only of a decision that began an invocation: how that stands, and since when.
+    # `state` and `changed_at` are set for a decision that began an invocation: its status, and since when.
     Column("user_id", _Name),
     Column("state", _Name),
     Column("changed_at", _Name),
@@ -156,12 +155,12 @@ decisions = Table(
         "changed_at",
         "id",
         "state",
-        sqlite_where=text(_STANDS),
-        postgresql_where=text(_STANDS),
+        sqlite_where=text(_HAS_STATE),
+        postgresql_where=text(_HAS_STATE),
     ),
 )
 
-# Labels stand beside the decisions, so that a decision can be projected again from the log without losing them.
+# Labels have their own table, so that decisions can be rebuilt from the log without losing them.
 labels = Table(
     "turnwise_labels",
     metadata,
@@ -189,7 +188,7 @@ keys = Table(
     Column("body", Text, nullable=False),
 )
 
-# Their times are the database's clock, in seconds.
+# Times of counters and places (slots) are the database's clock, in seconds.
 counters = Table(
     "turnwise_counters",
     metadata,
@@ -208,8 +207,8 @@ places = Table(
     Index(None, "ends"),
 )
 
-# Whoever wants to be notified of an invocation, by the message that began it. `seen` is the last event there was when it was
-# looked at, `told` the last one that was told of; `since` and `ends` are the database's clock, in seconds.
+# Push subscriptions to invocations, by the message that began it. `seen` is the last event at the last check, `told` the last
+# event that was delivered. `since` and `ends` are the database's clock, in seconds.
 pushes = Table(
     "turnwise_pushes",
     metadata,
@@ -231,7 +230,7 @@ pushes = Table(
     Index("turnwise_pushes_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
-# Open background jobs; one that is done is deleted. `holder` has one until `ends`; without a holder it rests until then.
+# Open background jobs; a finished one is deleted. `holder` has a job until `ends`; without a holder it rests until then.
 # `since` and `ends` are the database's clock, in seconds.
 jobs = Table(
     "turnwise_jobs",
@@ -254,15 +253,16 @@ jobs = Table(
 )
 
 APP_OWNER = ""
+"""The owner of an app's state in `scoped_state`."""
 
 
 def user_owner(user: str) -> str:
-    """Whose the state is in `scoped_state`; never equal to `APP_OWNER`, whatever the user is called."""
+    """Returns the owner of a user's state in `scoped_state`; never equal to `APP_OWNER`."""
     return f"user:{user}"
 
 
 class clock(FunctionElement[float]):
-    """The database's own time in seconds: the one clock that all writers share."""
+    """The database's time in seconds. All writers share this clock."""
 
     type = Double()
     inherit_cache = True
@@ -270,7 +270,7 @@ class clock(FunctionElement[float]):
 
 @compiles(clock, "sqlite")
 def _sqlite_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
-    # unixepoch('subsec') came only with SQLite 3.42.
+    # unixepoch('subsec') needs SQLite 3.42.
     return "((julianday('now') - 2440587.5) * 86400.0)"
 
 
@@ -280,7 +280,7 @@ def _postgresql_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
 
 
 def is_session() -> ColumnElement[bool]:
-    """The condition that finds one session; its parameters come from `at`."""
+    """Returns the condition that matches one session; its parameters come from `session_params`."""
     return and_(
         sessions.c.app == bindparam("at_app"),
         sessions.c.user_id == bindparam("at_user"),
@@ -288,19 +288,19 @@ def is_session() -> ColumnElement[bool]:
     )
 
 
-def at(key: SessionKey) -> dict[str, Any]:
-    """The parameters of `is_session`. StoreError for a name that no database can hold."""
+def session_params(key: SessionKey) -> dict[str, Any]:
+    """Returns the parameters of `is_session`. StoreError for a name with NUL, which no database stores."""
     if "\0" in key.app or "\0" in key.user or "\0" in key.id:
         raise StoreError(f"A session cannot be named {key!r}: a name holds the character NUL.", fix="Leave it out.")
     return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
 
 
-def named(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
-    """A parameter for each column, under the column's name."""
+def column_params(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
+    """Returns a parameter for each column, under the column's name."""
     return {column.name: bindparam(column.name) for column in table.c if column.name not in without}
 
 
 def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    """An INSERT of that dialect, which knows ON CONFLICT. It asks for no generated key back."""
+    """Returns an INSERT of the dialect that supports ON CONFLICT. It does not fetch generated keys."""
     make = postgresql.insert if dialect == "postgresql" else sqlite.insert
     return make(table).inline()

@@ -1,4 +1,4 @@
-"""Jobs on their way through a thread, and back to whoever waits for them: in bounded time."""
+"""Worker threads: run jobs on database connections and return the results to event loops, in bounded time."""
 
 import asyncio
 import contextlib
@@ -13,22 +13,22 @@ from typing import Any, Generic, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from turnwise.facts.errors import StoreError
-from turnwise.stores.sql.errors import Place
+from turnwise.stores.sql.errors import Database
 
 PATIENCE = 15.0
-"""How many seconds a call waits for a database that is away or locked: in the queue, in tries, and between them."""
+"""How many seconds a call waits for a database that is unreachable or locked: in the queue, in attempts and between them."""
 
 T = TypeVar("T")
 
 Job = Callable[[Connection], T]
-"""Work on a connection inside a transaction. It may run again after a rollback, so it changes nothing else.
+"""Work on a connection inside a transaction. It may run again after a rollback, so it must have no other side effects.
 
-It may also run again after a commit of which nobody knows whether it was done, unless its call is not repeatable.
+It may also run again after a commit whose outcome is unknown, unless its call is not repeatable.
 """
 
 
 class Executor(Protocol):
-    """Runs jobs on a database's connections, each in one transaction, durable when its call returns."""
+    """Runs jobs on a database's connections, each in one transaction. A write is durable when its call returns."""
 
     async def read(self, job: Job[T]) -> T: ...
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
@@ -38,21 +38,21 @@ class Executor(Protocol):
 WAITING, RUNNING, COMMITTING, DONE, OVERDUE = "waiting", "running", "committing", "done", "overdue"
 
 LATE_SECONDS = 1.0
-"""A timer that is later than this was not kept waiting by a database."""
+"""A timer that fires later than this was delayed by its own process, not by a database."""
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 
 
 class Call(Generic[T]):
-    """One job, and the future of the event loop that asked for it: any loop, not always the same.
+    """A job with the future that its caller awaits. Calls of any event loop may share a thread.
 
-    A thread leads it through `begin`, `commits` and `ends`. The event loop may put an end to it before, with `expire`.
-    They need no lock: each side first says what it does, and then looks what the other does.
+    The worker thread takes it through `begin`, `begin_commit` and `mark_done`. The event loop may end it earlier with `expire`.
+    No lock is needed: each side first writes its own flag and then reads the other's.
     """
 
-    # One is made for every call there is.
+    # Every database call creates one.
     __slots__ = (
-        "_cut",
+        "_interrupt",
         "_stage",
         "error",
         "future",
@@ -75,32 +75,38 @@ class Call(Generic[T]):
         self.result: T | None = None
         self.error: Exception | None = None
         self.trouble: Exception | None = None
-        """Why its last try failed, if it is tried again."""
+        """Error of the last attempt, while the call is being retried."""
         self.overdue = False
-        """Whether its caller was told that it took too long."""
+        """Whether the caller already got a timeout error."""
         self.outstanding: dict[Call[Any], float] | None = None
         self._stage = WAITING
-        self._cut: Callable[[], None] | None = None
+        self._interrupt: Callable[[], None] | None = None
 
-    def begin(self, cut: Callable[[], None] | None = None) -> bool:
-        """Whether it may be run: not when its caller was told already that it failed. May be asked again.
+    def begin(self, interrupt: Callable[[], None] | None = None) -> bool:
+        """Marks the call as running. May be called again.
 
-        cut: what frees the thread when the caller is told so meanwhile, if anything can.
+        Args:
+            interrupt: Frees the thread when the call times out while it runs; None = nothing can.
+
+        Returns:
+            False when the caller already got a timeout error; then the job must not run.
         """
-        self._stage, self._cut = RUNNING, cut
+        self._stage, self._interrupt = RUNNING, interrupt
         return not self.overdue
 
-    def commits(self) -> bool:
-        """Whether what it did may be committed. From then on nobody knows whether it was, until it `ends`."""
+    def begin_commit(self) -> bool:
+        """Marks the call as committing and returns whether it may commit. Until `mark_done` the outcome of the commit is
+        unknown.
+        """
         self._stage = COMMITTING
         return not self.overdue
 
-    def ends(self) -> None:
-        """Its result or its error stands, and is on the way."""
-        self._stage, self._cut = DONE, None
+    def mark_done(self) -> None:
+        """Marks the call as done: its result or error is final."""
+        self._stage, self._interrupt = DONE, None
 
     def run(self, connection: Connection) -> bool:
-        """Does the job; False when it failed."""
+        """Runs the job. Returns False when it failed."""
         self.result = self.error = None
         try:
             self.result = self.job(connection)
@@ -111,7 +117,7 @@ class Call(Generic[T]):
     def settle(self) -> None:
         if self.outstanding is not None:
             self.outstanding.pop(self, None)
-        # The waiter may have been cancelled, or told that it took too long; the job was done all the same.
+        # The caller may have been cancelled or timed out; the job was done anyway.
         if self.future.done():
             return
         if self.error is not None:
@@ -119,29 +125,29 @@ class Call(Generic[T]):
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]
 
-    def expire(self, place: Place) -> None:
-        """Tells the caller that it took too long. It is not run from now on; what runs of it is not committed."""
+    def expire(self, database: Database) -> None:
+        """Fails the call with a timeout error. It no longer starts, and if it runs, it is not committed."""
         if self._stage is DONE:
             return
         self.overdue = True
-        stage, cut = self._stage, self._cut
-        if cut is not None:
-            cut()
+        stage, interrupt = self._stage, self._interrupt
+        if interrupt is not None:
+            interrupt()
         if not self.future.done():
             unknown = stage is COMMITTING and not self.repeatable
-            self.future.set_exception(place.overdue(self.trouble, begun=stage is not WAITING, unknown=unknown))
+            self.future.set_exception(database.timed_out(self.trouble, begun=stage is not WAITING, unknown=unknown))
 
 
 def deliver(calls: Iterable[Call[Any]]) -> None:
-    """Hands results back from a thread, waking each event loop once."""
+    """Hands results back from a thread, with one wake-up per event loop."""
     waiting: dict[asyncio.AbstractEventLoop, list[Call[Any]]] = {}
     for call in calls:
-        call.ends()
+        call.mark_done()
         waiting.setdefault(call.loop, []).append(call)
-    for loop, its in waiting.items():
-        # A loop that was closed meanwhile has nobody left who waits.
+    for loop, of_loop in waiting.items():
+        # A loop that was closed meanwhile has no waiting callers.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle_all, its)
+            loop.call_soon_threadsafe(_settle_all, of_loop)
 
 
 def _settle_all(calls: list[Call[Any]]) -> None:
@@ -149,38 +155,38 @@ def _settle_all(calls: list[Call[Any]]) -> None:
         call.settle()
 
 
-def pauses() -> Iterator[float]:
-    """How many seconds to wait before each further try: growing, and not the same for all who wait."""
+def backoff() -> Iterator[float]:
+    """Yields the seconds to wait before each further attempt: growing, and randomized so that callers do not collide."""
     pause = FIRST_PAUSE
     while True:
         yield pause * random.uniform(0.5, 1.0)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-class Watch:
-    """Puts an end to calls of which nobody heard for as long as their place allows."""
+class Deadlines:
+    """Fails calls that exceed their database's patience."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._loops: dict[asyncio.AbstractEventLoop, _Outstanding] = {}
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._loops: dict[asyncio.AbstractEventLoop, _PendingCalls] = {}
         self._lock = threading.Lock()
 
     def add(self, call: Call[Any]) -> None:
         """Watches a call of this event loop until it is settled."""
         (self._loops.get(call.loop) or self._enter(call.loop)).add(call)
 
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> "_Outstanding":
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> "_PendingCalls":
         with self._lock:
-            kept = {known: its for known, its in self._loops.items() if not known.is_closed()}
-            self._loops = kept | {loop: _Outstanding(self.place)}
+            open_loops = {loop_: pending for loop_, pending in self._loops.items() if not loop_.is_closed()}
+            self._loops = open_loops | {loop: _PendingCalls(self.database)}
             return self._loops[loop]
 
 
-class _Outstanding:
-    """The calls of one event loop, in the order of their deadlines: one timer for all, as most of them never need any."""
+class _PendingCalls:
+    """The pending calls of one event loop by deadline. One timer serves all, as most calls need none."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, database: Database) -> None:
+        self._place = database
         self._deadlines: dict[Call[Any], float] = {}
         self._due: float | None = None
 
@@ -198,7 +204,7 @@ class _Outstanding:
         now = time.monotonic()
         assert self._due is not None
         if now - self._due > LATE_SECONDS:
-            # This process stood still, or its loop did: that says nothing about the database.
+            # This process or its loop was suspended, so the delay says nothing about the database.
             self._deadlines.update(dict.fromkeys(self._deadlines, now + self._place.patience))
         self._due = None
         while self._deadlines:
@@ -211,22 +217,23 @@ class _Outstanding:
 
 
 GRACE_SECONDS = 15.0
+"""How long `close` waits for threads beyond the patience of their calls."""
 
 
 class Worker(Protocol):
-    """What one thread does. Everything but its making happens in that thread."""
+    """The work of one thread. All its methods run in that thread."""
 
     def serve(self, calls: list[Call[Any]]) -> None:
-        """Does the calls; each has a result or an error when this returns. Does not raise."""
+        """Runs the calls. Each has a result or an error when this returns. Does not raise."""
         ...
 
     def close(self) -> None:
-        """Gives back the connection."""
+        """Closes the connection."""
         ...
 
 
 class _Stop:
-    """Ends one thread, after all that was queued before it."""
+    """Queue item that ends one thread, after everything queued before it."""
 
     def __init__(self, ended: Call[None] | None = None) -> None:
         self.ended = ended
@@ -235,12 +242,16 @@ class _Stop:
 _Queue = SimpleQueue["Call[Any] | _Stop"]
 
 
-class Lane:
-    """Up to `width` threads, each with a worker of its own, started when there is work for them.
+class WorkerPool:
+    """Up to `width` threads with a worker each, started on demand. A pool without references ends its threads.
 
-    watch: bounds how long each call waits. batch: how many waiting calls a worker is given at once. grace: for how many
-    seconds `close` waits for threads when all their callers were told that it takes too long. An instance that nobody holds
-    any more ends its threads.
+    Args:
+        name: Part of the threads' names.
+        worker: Creates the worker of a thread.
+        deadlines: Bounds how long each call waits.
+        width: Most threads.
+        batch: Most waiting calls that a worker gets at once.
+        grace: How long `close` waits for threads whose calls have all timed out, in seconds.
     """
 
     def __init__(
@@ -248,17 +259,17 @@ class Lane:
         name: str,
         worker: Callable[[], Worker],
         *,
-        watch: Watch,
+        deadlines: Deadlines,
         width: int = 1,
         batch: int = 1,
         grace: float = GRACE_SECONDS,
     ) -> None:
-        self._name, self._worker, self._watch, self._width, self._batch = name, worker, watch, width, batch
+        self._name, self._worker, self._deadlines, self._width, self._batch = name, worker, deadlines, width, batch
         self._grace = grace
         self._queue: _Queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._pending = _Count()
+        self._pending = _CallCount()
         self._closed = False
 
     def submit(self, call: Call[Any]) -> None:
@@ -266,14 +277,14 @@ class Lane:
         with self._lock:
             if self._closed:
                 raise StoreError("The session store was closed.", fix="Open a new one.")
-            self._watch.add(call)
+            self._deadlines.add(call)
             waiting, threads = self._pending.add(1), len(self._threads)
             if waiting > threads and threads < self._width:
                 self._start()
             self._queue.put(call)
 
     def _start(self) -> None:
-        # The thread knows the queue and not the lane, so that a forgotten lane can go.
+        # The thread refers to the queue and not to the pool, so that a pool without references is collected.
         arguments = (self._queue, self._worker(), self._batch, self._pending)
         thread = threading.Thread(target=_work, args=arguments, name=f"turnwise-{self._name}", daemon=True)
         self._threads.append(thread)
@@ -281,7 +292,7 @@ class Lane:
         thread.start()
 
     async def close(self) -> None:
-        """Ends the threads after what is queued. Idempotent. A thread that nothing frees is left alone."""
+        """Ends the threads after their queued calls. Idempotent. A thread that hangs is left running."""
         with self._lock:
             threads, self._closed = (self._threads if not self._closed else []), True
             stops = [_Stop(Call(_nothing)) for _ in threads]
@@ -290,8 +301,8 @@ class Lane:
         ended = [stop.ended.future for stop in stops if stop.ended]
         if not ended:
             return
-        _, standing = await asyncio.wait(ended, timeout=self._watch.place.patience + self._grace)
-        if not standing:
+        _, running = await asyncio.wait(ended, timeout=self._deadlines.database.patience + self._grace)
+        if not running:
             for thread in threads:
                 thread.join()
 
@@ -300,8 +311,8 @@ def _nothing(_connection: object) -> None:
     return None
 
 
-class _Count:
-    """How many calls are queued or at work."""
+class _CallCount:
+    """Counts the calls that are queued or running."""
 
     def __init__(self) -> None:
         self._value = 0
@@ -313,9 +324,9 @@ class _Count:
             return self._value
 
 
-def _work(queue: _Queue, worker: Worker, batch: int, pending: _Count) -> None:
+def _work(queue: _Queue, worker: Worker, batch: int, pending: _CallCount) -> None:
     while True:
-        calls, stop = _take(queue, batch)
+        calls, stop = _next_batch(queue, batch)
         if calls:
             worker.serve(calls)
             pending.add(-len(calls))
@@ -327,7 +338,7 @@ def _work(queue: _Queue, worker: Worker, batch: int, pending: _Count) -> None:
             return
 
 
-def _take(queue: _Queue, batch: int) -> tuple[list[Call[Any]], _Stop | None]:
+def _next_batch(queue: _Queue, batch: int) -> tuple[list[Call[Any]], _Stop | None]:
     calls: list[Call[Any]] = []
     item = queue.get()
     try:

@@ -7,7 +7,7 @@ import pytest
 from asgi_play import answering, asked, doing, request
 
 from turnwise.gateway.middleware.headers import RequestIds
-from turnwise.telemetry.about import about
+from turnwise.telemetry.log_context import log_context
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -16,12 +16,12 @@ async def test_an_id_is_made_and_known_to_all() -> None:
     seen: list[str] = []
 
     async def look(scope: Any, receive: Any) -> None:
-        seen.extend((scope["state"]["request_id"], about().request))
+        seen.extend((scope["state"]["request_id"], log_context().request))
 
     answer = await asked(RequestIds(doing(look)), request())
     assert [answer.headers["x-request-id"]] * 2 == seen
     assert PLAIN.fullmatch(seen[0])
-    assert about().request == ""
+    assert log_context().request == ""
     assert (await asked(RequestIds(answering()), request())).headers["x-request-id"] != seen[0]
 
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from turnwise.facts.errors import EncoderError
-from turnwise.models.encoders.function import checked
+from turnwise.models.encoders.function import checked_vectors
 
 
 def test_rows_get_the_length_one() -> None:
-    rows = checked([[3, 4], [0, -2], [1e-200, 0], [1e200, 1e200]], count=4, dimensions=2, who="It")
+    rows = checked_vectors([[3, 4], [0, -2], [1e-200, 0], [1e200, 1e200]], count=4, dimensions=2, who="It")
     assert rows.dtype == np.float32
     assert np.allclose(rows, np.array([[0.6, 0.8], [0.0, -1.0], [1.0, 0.0], [0.5, 0.5] / np.sqrt(0.5)]))
 
 
 def test_a_row_of_zeros_becomes_one_of_equal_numbers() -> None:
-    assert np.allclose(checked([[0, 0, 0, 0]], count=1, dimensions=None, who="It"), 0.5)
+    assert np.allclose(checked_vectors([[0, 0, 0, 0]], count=1, dimensions=None, who="It"), 0.5)
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -36,7 +36,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("answer", "message"), WRONG.values(), ids=WRONG)
 def test_anything_else_is_named(answer: Any, message: str) -> None:
     with pytest.raises(EncoderError) as raised:
-        checked(answer, count=2, dimensions=2, who="The service")
+        checked_vectors(answer, count=2, dimensions=2, who="The service")
     assert str(raised.value).startswith("The service gave ")
     assert message in str(raised.value)
     assert "2 row(s) of 2" in raised.value.fix

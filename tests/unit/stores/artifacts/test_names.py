@@ -23,7 +23,7 @@ def test_good_names_are_accepted(name: str) -> None:
 def test_bad_names_are_refused(name: str) -> None:
     """A28"""
     with pytest.raises(ArtifactName):
-        names.artifact_place(KEY, name)
+        names.artifact_path(KEY, name)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_the_error_says_what_is_wrong_and_stays_short(name: str, words: str) -> 
 
 def test_an_artifact_is_below_its_session_or_its_user() -> None:
     """A28"""
-    assert names.artifact_place(KEY, "a/b") == ("shop", "ann", "sessions", "s1", "a%2Fb")
-    assert names.artifact_place(KEY, "user:a") == ("shop", "ann", "user", "a")
-    assert names.artifact_place(KEY, "a")[:4] == names.session_place(KEY)
-    assert names.artifact_place(KEY, "user:a")[:3] == names.shared_place(KEY)
-    assert names.shared_place(KEY)[:2] == names.user_place("shop", "ann")
+    assert names.artifact_path(KEY, "a/b") == ("shop", "ann", "sessions", "s1", "a%2Fb")
+    assert names.artifact_path(KEY, "user:a") == ("shop", "ann", "user", "a")
+    assert names.artifact_path(KEY, "a")[:4] == names.session_path(KEY)
+    assert names.artifact_path(KEY, "user:a")[:3] == names.shared_path(KEY)
+    assert names.shared_path(KEY)[:2] == names.user_path("shop", "ann")
 
 
 @given(anything)

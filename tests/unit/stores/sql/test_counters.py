@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from store_play import on
 
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.counters import SWEPT_AT_ONCE
+from turnwise.stores.sql.counters import SWEEP_BATCH
 from turnwise.testing.postgres import new_postgres_database
 
 CLOCK = {
@@ -95,7 +95,7 @@ async def test_what_is_over_is_swept(url: str) -> None:
 
 async def test_much_that_is_over_is_swept_piece_by_piece(url: str) -> None:
     def fill(connection: Connection) -> None:
-        rows = [{"name": f"{number:05}"} for number in range(2 * SWEPT_AT_ONCE + 1)]
+        rows = [{"name": f"{number:05}"} for number in range(2 * SWEEP_BATCH + 1)]
         connection.execute(text("INSERT INTO turnwise_counters VALUES (:name, 1, 0)"), rows)
 
     async with opened(url) as store:
@@ -106,4 +106,4 @@ async def test_much_that_is_over_is_swept_piece_by_piece(url: str) -> None:
         for _ in range(4):
             await store.counters.take("place", "holder", 1, 60)
             left.append(len(names(url, "counters")))
-    assert left == [SWEPT_AT_ONCE + 1, 1, 0, 0]
+    assert left == [SWEEP_BATCH + 1, 1, 0, 0]

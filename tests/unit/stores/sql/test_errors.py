@@ -7,7 +7,7 @@ from psycopg import errors
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from turnwise.facts.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from turnwise.stores.sql.errors import Duplicate, Place, is_busy, is_lost, may_pass, problem
+from turnwise.stores.sql.errors import Database, Duplicate, is_busy, is_connection_lost, is_transient, store_error
 
 
 def sqlite_error(code: int, name: str = "SQLITE_X", text: str = "it went wrong") -> sqlite3.Error:
@@ -41,23 +41,23 @@ def wrapped(error: BaseException, *, lost: bool = False) -> DBAPIError:
 )
 def test_sqlite(code: int, kind: type[Exception]) -> None:
     for error in (sqlite_error(code), wrapped(sqlite_error(code))):
-        found = problem("/data/x.db", error)
+        found = store_error("/data/x.db", error)
         assert type(found) is kind
         assert kind is Duplicate or "/data/x.db" in str(found)
         assert "user's text" not in str(found)
 
 
 def test_an_error_of_sqlite_without_a_code() -> None:
-    assert type(problem("x.db", sqlite3.ProgrammingError("Cannot operate on a closed database."))) is StoreError
+    assert type(store_error("x.db", sqlite3.ProgrammingError("Cannot operate on a closed database."))) is StoreError
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
-    missing = problem(str(tmp_path / "no" / "x.db"), sqlite_error(sqlite3.SQLITE_CANTOPEN))
+    missing = store_error(str(tmp_path / "no" / "x.db"), sqlite_error(sqlite3.SQLITE_CANTOPEN))
     assert type(missing) is StoreError
     assert "does not exist" in str(missing)
-    folder = problem(str(tmp_path), sqlite_error(sqlite3.SQLITE_CANTOPEN))
+    folder = store_error(str(tmp_path), sqlite_error(sqlite3.SQLITE_CANTOPEN))
     assert "is a folder" in str(folder)
-    busy = problem(str(tmp_path / "x.db"), sqlite_error(sqlite3.SQLITE_CANTOPEN))
+    busy = store_error(str(tmp_path / "x.db"), sqlite_error(sqlite3.SQLITE_CANTOPEN))
     assert type(busy) is StoreUnavailable
 
 
@@ -84,24 +84,24 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     ],
 )
 def test_postgresql(error: psycopg.Error, kind: type[Exception]) -> None:
-    found = problem("the database", wrapped(error))
+    found = store_error("the database", wrapped(error))
     assert type(found) is kind
 
 
 def test_later_lines_of_a_message_are_not_shown() -> None:
     """They may quote a row."""
     error = errors.UndefinedTable("first line\nDETAIL: Key (text)=(a user's text)")
-    assert str(problem("db", wrapped(error))) == "db refused: first line (42P01)."
+    assert str(store_error("db", wrapped(error))) == "db refused: first line (42P01)."
 
 
 def test_other_errors_stay_as_they_are() -> None:
     for error in (ValueError("x"), StoreFull("x")):
-        assert problem("db", error) is error
+        assert store_error("db", error) is error
 
 
 def test_what_no_database_can_hold() -> None:
     for error in (UnicodeEncodeError("utf-8", "\ud83d", 0, 1, "surrogates"), OverflowError("too large")):
-        assert type(problem("db", error)) is StoreError
+        assert type(store_error("db", error)) is StoreError
 
 
 @pytest.mark.parametrize(
@@ -129,18 +129,18 @@ def test_what_no_database_can_hold() -> None:
     ],
 )
 def test_what_may_pass(error: Exception, passes: bool) -> None:
-    assert may_pass(error) is passes
+    assert is_transient(error) is passes
 
 
 def test_a_refusal_is_not_called_unreachable() -> None:
-    found = problem("the database", wrapped(psycopg.OperationalError('FATAL:  role "x" does not exist')))
+    found = store_error("the database", wrapped(psycopg.OperationalError('FATAL:  role "x" does not exist')))
     assert type(found) is StoreError
     assert "the database refuses connections" in str(found)
 
 
 def test_a_lost_connection() -> None:
-    assert is_lost(wrapped(psycopg.OperationalError("x"), lost=True))
-    assert not is_lost(wrapped(psycopg.OperationalError("x")))
+    assert is_connection_lost(wrapped(psycopg.OperationalError("x"), lost=True))
+    assert not is_connection_lost(wrapped(psycopg.OperationalError("x")))
 
 
 def test_busy() -> None:
@@ -152,14 +152,14 @@ def test_busy() -> None:
 
 
 def test_why_a_call_is_overdue() -> None:
-    place = Place("the place", 15.0)
-    idle = place.overdue(None, begun=False, unknown=False)
+    place = Database("the place", 15.0)
+    idle = place.timed_out(None, begun=False, unknown=False)
     assert str(idle) == "the place was busy with other calls for 15 seconds. Try again."
-    hung = place.overdue(None, begun=True, unknown=False)
+    hung = place.timed_out(None, begun=True, unknown=False)
     assert str(hung) == "the place does not answer. It stayed so for 15 seconds. Check that it runs, and the way to it."
-    after = place.overdue(None, begun=False, unknown=False)
+    after = place.timed_out(None, begun=False, unknown=False)
     assert "does not answer" in str(after), "that is why the others had to wait, too"
-    own = place.overdue(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
+    own = place.timed_out(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
     assert str(own) == "It is locked. It stayed so for 15 seconds. Wait."
-    unknown = str(place.overdue(None, begun=True, unknown=True))
+    unknown = str(place.timed_out(None, begun=True, unknown=True))
     assert unknown.endswith("It is not known whether this call was stored. Look whether it is there before you do it again.")

@@ -11,7 +11,7 @@ from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.lease_columns import held
+from turnwise.stores.sql.lease_columns import is_leased
 from turnwise.stores.sql.tables import clock, metadata, sessions
 from turnwise.testing.postgres import postgres_url
 from turnwise.testing.session_store_cases.making import asked, fresh_key, message, opened, refused, said
@@ -185,5 +185,5 @@ def test_when_a_lease_counts(ago: float | None, seconds: float | None, counts: b
     with engine.begin() as connection:
         metadata.create_all(connection)
         connection.execute(insert(sessions).values(ROW | {"lease_since": since, "lease_until": until}))
-        assert connection.execute(select(held(), not_(held()))).one() == (counts, not counts)
+        assert connection.execute(select(is_leased(), not_(is_leased()))).one() == (counts, not counts)
     engine.dispose()

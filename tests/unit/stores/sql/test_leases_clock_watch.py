@@ -40,7 +40,7 @@ def connection(clocks: Clocks) -> Iterator[Connection]:
 
 
 def spares(watch: ClockWatch, connection: Connection, since: float) -> bool:
-    return watch.spares(connection, since, since + LEASE_SECONDS)
+    return watch.protects(connection, since, since + LEASE_SECONDS)
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR, LEASE_SECONDS + 1])
@@ -49,7 +49,7 @@ def test_a_lease_is_spared_as_long_as_it_lasts_after_the_clock_was_set(
 ) -> None:
     """A33"""
     watch, since = ClockWatch(lambda: clocks.steady), clocks.database
-    watch.look(connection)
+    watch.read(connection)
     clocks.pass_by(5)
     clocks.database += jump
     assert spares(watch, connection, since)
@@ -62,7 +62,7 @@ def test_a_lease_is_spared_as_long_as_it_lasts_after_the_clock_was_set(
 def test_a_lease_that_just_ran_out_is_not_spared(clocks: Clocks, connection: Connection) -> None:
     watch, since = ClockWatch(lambda: clocks.steady), clocks.database
     for _ in range(100):
-        watch.look(connection)
+        watch.read(connection)
         clocks.pass_by(1)
     assert not spares(watch, connection, since)
     clocks.pass_by(3 * HOUR)  # nobody looked for long
@@ -77,7 +77,7 @@ def test_who_never_looked_before_spares_nothing(clocks: Clocks, connection: Conn
 
 def test_clocks_may_go_a_little_differently(clocks: Clocks, connection: Connection) -> None:
     watch, since = ClockWatch(lambda: clocks.steady), clocks.database
-    watch.look(connection)
+    watch.read(connection)
     clocks.pass_by(HOUR)
     clocks.database += DRIFT * HOUR
     assert not spares(watch, connection, since)
@@ -89,7 +89,7 @@ def test_clocks_may_go_a_little_differently(clocks: Clocks, connection: Connecti
 
 def test_a_clock_that_is_set_twice_is_noticed_twice(clocks: Clocks, connection: Connection) -> None:
     watch, since = ClockWatch(lambda: clocks.steady), clocks.database
-    watch.look(connection)
+    watch.read(connection)
     for jump in (HOUR, -HOUR, HOUR):
         clocks.database += jump
         assert spares(watch, connection, since)

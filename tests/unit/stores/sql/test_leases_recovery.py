@@ -49,5 +49,5 @@ def test_a_page_holds_at_least_one(connection: Connection) -> None:
 
 def test_there_is_nothing_to_stop_in_a_missing_session(connection: Connection) -> None:
     """A23"""
-    leases.stop(connection, SessionKey("a", "b", "c"), "i-1")
-    assert leases.stops(connection, "h") == []
+    leases.request_stop(connection, SessionKey("a", "b", "c"), "i-1")
+    assert leases.stop_requests(connection, "h") == []

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, bindparam, create_engine, insert, select, update
 
-from turnwise.stores.sql.prepared import Hot
+from turnwise.stores.sql.prepared import PreparedStatement
 
 THINGS = Table("things", MetaData(), Column("id", Integer, primary_key=True), Column("name", Text), Column("count", Integer))
 
@@ -19,9 +19,11 @@ def connection() -> Iterator[Connection]:
 
 def test_a_hot_statement_does_what_the_plain_one_does(connection: Connection) -> None:
     rows = [{"id": n, "name": f"n{n}", "count": n} for n in range(3)]
-    Hot(insert(THINGS).values({name: bindparam(name) for name in ("id", "name", "count")})).each(connection, rows)
+    PreparedStatement(insert(THINGS).values({name: bindparam(name) for name in ("id", "name", "count")})).run_many(
+        connection, rows
+    )
     plain = select(THINGS.c.id, THINGS.c.name).where(THINGS.c.count >= bindparam("least"), THINGS.c.count < 10).order_by("id")
-    hot = Hot(plain)
+    hot = PreparedStatement(plain)
     for least in (0, 2, 9):
         assert hot.rows(connection, {"least": least}) == [tuple(row) for row in connection.execute(plain, {"least": least})]
         assert hot.row(connection, {"least": least}) == ((least, f"n{least}") if least < 3 else None)
@@ -32,11 +34,11 @@ def test_what_the_statement_brings_itself(connection: Connection) -> None:
     moved = (
         update(THINGS).where(THINGS.c.id == bindparam("at"), THINGS.c.count == 5).values(count=THINGS.c.count + 2, name=None)
     )
-    hot = Hot(moved.returning(THINGS.c.count, THINGS.c.name))
+    hot = PreparedStatement(moved.returning(THINGS.c.count, THINGS.c.name))
     assert hot.row(connection, {"at": 1, "unused": 3}) == (7, None)
     assert hot.row(connection, {"at": 1}) is None
 
 
 def test_a_parameter_that_is_missing_is_an_error(connection: Connection) -> None:
     with pytest.raises(KeyError):
-        Hot(select(THINGS.c.id).where(THINGS.c.id == bindparam("at"))).rows(connection, {})
+        PreparedStatement(select(THINGS.c.id).where(THINGS.c.id == bindparam("at"))).rows(connection, {})

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.tables import APP_OWNER, at, clock, metadata, user_owner
+from turnwise.stores.sql.tables import APP_OWNER, clock, metadata, session_params, user_owner
 from turnwise.testing.postgres import postgres_url
 
 
@@ -39,4 +39,4 @@ def test_no_user_is_the_app() -> None:
 def test_a_name_with_nul_is_refused() -> None:
     for key in (SessionKey("a\0", "b", "c"), SessionKey("a", "\0", "c"), SessionKey("a", "b", "c\0")):
         with pytest.raises(StoreError, match="NUL"):
-            at(key)
+            session_params(key)

@@ -7,8 +7,8 @@ import weakref
 import pytest
 
 from turnwise.facts.errors import StoreUnavailable
-from turnwise.stores.sql.errors import Place
-from turnwise.stores.sql.threads import FIRST_PAUSE, LATE_SECONDS, LONGEST_PAUSE, Call, Watch, deliver, pauses
+from turnwise.stores.sql.errors import Database
+from turnwise.stores.sql.threads import FIRST_PAUSE, LATE_SECONDS, LONGEST_PAUSE, Call, Deadlines, backoff, deliver
 
 
 def fail(_connection: object) -> int:
@@ -60,11 +60,11 @@ def test_a_loop_that_was_closed_is_left_alone() -> None:
 
 async def test_a_call_that_nobody_began_expires_and_is_not_begun() -> None:
     call: Call[int] = Call(lambda _: 3)
-    call.expire(Place("the place", 15.0))
+    call.expire(Database("the place", 15.0))
     with pytest.raises(StoreUnavailable, match="was busy with other calls"):
         await call.future
     assert not call.begin()
-    assert not call.commits()
+    assert not call.begin_commit()
     deliver([call])
     await asyncio.sleep(0)
     assert isinstance(call.future.exception(), StoreUnavailable), "a late result changes nothing"
@@ -74,9 +74,9 @@ async def test_a_call_that_runs_expires_and_is_not_committed() -> None:
     cuts: list[str] = []
     call: Call[int] = Call(lambda _: 3, repeatable=False)
     assert call.begin(lambda: cuts.append("cut"))
-    call.expire(Place("the place", 15.0))
+    call.expire(Database("the place", 15.0))
     assert cuts == ["cut"]
-    assert not call.commits()
+    assert not call.begin_commit()
     with pytest.raises(StoreUnavailable) as caught:
         await call.future
     assert "not known" not in str(caught.value)
@@ -86,8 +86,8 @@ async def test_a_call_that_runs_expires_and_is_not_committed() -> None:
 async def test_of_a_call_that_commits_it_is_not_known_whether_it_was_stored(repeatable: bool) -> None:
     call: Call[int] = Call(lambda _: 3, repeatable=repeatable)
     assert call.begin()
-    assert call.commits()
-    call.expire(Place("the place", 15.0))
+    assert call.begin_commit()
+    call.expire(Database("the place", 15.0))
     with pytest.raises(StoreUnavailable) as caught:
         await call.future
     assert ("not known whether this call was stored" in str(caught.value)) is not repeatable
@@ -99,7 +99,7 @@ async def test_a_call_that_ended_does_not_expire() -> None:
     call.begin(lambda: cuts.append("cut"))
     call.run(None)  # type: ignore[arg-type]
     deliver([call])
-    call.expire(Place("the place", 15.0))
+    call.expire(Database("the place", 15.0))
     assert await call.future == 3
     assert cuts == []
 
@@ -108,13 +108,13 @@ async def test_an_expired_call_says_why_it_was_tried_again() -> None:
     call: Call[int] = Call(lambda _: 3)
     call.begin()
     call.trouble = StoreUnavailable("The line is dead.", fix="Mend it.")
-    call.expire(Place("the place", 15.0))
+    call.expire(Database("the place", 15.0))
     with pytest.raises(StoreUnavailable, match=r"The line is dead\. It stayed so for 15 seconds\. Mend it\."):
         await call.future
 
 
 async def test_a_watch_ends_calls_in_time_and_only_those() -> None:
-    watch = Watch(Place("the place", 0.2))
+    watch = Deadlines(Database("the place", 0.2))
     first, second, third = (Call[int](lambda _: 3) for _ in range(3))
     watch.add(first)
     watch.add(second)
@@ -131,7 +131,7 @@ async def test_a_watch_ends_calls_in_time_and_only_those() -> None:
 
 
 async def test_a_watch_goes_on_after_a_rest() -> None:
-    watch = Watch(Place("the place", 0.05))
+    watch = Deadlines(Database("the place", 0.05))
     for _ in range(3):
         done: Call[int] = Call(lambda _: 3)
         watch.add(done)
@@ -145,7 +145,7 @@ async def test_a_watch_goes_on_after_a_rest() -> None:
 
 
 async def test_a_loop_that_stood_still_blames_nobody() -> None:
-    watch = Watch(Place("the place", 0.2))
+    watch = Deadlines(Database("the place", 0.2))
     call: Call[int] = Call(lambda _: 3)
     watch.add(call)
     time.sleep(0.3 + LATE_SECONDS)  # noqa: ASYNC251
@@ -156,7 +156,7 @@ async def test_a_loop_that_stood_still_blames_nobody() -> None:
 
 
 def test_a_watch_forgets_the_calls_of_a_closed_loop() -> None:
-    watch = Watch(Place("the place", 60.0))
+    watch = Deadlines(Database("the place", 60.0))
 
     async def make() -> "weakref.ref[asyncio.AbstractEventLoop]":
         watch.add(Call(lambda _: 3))
@@ -168,9 +168,9 @@ def test_a_watch_forgets_the_calls_of_a_closed_loop() -> None:
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    found = list(itertools.islice(pauses(), 20))
+    found = list(itertools.islice(backoff(), 20))
     assert found[0] <= FIRST_PAUSE
     assert found[5] > FIRST_PAUSE
     assert min(found[10:]) >= LONGEST_PAUSE / 2
     assert max(found) <= LONGEST_PAUSE
-    assert found != list(itertools.islice(pauses(), 20)), "so that not all come back at once"
+    assert found != list(itertools.islice(backoff(), 20)), "so that not all come back at once"

@@ -1,4 +1,4 @@
-"""Alembic's entry: it runs the migrations on the connection it is given, inside that one's transaction."""
+"""Alembic's entry point: runs the migrations on the given connection, inside its transaction."""
 
 from alembic import context
 
@@ -8,7 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     version_table=VERSION_TABLE,
-    # SQLite changes a table by making a new one.
+    # SQLite alters a table by rebuilding it.
     render_as_batch=True,
 )
 with context.begin_transaction():

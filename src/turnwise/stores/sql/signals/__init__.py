@@ -1,4 +1,4 @@
-"""How readers and waiting processes are woken: `LocalSignals` in one process, `PostgresSignals` also across processes."""
+"""Signals that wake readers and waiting processes: `LocalSignals` within a process, `PostgresSignals` across processes."""
 
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals

@@ -1,4 +1,4 @@
-"""What is written on the wire between processes: notes in JSON, several to a payload, and nothing taken on trust."""
+"""The wire format of signals between processes: JSON notifications, several to a payload. Incoming payloads are validated."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,64 +10,65 @@ from turnwise.facts.sessions import SessionKey
 
 VERSION = 1
 PAYLOAD_BYTES = 7_999
-"""PostgreSQL takes payloads shorter than 8,000 bytes."""
+"""PostgreSQL accepts payloads of less than 8,000 bytes."""
 ROOM = PAYLOAD_BYTES - 100
-"""What is left for notes beside version, sender and number."""
+"""Bytes for notifications in a payload, without version, sender and number."""
 PIECE = 1_000
-"""Characters of text in one note: even at six bytes each, as control characters have in JSON, a note fits."""
+"""Most characters of text in a notification. It fits even at six bytes each, the length of an escaped control character."""
 WATCH_SECONDS = 60.0
-"""The longest that one announcement is believed."""
+"""Longest validity of an announced watch."""
 
 HELLO = '{"k":"hello"}'
-"""Somebody began to listen, and asks what is watched."""
+"""Sent by a process that begins to listen, to ask for the others' watches."""
 
 Kind = Literal["hello", "watched", "changed", "partial"]
 
 
-class Note(NamedTuple):
-    """One thing a process tells the others.
-
-    watched: it has a watch for the session, to be believed for `seconds`; fresh: somebody began to watch just now.
-    changed, partial: as in `Signals`; `raw` is the event as it came, for `event_of`.
-    """
+class Notification(NamedTuple):
+    """A parsed notification of another process."""
 
     kind: Kind
+    """`hello`: a process began to listen. `watched`: it watches the session. `changed`, `partial`: as in `Signals`."""
     key: SessionKey = SessionKey("", "", "")
     seconds: float = 0.0
+    """How long a watch is valid."""
     fresh: bool = False
+    """Whether the watch has just begun."""
     raw: object = None
+    """The unparsed partial event, for `event_of`."""
 
 
 def watched(key: SessionKey, seconds: float, *, fresh: bool) -> str:
+    """Encodes the announcement of a watch."""
     return _text({"k": "watched", "key": key, "for": seconds, "fresh": fresh})
 
 
-def news(key: SessionKey, items: Iterable[Event | None]) -> Iterator[str]:
-    """Notes of what happened in a session, in order, with as few partial events as carry the same text."""
-    for item in joined(items):
-        if item is None:
+def signal_notes(key: SessionKey, signals: Iterable[Event | None]) -> Iterator[str]:
+    """Encodes a session's signals in order, with as few partial events as carry the same text."""
+    for signal in join_partials(signals):
+        if signal is None:
             yield _text({"k": "changed", "key": key})
         else:
-            yield from (note for piece in pieces(item) if (note := _partial(key, piece)))
+            yield from (notification for piece in split_partial(signal) if (notification := _partial(key, piece)))
 
 
-def joined(items: Iterable[Event | None]) -> Iterator[Event | None]:
-    """The same news with adjacent pieces of one text put together."""
+def join_partials(signals: Iterable[Event | None]) -> Iterator[Event | None]:
+    """Returns the same signals with adjacent chunks of one text joined."""
     run: list[Event] = []
-    for item in items:
-        if run and (item is None or not _follows(run[-1], item)):
-            yield _together(run)
+    for signal in signals:
+        if run and (signal is None or not _follows(run[-1], signal)):
+            yield _join(run)
             run = []
-        if item is not None and _sole_text(item) is not None:
-            run.append(item)
+        if signal is not None and _sole_text(signal) is not None:
+            run.append(signal)
         else:
-            yield item
+            yield signal
     if run:
-        yield _together(run)
+        yield _join(run)
 
 
-def pieces(event: Event) -> Iterator[Event]:
-    """The event, or several that carry its text in pieces that fit."""
+def split_partial(event: Event) -> Iterator[Event]:
+    """Returns the event, or several events with chunks of its text that fit a notification."""
     text = _sole_text(event)
     if text is None or len(text) <= PIECE:
         yield event
@@ -77,63 +78,63 @@ def pieces(event: Event) -> Iterator[Event]:
         yield _with_text(event, text[at : at + PIECE], offset)
 
 
-def pack(sender: str, notes: Iterable[str], numbers: Iterator[int]) -> Iterator[str]:
-    """Payloads with the notes in order. A note that fits into none, or is no valid Unicode, is left out.
+def pack(sender: str, notifications: Iterable[str], numbers: Iterator[int]) -> Iterator[str]:
+    """Packs notifications into payloads, in order. One that fits no payload or is not valid Unicode is left out.
 
-    Each payload has a number: PostgreSQL drops what is said twice in one transaction.
+    Each payload has a number, because PostgreSQL drops duplicates within a transaction.
     """
     group: list[str] = []
     left = ROOM
-    for note in notes:
-        size = _size(note) + 1
+    for notification in notifications:
+        size = _size(notification) + 1
         if size > ROOM:
             continue
         if size > left:
             yield _payload(sender, group, next(numbers))
             group, left = [], ROOM
-        group.append(note)
+        group.append(notification)
         left -= size
     if group:
         yield _payload(sender, group, next(numbers))
 
 
-def unpack(payload: bytes, *, own: str) -> list[Note]:
-    """The notes of a payload, without those that cannot be understood; none of one's own or of another version."""
+def unpack(payload: bytes, *, own: str) -> list[Notification]:
+    """Returns the valid notifications of a payload; none if it is our own or of another version."""
     try:
-        parcel = json.loads(payload)
-        if parcel["v"] != VERSION or parcel["s"] == own:
+        message = json.loads(payload)
+        if message["v"] != VERSION or message["s"] == own:
             return []
-        return [note for raw in parcel["n"] if (note := _note(raw)) is not None]
+        return [notification for raw in message["n"] if (notification := _notification(raw)) is not None]
     except (ValueError, TypeError, LookupError, RecursionError):
-        # Whoever may use the database can send anything.
+        # Every user of the database can send arbitrary payloads.
         return []
 
 
 def event_of(raw: object) -> Event | None:
-    """The partial event that a note holds; None when it is none."""
+    """Returns the partial event of a notification, or None when it is not valid."""
     try:
         event = Event.model_validate_json(json.dumps(raw))
     except (ValueError, RecursionError):
         return None
-    # Only the store says what was stored.
+    # Stored events come from the store only.
     return event if event.partial and event.sequence is None else None
 
 
-def _note(raw: Any) -> Note | None:
+def _notification(raw: Any) -> Notification | None:
     try:
         if raw["k"] == "hello":
-            return Note("hello")
+            return Notification("hello")
         app, user, id_ = raw["key"]
         key = SessionKey(app, user, id_)
         if not all(isinstance(part, str) for part in key):
             return None
         match raw["k"]:
             case "watched" if 0 < raw["for"] <= WATCH_SECONDS:
-                return Note("watched", key, float(raw["for"]), bool(raw["fresh"]))
+                return Notification("watched", key, float(raw["for"]), bool(raw["fresh"]))
             case "changed":
-                return Note("changed", key)
+                return Notification("changed", key)
             case "partial":
-                return Note("partial", key, raw=raw["event"])
+                return Notification("partial", key, raw=raw["event"])
     except (TypeError, LookupError, ValueError):
         pass
     return None
@@ -143,7 +144,7 @@ def _partial(key: SessionKey, event: Event) -> str | None:
     try:
         text = event.model_dump_json(exclude={"actions"} if event.actions == NO_ACTIONS else None)
     except ValueError:
-        # What cannot be written in JSON cannot be stored either: the store will say so.
+        # An event that is not valid JSON cannot be stored either; the store raises the error.
         return None
     return f'{{"k":"partial","key":{_text(key)},"event":{text}}}'
 
@@ -164,7 +165,7 @@ def _size(note: str) -> int:
 
 
 def _sole_text(event: Event) -> str | None:
-    """The text of an event that holds one piece of text and nothing else."""
+    """Returns the text of an event with one text part and nothing else, or None."""
     parts = event.content.parts if event.content else ()
     if len(parts) != 1 or event.error or event.actions != NO_ACTIONS:
         return None
@@ -181,7 +182,7 @@ def _follows(last: Event, event: Event) -> bool:
     return event.offset == last.offset + len(last.text)
 
 
-def _together(run: list[Event]) -> Event:
+def _join(run: list[Event]) -> Event:
     return run[0] if len(run) == 1 else _with_text(run[0], "".join(event.text for event in run), run[0].offset)
 
 

@@ -1,4 +1,4 @@
-"""Signals inside one process: any number of event loops and threads."""
+"""Signals inside one process, between any number of event loops and threads."""
 
 import asyncio
 import contextlib
@@ -11,126 +11,125 @@ from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
 
-KEPT = 1_000
-"""How many pieces of news are kept for one who is slow."""
+QUEUE_LENGTH = 1_000
+"""Most signals that wait for a slow reader."""
 
-Item = Event | None
-"""A partial event, or None: something of the session changed."""
+Signal = Event | None
+"""A partial event, or None: the session changed."""
 
 
-class News:
-    """Partial events and changes in the order they came; adjacent changes are one.
+class SignalQueue:
+    """Signals in order; adjacent changes are one.
 
-    When more than `kept` wait, the oldest partial goes and a change stands in its place, so that the reader looks at the store.
+    When more than `length` wait, the oldest partial event is replaced by a change, so that the reader reads the store.
     """
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._items: deque[Item] = deque()
+    def __init__(self, length: int = QUEUE_LENGTH) -> None:
+        self._length = length
+        self._items: deque[Signal] = deque()
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[Signal]:
         return iter(self._items)
 
-    def put(self, item: Item) -> None:
+    def put(self, signal: Signal) -> None:
         items = self._items
-        if item is None and items and items[-1] is None:
+        if signal is None and items and items[-1] is None:
             return
-        items.append(item)
-        if len(items) > self._kept:
+        items.append(signal)
+        if len(items) > self._length:
             items.popleft()
             items[0] = None
 
-    def take(self) -> Item:
-        """The oldest; IndexError when there is none."""
+    def take(self) -> Signal:
+        """Removes and returns the oldest. IndexError when the queue is empty."""
         return self._items.popleft()
 
 
-class Ear:
-    """One watch. One waits at it at a time, and anybody may tell it."""
+class Listener:
+    """One watch. One task at a time waits on it; any thread may notify it."""
 
     def __init__(self) -> None:
-        self._news = News()
+        self._queue = SignalQueue()
         self._lock = threading.Lock()
-        self._sleeper: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def tell(self, item: Item) -> None:
+    def notify(self, signal: Signal) -> None:
         with self._lock:
-            self._news.put(item)
-            sleeper, self._sleeper = self._sleeper, None
-        if sleeper is not None:
-            # A loop that was closed meanwhile has nobody left who waits.
+            self._queue.put(signal)
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            # A loop that was closed meanwhile has no waiting tasks.
             with contextlib.suppress(RuntimeError):
-                sleeper.get_loop().call_soon_threadsafe(_wake, sleeper)
+                waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
-    async def next(self, seconds: float) -> Item:
+    async def next(self, seconds: float) -> Signal:
         with self._lock:
-            if self._news:
-                return self._news.take()
-            sleeper = self._sleeper = asyncio.get_running_loop().create_future()
+            if self._queue:
+                return self._queue.take()
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await sleeper
+                await waiter
         with self._lock:
-            if self._sleeper is sleeper:
-                self._sleeper = None
-            return self._news.take() if self._news else None
+            if self._waiter is waiter:
+                self._waiter = None
+            return self._queue.take() if self._queue else None
 
 
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
-class Ears:
-    """All ears of this process, by session."""
+class Listeners:
+    """All listeners of this process, by session."""
 
     def __init__(self) -> None:
-        # The tuples are replaced and never changed: telling needs no lock, and costs a look-up when nobody watches.
-        self._ears: dict[SessionKey, tuple[Ear, ...]] = {}
+        # The tuples are replaced and never changed, so `notify` needs no lock and costs one look-up when nobody watches.
+        self._listeners: dict[SessionKey, tuple[Listener, ...]] = {}
         self._lock = threading.Lock()
 
-    def add(self, key: SessionKey) -> Ear:
-        ear = Ear()
+    def add(self, key: SessionKey) -> Listener:
+        listener = Listener()
         with self._lock:
-            self._ears[key] = (*self._ears.get(key, ()), ear)
-        return ear
+            self._listeners[key] = (*self._listeners.get(key, ()), listener)
+        return listener
 
-    def remove(self, key: SessionKey, ear: Ear) -> None:
+    def remove(self, key: SessionKey, listener: Listener) -> None:
         with self._lock:
-            left = tuple(other for other in self._ears[key] if other is not ear)
+            left = tuple(other for other in self._listeners[key] if other is not listener)
             if left:
-                self._ears[key] = left
+                self._listeners[key] = left
             else:
-                del self._ears[key]
+                del self._listeners[key]
 
-    def tell(self, key: SessionKey, item: Item) -> None:
-        for ear in self._ears.get(key, ()):
-            ear.tell(item)
+    def notify(self, key: SessionKey, signal: Signal) -> None:
+        for listener in self._listeners.get(key, ()):
+            listener.notify(signal)
 
     def keys(self) -> tuple[SessionKey, ...]:
         with self._lock:
-            return tuple(self._ears)
+            return tuple(self._listeners)
 
     def __contains__(self, key: SessionKey) -> bool:
-        return key in self._ears
+        return key in self._listeners
 
     def __len__(self) -> int:
-        return len(self._ears)
+        return len(self._listeners)
 
 
 class LocalSignals:
-    """Wakes the watchers of this process at once. Those in other processes find out when they look at the store.
+    """Wakes the watchers of this process at once. Watchers in other processes notice changes when they poll the store.
 
-    A watcher that does not listen has the newest 1,000 pieces of news kept for it; a partial event that had to go counts as
-    a change.
+    Up to 1,000 signals wait for a watcher that does not listen. Beyond that, the oldest partial event becomes a change.
     """
 
     def __init__(self, poll_seconds: float = 0.05) -> None:
         self._poll_seconds = poll_seconds
-        self._ears = Ears()
+        self._listeners = Listeners()
 
     @property
     def poll_seconds(self) -> float:
@@ -138,17 +137,17 @@ class LocalSignals:
 
     @contextmanager
     def watch(self, key: SessionKey) -> Iterator[Watch]:
-        ear = self._ears.add(key)
+        listener = self._listeners.add(key)
         try:
-            yield ear
+            yield listener
         finally:
-            self._ears.remove(key, ear)
+            self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._ears.tell(key, None)
+        self._listeners.notify(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._ears.tell(key, event)
+        self._listeners.notify(key, event)
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing."""

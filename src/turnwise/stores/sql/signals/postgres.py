@@ -1,4 +1,4 @@
-"""Signals between all processes that share a PostgreSQL database."""
+"""Signals between all processes that share a PostgreSQL database, through LISTEN and NOTIFY."""
 
 import contextlib
 import logging
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import URL
 
 from turnwise.facts.errors import MissingExtra
-from turnwise.stores.sql.signals.exchange import Exchange
+from turnwise.stores.sql.signals.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,18 +25,18 @@ from sqlalchemy.engine import make_url
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals.local import Ears
+from turnwise.stores.sql.signals.local import Listeners
 
 CHANNEL = "turnwise_signals"
 BATCH_SECONDS = 0.05
-"""The shortest time between two transactions of notifications."""
+"""Shortest time between two transactions of notifications."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Between attempts to connect, in seconds."""
+"""Shortest and longest pause between attempts to connect, in seconds."""
 STEADY_SECONDS = 10.0
-"""A connection that stood so long ends an outage."""
+"""A connection that lasted this long ends an outage."""
 JOIN_SECONDS = 1.0
-"""A thread that is stuck in connecting ends by itself; nobody waits longer for it."""
-# Whoever only listens would not notice a server that is gone without a word.
+"""How long `join` waits. A thread that hangs while connecting ends by itself."""
+# A connection that only listens would not notice a dead server without keepalives.
 CONNECTING = {
     "client_encoding": "utf8",
     "connect_timeout": 10,
@@ -49,74 +49,74 @@ CONNECTING = {
 log = logging.getLogger("turnwise.stores.sql.signals")
 
 
-class Link:
-    """Carries what the exchange has for others, and to it what others send. Nothing of it raises or waits but `join`.
+class SignalConnection:
+    """The thread and the connection that carry the mailbox's signals. No method but `join` waits, and none raises.
 
-    It connects when it is started, and again after each loss, with growing pauses; an outage is logged once.
+    It connects when it is started and again after each loss, with growing pauses. An outage is logged once.
     """
 
-    def __init__(self, url: URL, exchange: Exchange) -> None:
+    def __init__(self, url: URL, mailbox: Mailbox) -> None:
         self.name = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
-        self._url, self._exchange = url.set(drivername="postgresql+psycopg"), exchange
+        self._url, self._mailbox = url.set(drivername="postgresql+psycopg"), mailbox
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bell: Bell | None = None
+        self._waker: Waker | None = None
         self._stopping = threading.Event()
-        self._complained = False
+        self._is_outage_logged = False
 
     def start(self) -> None:
-        """Begins to connect, if it has not begun."""
+        """Starts the thread, if it does not run."""
         if self._thread is not None:
             return
         with self._lock:
             if self._thread is not None or self._stopping.is_set():
                 return
             try:
-                bell = Bell()
+                waker = Waker()
             except OSError as error:
-                self._complain(error)
+                self._log_outage(error)
                 return
-            thread = threading.Thread(target=self._run, args=(bell,), name="turnwise-signals", daemon=True)
+            thread = threading.Thread(target=self._run, args=(waker,), name="turnwise-signals", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
-                # No more threads, as no more sockets above: the next caller tries again.
-                bell.close()
-                self._complain(error)
+                # Out of threads, as out of sockets above: the next caller tries again.
+                waker.close()
+                self._log_outage(error)
                 return
-            self._bell, self._thread = bell, thread
+            self._waker, self._thread = waker, thread
 
-    def ring(self) -> None:
-        """There is something to send."""
-        if self._bell is not None:
-            self._bell.ring()
+    def wake(self) -> None:
+        """Wakes the thread to send."""
+        if self._waker is not None:
+            self._waker.wake()
 
     def stop(self) -> None:
-        """Ends the thread after it sent what waits."""
+        """Ends the thread after it sent everything that is queued."""
         with self._lock:
             self._stopping.set()
-        self.ring()
+        self.wake()
 
     def join(self) -> None:
-        """Waits for the end of the thread, unless it is stuck in the network."""
+        """Waits for the end of the thread, unless it hangs in the network."""
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
-    def _run(self, bell: "Bell") -> None:
+    def _run(self, waker: "Waker") -> None:
         pause, after_a_gap = FIRST_PAUSE, False
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
                 with contextlib.closing(self._connect()) as connection:
-                    self._serve(connection, bell, after_a_gap=after_a_gap)
+                    self._serve(connection, waker, after_a_gap=after_a_gap)
             except Exception as error:
                 if time.monotonic() - began > STEADY_SECONDS:
-                    pause, self._complained = FIRST_PAUSE, False
-                self._complain(error)
+                    pause, self._is_outage_logged = FIRST_PAUSE, False
+                self._log_outage(error)
                 after_a_gap = True
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        bell.close()
+        waker.close()
 
     def _connect(self) -> "Connection[Any]":
         try:
@@ -126,86 +126,86 @@ class Link:
         plain, named = self._url.get_dialect()().create_connect_args(self._url)
         return psycopg.connect(*plain, **{**CONNECTING, **named}, autocommit=True, prepare_threshold=None)
 
-    def _serve(self, connection: "Connection[Any]", bell: "Bell", *, after_a_gap: bool) -> None:
-        heard: list[bytes] = []
-        connection.pgconn.notify_handler = lambda notification: heard.append(notification.extra)
-        # A notification lost with the server is lost anyway; this spares each one a wait for the disk.
+    def _serve(self, connection: "Connection[Any]", waker: "Waker", *, after_a_gap: bool) -> None:
+        received: list[bytes] = []
+        connection.pgconn.notify_handler = lambda notification: received.append(notification.extra)
+        # Notifications do not survive a server crash anyway; this avoids a disk sync for each transaction.
         connection.execute("SET synchronous_commit = off")
         connection.execute(f"LISTEN {CHANNEL}")
         if after_a_gap:
             log.info("Signals are carried through %s again.", self.name)
-        self._exchange.connected(after_a_gap=after_a_gap)
+        self._mailbox.connected(after_a_gap=after_a_gap)
         next_batch = 0.0
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(bell, selectors.EVENT_READ)
+            selector.register(waker, selectors.EVENT_READ)
             while not self._stopping.is_set():
-                due = self._exchange.due()
+                due = self._mailbox.due()
                 selector.select(None if due is None else max(due, next_batch - time.monotonic(), 0.0))
-                bell.quiet()
-                if time.monotonic() >= next_batch and self._exchange.due() == 0.0:
+                waker.clear()
+                if time.monotonic() >= next_batch and self._mailbox.due() == 0.0:
                     self._send(connection)
                     next_batch = time.monotonic() + BATCH_SECONDS
-                self._hear(connection, heard)
+                self._receive(connection, received)
         self._send(connection)
 
     def _send(self, connection: "Connection[Any]") -> None:
-        if payloads := self._exchange.take():
+        if payloads := self._mailbox.take():
             query = "SELECT count(pg_notify(%s, payload)) FROM unnest(%s::text[]) AS payload"
             connection.execute(query, (CHANNEL, payloads))
-        self._exchange.sent()
+        self._mailbox.sent()
 
-    def _hear(self, connection: "Connection[Any]", heard: list[bytes]) -> None:
+    def _receive(self, connection: "Connection[Any]", received: list[bytes]) -> None:
         pgconn = connection.pgconn
         while True:
-            # It does not wait: it raises when the connection is gone, and reads what is there otherwise.
+            # Does not block: raises when the connection is gone, else reads the available data.
             pgconn.consume_input()
             while notification := pgconn.notifies():
-                heard.append(notification.extra)
-            if not heard:
+                received.append(notification.extra)
+            if not received:
                 return
-            for payload in heard:
-                self._exchange.hear(payload)
-            heard.clear()
+            for payload in received:
+                self._mailbox.receive(payload)
+            received.clear()
 
-    def _complain(self, error: Exception) -> None:
-        if self._complained:
+    def _log_outage(self, error: Exception) -> None:
+        if self._is_outage_logged:
             return
-        self._complained = True
+        self._is_outage_logged = True
         lines = str(error).strip().splitlines()
         detail = lines[0] if lines else type(error).__name__
         log.warning("No signals through %s (%s). Other processes notice what changes when they look.", self.name, detail)
 
 
-class Bell:
-    """Wakes a thread that waits in a selector. Ringing often wakes once."""
+class Waker:
+    """Wakes a thread that waits in a selector. Several calls wake it once."""
 
     def __init__(self) -> None:
         self._inside, self._outside = socket.socketpair()
         self._inside.setblocking(False)
         self._outside.setblocking(False)
         self._lock = threading.Lock()
-        self._rung = False
+        self._is_set = False
 
     def fileno(self) -> int:
         return self._inside.fileno()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         with self._lock:
-            if not self._rung:
-                self._rung = True
+            if not self._is_set:
+                self._is_set = True
                 self._outside.send(b"!")
 
-    def quiet(self) -> None:
+    def clear(self) -> None:
         with self._lock:
-            if self._rung:
-                self._rung = False
+            if self._is_set:
+                self._is_set = False
                 self._inside.recv(1)
 
     def close(self) -> None:
         with self._lock:
-            # Nobody is left to be woken.
-            self._rung = True
+            # There is no thread left to wake.
+            self._is_set = True
             self._inside.close()
             self._outside.close()
 
@@ -216,23 +216,23 @@ POLL_SECONDS = 1.0
 class PostgresSignals:
     """Wakes watchers in this process at once, and those in other processes through LISTEN and NOTIFY.
 
-    A process announces what it watches, every `announce_seconds` and when it begins; only what somebody watches is sent, in
-    the background, at most 20 times a second. So partial events reach other processes joined: one carries the text of several,
-    with the offset of the first. A partial event that is not only text and has more than some 7,800 bytes is left out there,
-    and so is everything of a session whose key is that long.
+    A process announces its watches when they begin and every `announce_seconds`. Only signals of watched sessions are sent, in
+    the background, at most 20 times a second. Partial events reach other processes joined: one event carries the text of
+    several,
+    with the offset of the first. A partial event with more than text and about 7,800 bytes is not sent, nor is anything of a
+    session with a key of that length.
 
-    It connects at the first watch or news, with one connection, on the channel `turnwise_signals`. While the server cannot be
-    reached, only this process is woken; afterwards every watcher is told to look. A pool of connections between here and the
-    server must keep sessions apart for LISTEN to work. Whoever may use the database may send signals: what is malformed is
-    ignored.
+    It connects at the first watch or signal, with one connection, on the channel `turnwise_signals`. While the server cannot be
+    reached, only this process is woken; afterwards every watcher reads the store. A connection pool in between must support
+    LISTEN (session pooling). Every user of the database may send signals: malformed ones are ignored.
     """
 
     def __init__(self, url: URL | str, *, announce_seconds: float = 3.0) -> None:
-        self._ears = Ears()
-        self._exchange = Exchange(self._ears, announce_seconds)
-        self._link = Link(make_url(url), self._exchange)
-        # The thread knows the link and not this object, so that a forgotten one ends it.
-        weakref.finalize(self, self._link.stop).atexit = False
+        self._listeners = Listeners()
+        self._mailbox = Mailbox(self._listeners, announce_seconds)
+        self._connection = SignalConnection(make_url(url), self._mailbox)
+        # The thread refers to the connection and not to this object, so that it ends when this object is collected.
+        weakref.finalize(self, self._connection.stop).atexit = False
 
     @property
     def poll_seconds(self) -> float:
@@ -240,32 +240,32 @@ class PostgresSignals:
 
     @contextmanager
     def watch(self, key: SessionKey) -> Iterator[Watch]:
-        ear = self._ears.add(key)
+        listener = self._listeners.add(key)
         try:
-            self._exchange.opened(key)
-            self._link.start()
-            self._link.ring()
-            yield ear
+            self._mailbox.watch_opened(key)
+            self._connection.start()
+            self._connection.wake()
+            yield listener
         finally:
-            self._ears.remove(key, ear)
+            self._listeners.remove(key, listener)
 
     def changed(self, key: SessionKey) -> None:
-        self._ears.tell(key, None)
+        self._listeners.notify(key, None)
         self._publish(key, None)
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        self._ears.tell(key, event)
+        self._listeners.notify(key, event)
         self._publish(key, event)
 
     def _publish(self, key: SessionKey, item: Event | None) -> None:
-        if self._exchange.publish(key, item):
-            self._link.ring()
-        # Also when nobody is known to watch: only who listens hears that somebody does.
-        self._link.start()
+        if self._mailbox.publish(key, item):
+            self._connection.wake()
+        # Also without known watches: only a connected process learns of them.
+        self._connection.start()
 
     async def close(self) -> None:
-        """Sends what waits, and ends the thread and its connection. Idempotent; watches that are open hear nothing more of
+        """Sends queued signals, then ends the thread and its connection. Idempotent. Open watches get nothing more from
         other processes.
         """
-        self._link.stop()
-        await asyncio.to_thread(self._link.join)
+        self._connection.stop()
+        await asyncio.to_thread(self._connection.join)

@@ -19,7 +19,7 @@ def packed(notes: Iterable[str]) -> list[str]:
     return list(encoding.pack("me", notes, itertools.count()))
 
 
-def crossed(notes: Iterable[str]) -> list[encoding.Note]:
+def crossed(notes: Iterable[str]) -> list[encoding.Notification]:
     """What another process understands."""
     payloads = packed(notes)
     assert all(len(payload.encode()) <= encoding.PAYLOAD_BYTES for payload in payloads)
@@ -28,7 +28,7 @@ def crossed(notes: Iterable[str]) -> list[encoding.Note]:
 
 def news(*items: Event | None) -> list[Event | None]:
     """What of the news of a session another process hears."""
-    notes = crossed(encoding.news(KEY, items))
+    notes = crossed(encoding.signal_notes(KEY, items))
     assert {note.key for note in notes} <= {KEY}
     return [encoding.event_of(note.raw) if note.kind == "partial" else None for note in notes]
 
@@ -77,7 +77,7 @@ def test_a_long_text_goes_in_pieces(letter: str) -> None:
     long = piece(letter * 20_000, 5)
     heard = news(long)
     assert len(heard) > 1
-    assert list(encoding.joined(heard)) == [long]
+    assert list(encoding.join_partials(heard)) == [long]
 
 
 TEXTS = st.text(max_size=30) | st.integers(0, 3_000).map(lambda n: "ä" * n)
@@ -91,7 +91,7 @@ def test_any_news_arrives_in_order(texts: list[str | None]) -> None:
     for text in texts:
         items.append(None if text is None else piece(text, offset))
         offset += len(text or "")
-    assert list(encoding.joined(news(*items))) == list(encoding.joined(items))
+    assert list(encoding.join_partials(news(*items))) == list(encoding.join_partials(items))
 
 
 def test_what_cannot_be_carried_is_left_out() -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_carried_is_left_out() -> None:
     broken = piece("", id_="event-2").model_copy(update={"content": Content(parts=(TextPart.model_construct(text="\ud800"),))})
     assert news(piece("a"), large, broken, piece("b", 1)) == [piece("a"), piece("b", 1)]
     for key in (KEY._replace(id="x" * 9_000), KEY._replace(user="\ud800")):
-        assert packed([encoding.watched(key, 1, fresh=True), *encoding.news(key, [None, piece("a")])]) == []
+        assert packed([encoding.watched(key, 1, fresh=True), *encoding.signal_notes(key, [None, piece("a")])]) == []
 
 
 def test_equal_payloads_differ() -> None:
@@ -112,7 +112,7 @@ def test_equal_payloads_differ() -> None:
 def test_own_payloads_are_ignored() -> None:
     (payload,) = packed([encoding.HELLO])
     assert encoding.unpack(payload.encode(), own="me") == []
-    assert encoding.unpack(payload.encode(), own="you") == [encoding.Note("hello")]
+    assert encoding.unpack(payload.encode(), own="you") == [encoding.Notification("hello")]
 
 
 @pytest.mark.parametrize(

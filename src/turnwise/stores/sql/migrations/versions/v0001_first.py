@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Creates the first tables: sessions, events, messages, decisions, labels, shared state."""
 
 import sqlalchemy as sa
 from alembic import op

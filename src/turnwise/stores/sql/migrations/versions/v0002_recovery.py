@@ -1,4 +1,4 @@
-"""What it takes to find and take up sessions that others left, and to stop an invocation of another process."""
+"""Adds the columns and indexes for recovering abandoned sessions and for stopping an invocation of another process."""
 
 import json
 
@@ -18,7 +18,7 @@ BATCH = 500
 def upgrade() -> None:
     op.add_column("turnwise_sessions", sa.Column("lease_since", sa.Double))
     op.add_column("turnwise_sessions", sa.Column("stop", sa.Text))
-    # A lease that somebody has counts as prolonged now, until when it lasted anyway.
+    # A held lease counts as renewed now; its end stays.
     now = NOW[op.get_bind().dialect.name]
     op.execute(sa.text(f"UPDATE turnwise_sessions SET lease_since = {now} WHERE lease_holder IS NOT NULL"))
     _complete_heads()
@@ -32,7 +32,7 @@ def _index(name: str, column: str, condition: str) -> None:
 
 
 def _complete_heads() -> None:
-    """Open invocations get a `since`: without one, a new attempt would take back the session from its first event on."""
+    """Sets `since` in open invocations. Without it, a new attempt would rewind the session to its first event."""
     sessions = sa.table("turnwise_sessions", sa.column("id"), sa.column("head"))
     waiting = sa.select(sessions.c.id, sessions.c.head).where(sessions.c.head.contains('"began"')).order_by(sessions.c.id)
     connection, reached = op.get_bind(), 0
@@ -40,7 +40,7 @@ def _complete_heads() -> None:
         for row in rows:
             head = json.loads(row.head)
             for invocation in head["invocations"].values():
-                # The floor may have been handed on since: then the new attempt begins with who had it first.
+                # If the invocation was transferred since, the new attempt begins with its first agent.
                 invocation.setdefault("since", invocation["began"])
             connection.execute(sa.update(sessions).where(sessions.c.id == row.id).values(head=json.dumps(head)))
         reached = rows[-1].id

@@ -1,4 +1,4 @@
-"""API keys, and counts of what callers had."""
+"""Adds API keys, and the shared counters and slots of callers' limits."""
 
 import sqlalchemy as sa
 from alembic import op

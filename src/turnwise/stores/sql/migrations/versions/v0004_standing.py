@@ -1,4 +1,4 @@
-"""How invocations stand, beside the decisions that began them; and whoever wants to be notified of them."""
+"""Adds the state of invocations to their decisions, and push subscriptions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +9,7 @@ down_revision = "0003"
 NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
-# How they stand only their logs say: it stays unknown until they change. A fork's copies came with no message.
+# The states are only in the logs: they stay unknown until they change. Copies in forks have no message and are skipped.
 FILL = """
 UPDATE turnwise_decisions SET
     user_id = (SELECT s.user_id FROM turnwise_sessions s WHERE s.id = turnwise_decisions.session),
@@ -53,6 +53,6 @@ def upgrade() -> None:
 
 
 def _index(name: str, columns: list[str], condition: str) -> None:
-    """name: the table's, and after the last underscore the index's own."""
+    """Creates a partial index. `name` is the table's name and, after the last underscore, the index's own."""
     table, where = f"turnwise_{name.rpartition('_')[0]}", sa.text(condition)
     op.create_index(f"turnwise_{name}_ix", table, columns, sqlite_where=where, postgresql_where=where)

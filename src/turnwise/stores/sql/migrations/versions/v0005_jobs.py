@@ -1,4 +1,4 @@
-"""Background jobs, which a turn leaves to be done after it."""
+"""Adds background jobs, which a turn requests and a worker runs later."""
 
 import sqlalchemy as sa
 from alembic import op

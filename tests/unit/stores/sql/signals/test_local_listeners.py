@@ -1,12 +1,12 @@
 import asyncio
 
 from turnwise.facts.events import Event
-from turnwise.stores.sql.signals.local import Ear, Ears, News
+from turnwise.stores.sql.signals.local import Listener, Listeners, SignalQueue
 from turnwise.testing.signals_suite import fresh_key, piece
 
 
 def kept(*items: Event | None, bound: int) -> list[Event | None]:
-    news = News(bound)
+    news = SignalQueue(bound)
     for item in items:
         news.put(item)
     assert len(news) == len(list(news)) <= bound
@@ -27,20 +27,20 @@ def test_what_does_not_fit_leaves_a_change_in_its_place() -> None:
 
 
 async def test_who_waits_is_woken_once_for_many() -> None:
-    ear, loop = Ear(), asyncio.get_running_loop()
-    waiting = loop.create_task(ear.next(60))
+    listener, loop = Listener(), asyncio.get_running_loop()
+    waiting = loop.create_task(listener.next(60))
     await asyncio.sleep(0)
     for offset in range(3):
-        ear.tell(piece("x", offset))
+        listener.notify(piece("x", offset))
     assert await waiting == piece("x", 0)
-    assert [await ear.next(0), await ear.next(0), await ear.next(0)] == [piece("x", 1), piece("x", 2), None]
+    assert [await listener.next(0), await listener.next(0), await listener.next(0)] == [piece("x", 1), piece("x", 2), None]
 
 
 def test_a_watch_that_is_left_leaves_nothing() -> None:
-    ears, key = Ears(), fresh_key()
-    first, second = ears.add(key), ears.add(key)
-    assert (ears.keys(), len(ears), key in ears) == ((key,), 1, True)
-    ears.remove(key, first)
-    assert key in ears
-    ears.remove(key, second)
-    assert (ears.keys(), len(ears), key in ears) == ((), 0, False)
+    listeners, key = Listeners(), fresh_key()
+    first, second = listeners.add(key), listeners.add(key)
+    assert (listeners.keys(), len(listeners), key in listeners) == ((key,), 1, True)
+    listeners.remove(key, first)
+    assert key in listeners
+    listeners.remove(key, second)
+    assert (listeners.keys(), len(listeners), key in listeners) == ((), 0, False)

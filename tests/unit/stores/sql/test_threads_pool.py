@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import StoreError, StoreUnavailable
-from turnwise.stores.sql.errors import Place
-from turnwise.stores.sql.threads import Call, Lane, Watch
+from turnwise.stores.sql.errors import Database
+from turnwise.stores.sql.threads import Call, Deadlines, WorkerPool
 
 
-def a_watch() -> Watch:
-    return Watch(Place("the place", 60.0))
+def deadlines() -> Deadlines:
+    return Deadlines(Database("the place", 60.0))
 
 
 class Recorder:
@@ -37,17 +37,17 @@ class Recorder:
 async def test_a_batch_is_all_that_waits() -> None:
     go = threading.Event()
     worker = Recorder(go)
-    lane = Lane("test", lambda: worker, watch=a_watch(), batch=4)
+    pool = WorkerPool("test", lambda: worker, deadlines=deadlines(), batch=4)
     calls = [Call(lambda _, n=n: n) for n in range(10)]  # type: ignore[misc]
-    lane.submit(calls[0])
+    pool.submit(calls[0])
     await asyncio.sleep(0.05)
     for call in calls[1:]:
-        lane.submit(call)
+        pool.submit(call)
     go.set()
     assert await asyncio.gather(*(call.future for call in calls)) == list(range(10))
     assert worker.batches == [1, 4, 4, 1]
     assert worker.threads == {"turnwise-test"}
-    await lane.close()
+    await pool.close()
     assert worker.closed == 1
 
 
@@ -59,58 +59,58 @@ async def test_threads_are_started_while_there_is_work_for_them() -> None:
         workers.append(Recorder(go))
         return workers[-1]
 
-    lane = Lane("test", hire, watch=a_watch(), width=3)
+    pool = WorkerPool("test", hire, deadlines=deadlines(), width=3)
     assert workers == []
     calls: list[Call[int]] = [Call(lambda _: 1) for _ in range(9)]
     for count, call in enumerate(calls, 1):
-        lane.submit(call)
+        pool.submit(call)
         assert len(workers) == min(count, 3)
     go.set()
     await asyncio.gather(*(call.future for call in calls))
     for _ in range(3):
         one: Call[int] = Call(lambda _: 1)
-        lane.submit(one)
+        pool.submit(one)
         await one.future
     assert len(workers) == 3
-    await lane.close()
+    await pool.close()
     assert [worker.closed for worker in workers] == [1, 1, 1]
 
 
 async def test_close_waits_for_what_is_queued_and_takes_no_more() -> None:
     worker = Recorder()
-    lane = Lane("test", lambda: worker, watch=a_watch())
+    pool = WorkerPool("test", lambda: worker, deadlines=deadlines())
     calls: list[Call[int]] = [Call(lambda _: 1) for _ in range(5)]
     for call in calls:
-        lane.submit(call)
-    await lane.close()
+        pool.submit(call)
+    await pool.close()
     assert [call.future.done() for call in calls] == [True] * 5
     with pytest.raises(StoreError, match="was closed"):
-        lane.submit(Call(lambda _: 1))
-    await lane.close()
+        pool.submit(Call(lambda _: 1))
+    await pool.close()
     assert worker.closed == 1
 
 
 async def test_a_lane_that_was_never_used_closes() -> None:
-    lane = Lane("test", Recorder, watch=a_watch())
-    await lane.close()
+    pool = WorkerPool("test", Recorder, deadlines=deadlines())
+    await pool.close()
 
 
 async def test_a_call_of_which_nobody_hears_is_an_error() -> None:
     go = threading.Event()
-    lane = Lane("test", lambda: Recorder(go), watch=Watch(Place("the place", 0.1)))
+    pool = WorkerPool("test", lambda: Recorder(go), deadlines=Deadlines(Database("the place", 0.1)))
     call: Call[int] = Call(lambda _: 1)
-    lane.submit(call)
+    pool.submit(call)
     with pytest.raises(StoreUnavailable, match=r"the place was busy with other calls for 0\.1 seconds"):
         await call.future
     go.set()
-    await lane.close()
+    await pool.close()
 
 
 async def test_close_does_not_wait_for_ever() -> None:
     go = threading.Event()
-    lane = Lane("test", lambda: Recorder(go), watch=Watch(Place("the place", 0.1)), grace=0.1)
+    pool = WorkerPool("test", lambda: Recorder(go), deadlines=Deadlines(Database("the place", 0.1)), grace=0.1)
     call: Call[int] = Call(lambda _: 1)
-    lane.submit(call)
-    await lane.close()
+    pool.submit(call)
+    await pool.close()
     assert isinstance(call.future.exception(), StoreUnavailable)
     go.set()

@@ -10,36 +10,36 @@ import time
 import pytest
 from sqlalchemy.engine import make_url
 
-from turnwise.stores.sql.signals.exchange import Exchange
-from turnwise.stores.sql.signals.local import Ears
-from turnwise.stores.sql.signals.postgres import Bell, Link
+from turnwise.stores.sql.signals.local import Listeners
+from turnwise.stores.sql.signals.mailbox import Mailbox
+from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
 from turnwise.testing.postgres import postgres_url
 from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard
 
 
-def link_to(url: str, ears: Ears | None = None) -> tuple[Link, Exchange]:
-    exchange = Exchange(Ears() if ears is None else ears, 3.0)
-    return Link(make_url(url), exchange), exchange
+def link_to(url: str, listeners: Listeners | None = None) -> tuple[SignalConnection, Mailbox]:
+    mailbox = Mailbox(Listeners() if listeners is None else listeners, 3.0)
+    return SignalConnection(make_url(url), mailbox), mailbox
 
 
 def test_a_bell_wakes_once_for_many_rings() -> None:
-    bell = Bell()
+    waker = Waker()
     with selectors.DefaultSelector() as selector:
-        selector.register(bell, selectors.EVENT_READ)
+        selector.register(waker, selectors.EVENT_READ)
         for _ in range(2):
             assert selector.select(0) == []
             for _ in range(100_000):
-                bell.ring()
+                waker.wake()
             assert len(selector.select(0)) == 1
-            bell.quiet()
-        bell.quiet()
-    bell.close()
-    bell.ring()
+            waker.clear()
+        waker.clear()
+    waker.close()
+    waker.wake()
 
 
 def test_what_was_stopped_does_not_start() -> None:
     link, _ = link_to(postgres_url())
-    link.ring()
+    link.wake()
     link.stop()
     link.start()
     link.join()
@@ -47,17 +47,17 @@ def test_what_was_stopped_does_not_start() -> None:
 
 
 async def test_starting_twice_is_starting_once() -> None:
-    ears, key = Ears(), fresh_key()
-    ear = ears.add(key)
-    link, _ = link_to(postgres_url(), ears)
-    other, exchange = link_to(postgres_url())
+    listeners, key = Listeners(), fresh_key()
+    listener = listeners.add(key)
+    link, _ = link_to(postgres_url(), listeners)
+    other, mailbox = link_to(postgres_url())
     before = set(threading.enumerate())
     for _ in range(2):
         link.start()
         other.start()
     assert len(set(threading.enumerate()) - before) == 2
-    exchange.publish(key, None)
-    assert await heard(ear) is None
+    mailbox.publish(key, None)
+    assert await heard(listener) is None
     for one in (link, other):
         one.stop()
         one.join()
@@ -113,15 +113,15 @@ def test_a_server_that_keeps_silent_holds_up_no_end(caplog: pytest.LogCaptureFix
 
 
 async def test_the_url_may_say_how_to_connect() -> None:
-    ears, key = Ears(), fresh_key()
-    ear = ears.add(key)
+    listeners, key = Listeners(), fresh_key()
+    listener = listeners.add(key)
     options = "&application_name=hear%20me&keepalives_idle=7&options=-c%20lock_timeout%3D1s"
-    link, _ = link_to(postgres_url() + options, ears)
+    link, _ = link_to(postgres_url() + options, listeners)
     link.start()
     other, theirs = link_to(postgres_url())
     other.start()
     theirs.publish(key, None)
-    assert await heard(ear) is None
+    assert await heard(listener) is None
     for one in (link, other):
         one.stop()
         await asyncio.to_thread(one.join)

@@ -1,0 +1,165 @@
+"""The outgoing and incoming signals of a process, and the watches of other processes."""
+
+import itertools
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql.signals import encoding
+from turnwise.stores.sql.signals.local import Listeners, Signal, SignalQueue
+
+VALIDITY_FACTOR = 2.5
+"""An announcement is valid for this many intervals between announcements."""
+RECENT_SECONDS = 5.0
+"""A watcher that has just begun may have missed a change that is younger than this."""
+RECENT_CHANGES = 1_000
+REMOTE_WATCHES = 10_000
+OUTBOX_LENGTH = 10_000
+
+
+class Mailbox:
+    """Connects this process's listeners with other processes. Thread-safe and non-blocking.
+
+    Args:
+        listeners: The listeners of this process.
+        announce_seconds: Seconds between two announcements of all watches.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, listeners: Listeners, announce_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._listeners, self._announce_seconds, self._clock = listeners, announce_seconds, clock
+        self._sender = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._remote_watches: dict[SessionKey, float] = {}
+        """Sessions that other processes watch, with the end of the watch."""
+        self._recent: dict[SessionKey, float] = {}
+        """Recently changed sessions with the time, oldest first."""
+        self._outbox: dict[SessionKey, SignalQueue] = {}
+        self._waiting = 0
+        self._unconfirmed: tuple[SessionKey, ...] = ()
+        """Sessions whose signals were taken for sending and are not confirmed yet."""
+        self._unannounced: set[SessionKey] = set()
+        """Sessions watched here and not announced yet."""
+        self._next_announcement = 0.0
+        self._must_greet = False
+
+    def publish(self, key: SessionKey, signal: Signal) -> bool:
+        """Queues a signal for other processes. Returns False when none of them watches the session."""
+        with self._lock:
+            now = self._clock()
+            if signal is None:
+                self._remember(key, now)
+            if not self._is_watched(key, now):
+                return False
+            self._queue(key, signal)
+            return True
+
+    def watch_opened(self, key: SessionKey) -> None:
+        """Records that a watch began in this process."""
+        with self._lock:
+            self._unannounced.add(key)
+
+    def connected(self, *, after_a_gap: bool) -> None:
+        """Records that the connection is up: asks the others for their watches and announces ours.
+
+        After a gap every watcher here reads the store, and watchers elsewhere do where a sent signal may be lost.
+        """
+        watched = self._listeners.keys()
+        with self._lock:
+            self._must_greet = True
+            self._unannounced.update(watched)
+            for key in self._unconfirmed:
+                self._queue(key, None)
+            self._unconfirmed = ()
+        if after_a_gap:
+            for key in watched:
+                self._listeners.tell(key, None)
+
+    def due(self) -> float | None:
+        """Returns in how many seconds there is something to send; None = not before a signal or a watch."""
+        with self._lock:
+            if self._outbox or self._unannounced or self._must_greet:
+                return 0.0
+            if not self._listeners:
+                return None
+            return max(0.0, self._next_announcement - self._clock())
+
+    def take(self) -> list[str]:
+        """Returns the payloads to send. `sent` confirms them; `connected` before that means that they may be lost."""
+        with self._lock:
+            now = self._clock()
+            fresh, self._unannounced = self._unannounced, set()
+            greets, self._must_greet = self._must_greet, False
+            outbox, self._outbox, self._waiting = self._outbox, {}, 0
+            self._unconfirmed = tuple(outbox)
+            announces_all = now >= self._next_announcement
+            if announces_all:
+                self._next_announcement = now + self._announce_seconds
+        notifications = [encoding.HELLO] if greets else []
+        validity = self._announce_seconds * VALIDITY_FACTOR
+        watched = self._listeners.keys() if announces_all else tuple(key for key in fresh if key in self._listeners)
+        notifications += (encoding.watched(key, validity, fresh=key in fresh) for key in watched)
+        for key, queued in outbox.items():
+            notifications += encoding.signal_notes(key, queued)
+        return list(encoding.pack(self._sender, notifications, self._numbers))
+
+    def sent(self) -> None:
+        """Confirms the payloads of the last `take`."""
+        with self._lock:
+            self._unconfirmed = ()
+
+    def receive(self, payload: bytes) -> None:
+        """Handles a payload of another process. Does not raise, whatever the payload holds."""
+        for notification in encoding.unpack(payload, own=self._sender):
+            match notification.kind:
+                case "hello":
+                    with self._lock:
+                        self._next_announcement = 0.0
+                case "watched":
+                    self._note_remote_watch(notification)
+                case "changed":
+                    self._listeners.tell(notification.key, None)
+                case "partial" if notification.key in self._listeners and (event := encoding.event_of(notification.raw)):
+                    self._listeners.tell(notification.key, event)
+
+    def _note_remote_watch(self, notification: encoding.Notification) -> None:
+        with self._lock:
+            now = self._clock()
+            is_known = self._is_watched(notification.key, now)
+            if not is_known and len(self._remote_watches) >= REMOTE_WATCHES:
+                self._remote_watches = {key: until for key, until in self._remote_watches.items() if until > now}
+                if len(self._remote_watches) >= REMOTE_WATCHES:
+                    return
+            self._remote_watches[notification.key] = max(
+                now + notification.seconds, self._remote_watches.get(notification.key, 0.0)
+            )
+            # The watcher may have read the store before the last change.
+            if (notification.fresh or not is_known) and now - self._recent.get(notification.key, -math.inf) < RECENT_SECONDS:
+                self._queue(notification.key, None)
+
+    def _is_watched(self, key: SessionKey, now: float) -> bool:
+        until = self._remote_watches.get(key)
+        if until is None:
+            return False
+        if until <= now:
+            del self._remote_watches[key]
+            return False
+        return True
+
+    def _remember(self, key: SessionKey, now: float) -> None:
+        self._recent.pop(key, None)
+        self._recent[key] = now
+        if len(self._recent) > RECENT_CHANGES:
+            del self._recent[next(iter(self._recent))]
+
+    def _queue(self, key: SessionKey, signal: Signal) -> None:
+        queue = self._outbox.setdefault(key, SignalQueue())
+        before = len(queue)
+        queue.put(signal)
+        self._waiting += len(queue) - before
+        if self._waiting > OUTBOX_LENGTH:
+            self._waiting -= len(self._outbox.pop(next(iter(self._outbox))))
