@@ -62,8 +62,7 @@ def question(context: AgentContext, call: ToolCallPart) -> Event:
     """Builds the approval question for that call.
 
     The event holds the text that a person reads and a tool call that a program answers. The turn waits for the result
-    of
-    that tool call.
+    of that tool call.
     """
     blank = context.event()
     expires_at = blank.created_at + timedelta(seconds=context.config.limits.wait_seconds)
@@ -97,8 +96,7 @@ def answer_of(result: ToolResultPart) -> Answer:
     """Reads the decision from the result of the question.
 
     Approval is `{"approved": true}`, true, or a word such as "yes". Everything else is a refusal, and other text
-    becomes
-    its reason. A dict may carry a `reason`. A failed result is a refusal.
+    becomes its reason. A dict may carry a `reason`. A failed result is a refusal.
     """
     value, reason = result.result, ""
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Composite agents: run their children in sequence, in a loop, or in parallel (behaviour A41).
 
-A composite keeps no progress itself. The log records which children have finished, so a resumed turn continues where
-it stopped.
+A composite keeps no progress itself. The log records which children have finished, so a resumed turn continues where it
+stopped.
 """
 
 from collections.abc import AsyncIterator, Sequence

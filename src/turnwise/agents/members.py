@@ -16,8 +16,7 @@ def members_of(owner: str, given: Iterable[Agent]) -> tuple[Agent, ...]:
 
     Raises:
         AgentDefinitionError: An element is not an agent but, for example, a plain function, a class or a name. The
-            message
-            gives its position.
+            message gives its position.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise AgentDefinitionError(

@@ -43,15 +43,12 @@ class LlmAgent:
         model: A name such as `openai:gpt-5`, an endpoint, a Model, or a list of these. Of a list, the first model that
             answers is used.
         instructions: A template, or a function of the context, sync or async. In a template, `{key}` is replaced with
-            the
-            state's value (`{user:name}`, `{app:shop}`), and `{artifact.name}` with the text of an artifact. `{key?}`
-                may be
-            missing, and `{{key}}` is a literal `{key}`. The text of a function is used unchanged.
+            the state's value (`{user:name}`, `{app:shop}`), and `{artifact.name}` with the text of an artifact.
+            `{key?}` may be missing, and `{{key}}` is a literal `{key}`. The text of a function is used unchanged.
         tools: Tools, Toolsets and plain functions. The model sees at most `result_characters` of a result. A tool that
             fails gives the model the reason.
         output_type: A type that pydantic knows. The answer is then a DataPart named `output`. With None or str, the
-            answer
-            is text.
+            answer is text.
         output_key: The state key that stores the answer.
         output_retries: The number of retries after an answer that does not fit `output_type`; the model sees the
             problem.

@@ -26,8 +26,7 @@ def fill_template(template: str, state: State, agent: str, artifacts: Mapping[st
     """Replaces `{key}` in the template with values of the state: strings unchanged, other values as JSON.
 
     `{artifact.name}` is replaced with a text of `artifacts`. `{key?}` is empty if the key is missing, and `{{key}}` is
-    a
-    literal `{key}`. Other braces stay. Inserted text is not expanded again.
+    a literal `{key}`. Other braces stay. Inserted text is not expanded again.
 
     Raises:
         AgentFailed: A key or an artifact is missing; the message names it.

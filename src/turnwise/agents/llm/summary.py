@@ -85,8 +85,7 @@ async def summed_up(model: Model, job: BackgroundJob, log: LogPages, budget: Bud
     """Summarizes the log up to the job's `until`.
 
     The model reads the agent's last summary and the events since then. An empty answer gives no summary, but its usage
-    is
-    returned.
+    is returned.
 
     Returns:
         The actions with the summary and the usage, or None if a summary already covers these events.

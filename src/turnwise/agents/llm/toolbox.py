@@ -22,8 +22,7 @@ class Toolbox:
     demand.
 
     Of two tools with one name, the first is used. Tools that the caller offers are listed separately, as they do not
-    run
-    here.
+    run here.
 
     Attributes:
         transfer: The tool that transfers to another agent; None if there is no target.
