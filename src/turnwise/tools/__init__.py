@@ -1,1 +1,1 @@
-"""What models may call: Python functions, other agents, transfers, questions, artifacts, MCP servers."""
+"""Tools for models: Python functions, other agents, transfers, questions, artifacts and MCP servers."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.ports.context import AgentContext
-from turnwise.tools.transfer import NAME, described
+from turnwise.tools.transfer import NAME, transfer_description
 
 __all__ = ["NAME", "Target", "Targets"]
 
@@ -37,7 +37,7 @@ class Targets:
     def of(cls, context: AgentContext) -> "Targets | None":
         """Returns the targets of this turn, or None if there are none."""
         names = context.transfer_targets
-        return cls(names, described(context)) if names else None
+        return cls(names, transfer_description(context)) if names else None
 
     def schema(self) -> dict[str, JsonValue]:
         """Returns the tool's parameters as a JSON schema."""
