@@ -1,1 +1,1 @@
-"""Flows: tasks that depend on each other, and whose turn it is (behaviours D1 to D13)."""
+"""Flows: tasks that depend on each other, done by agents in turns (behaviours D1 to D13)."""
