@@ -1,4 +1,4 @@
-"""A person's leave for a tool call: the question, and what the answer means (behaviour A42)."""
+"""Human approval of tool calls: builds the question and reads the answer (behaviour A42)."""
 
 import inspect
 import json
@@ -17,9 +17,9 @@ from turnwise.ports.tool import Tool, ToolCall
 from turnwise.tools import names
 
 CONFIRM = names.CONFIRM
-"""The tool of the question: a program that shows it to a person sends the result of that call."""
+"""The tool name of an approval question. A client that shows the question to a person sends the result of this call."""
 SHOWN_CHARACTERS = 4_000
-"""How much of a value a person is shown; the question says how much more there is."""
+"""The most characters of one argument value that the question shows; it states how many more there are."""
 NAME_CHARACTERS = 200
 REASON_CHARACTERS = 200
 YES = frozenset({"yes", "y", "true", "ok", "okay", "approve", "approved"})
@@ -30,14 +30,18 @@ log = logging.getLogger("turnwise.agents")
 
 
 class Answer(NamedTuple):
-    """What the person said; `reason`: why not, may be empty."""
+    """The decision of the person."""
 
     approved: bool
     reason: str = ""
+    """The reason for a refusal; may be empty."""
 
 
 async def is_needed(tool: Tool, call: ToolCall) -> bool:
-    """Whether a person has to agree to that call: also when the tool's own rule fails."""
+    """Checks whether the call needs approval.
+
+    A tool's own rule that raises counts as yes.
+    """
     confirm = tool.rules.confirm
     if not callable(confirm):
         return confirm
@@ -50,72 +54,81 @@ async def is_needed(tool: Tool, call: ToolCall) -> bool:
 
 
 def question_id(call_id: str) -> str:
-    """The id of the question about that call."""
+    """Returns the id of the approval question for that call."""
     return f"{call_id}-ok"
 
 
 def question(context: AgentContext, call: ToolCallPart) -> Event:
-    """The question about that call: in words for a person, and as a call for a program, which waits for its result."""
+    """Builds the approval question for that call.
+
+    The event holds the text that a person reads and a tool call that a program answers. The turn waits for the result
+    of that tool call.
+    """
     blank = context.event()
     expires_at = blank.created_at + timedelta(seconds=context.config.limits.wait_seconds)
-    asked = ToolCallPart(
+    call_part = ToolCallPart(
         call_id=question_id(call.call_id),
         tool=CONFIRM,
         arguments={"tool": call.tool, "arguments": call.arguments, "call": call.call_id},
         private=True,
     )
-    awaits = Await(id=asked.call_id, kind="tool_result", expires_at=expires_at)
+    awaits = Await(id=call_part.call_id, kind="tool_result", expires_at=expires_at)
     return blank.model_copy(
         update={
-            "content": Content(parts=(TextPart(text=question_text(call.tool, call.arguments)), asked)),
+            "content": Content(parts=(TextPart(text=question_text(call.tool, call.arguments)), call_part)),
             "actions": blank.actions.model_copy(update={"awaits": awaits}),
         }
     )
 
 
 def question_text(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """The question as a person reads it: all that is agreed to, and of what is too long, how much is not shown.
+    """Returns the approval question as text: the tool and all its arguments.
 
-    What a model wrote cannot pass for words of the question: values, and names that are no plain ones, are in quotes, and
-    what is not seen, breaks lines or turns their direction is escaped.
+    A value that is too long is cut, and the text states how many characters are missing. Text written by a model cannot
+    imitate the question: values and unusual names are quoted. Characters that are invisible, break lines or change the
+    text direction are escaped.
     """
-    listed = ", ".join(f"{_named(name)} = {_shown(value, SHOWN_CHARACTERS)}" for name, value in arguments.items())
-    return f"May I call {_named(tool)} with {listed}?" if listed else f"May I call {_named(tool)}?"
+    arguments_text = ", ".join(f"{_quoted_name(name)} = {_shown(value, SHOWN_CHARACTERS)}" for name, value in arguments.items())
+    return f"May I call {_quoted_name(tool)} with {arguments_text}?" if arguments_text else f"May I call {_quoted_name(tool)}?"
 
 
 def answer_of(result: ToolResultPart) -> Answer:
-    """What that result means: `{"approved": true}`, perhaps with a `reason`, or true, "yes". Whatever is not plainly a yes
-    is a no, and a text then is the reason.
+    """Reads the decision from the result of the question.
+
+    Approval is `{"approved": true}`, true, or a word such as "yes". Everything else is a refusal, and other text
+    becomes its reason. A dict may carry a `reason`. A failed result is a refusal.
     """
-    given, reason = result.result, ""
-    if isinstance(given, dict):
-        reason = str(given.get("reason") or "")
-        given = given.get("approved")
+    value, reason = result.result, ""
+    if isinstance(value, dict):
+        reason = str(value.get("reason") or "")
+        value = value.get("approved")
     if result.failed:
         return Answer(False, reason)
-    if isinstance(given, str):
-        approved = given.strip().strip(".!").casefold() in YES
-        plain = given.strip().casefold() in {"no", "n", "false", ""}
-        return Answer(approved, reason or ("" if approved or plain else given.strip()))
-    return Answer(given is True, reason)
+    if isinstance(value, str):
+        approved = value.strip().strip(".!").casefold() in YES
+        plain = value.strip().casefold() in {"no", "n", "false", ""}
+        return Answer(approved, reason or ("" if approved or plain else value.strip()))
+    return Answer(value is True, reason)
 
 
 def refusal(answer: Answer) -> str:
-    """What the model is told when the person did not agree."""
+    """Returns the tool result that the model reads after a refusal."""
     because = f": {answer.reason[:REASON_CHARACTERS]}" if answer.reason else "."
     return f"It was not called, because the person who was asked did not agree{because}"
 
 
-def _named(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else _shown(name, NAME_CHARACTERS)
 
 
 def _shown(value: JsonValue, most: int) -> str:
-    """The value as JSON in which every character is seen; behind one that is cut stands how much is missing."""
+    """Returns the value as JSON with every character visible. A value that is cut ends with the number of missing
+    characters.
+    """
     text, quote = (value, '"') if isinstance(value, str) else (json.dumps(value, ensure_ascii=False), "")
     missing = len(text) - most
-    begun = "".join(_visible(character, quote) for character in text[:most])
-    return f"{quote}{begun}{quote}" + (f" … {missing:,} characters more" if missing > 0 else "")
+    beginning = "".join(_visible(character, quote) for character in text[:most])
+    return f"{quote}{beginning}{quote}" + (f" … {missing:,} characters more" if missing > 0 else "")
 
 
 def _visible(character: str, quote: str) -> str:

@@ -1,4 +1,4 @@
-"""From agents that hold their children to one tree of cards, and the agents by name."""
+"""Collects the agents below a root: the agents by name, and the tree of their cards."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -11,17 +11,23 @@ from turnwise.ports.agent import Agent
 
 
 def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
-    """The agents by name and their tree, parents before children, with each card's parent set.
+    """Collects all agents below the root.
 
-    Raises TreeCycle for an agent below itself, DuplicateAgent for one agent in two places or two of one name (behaviours
-    A14, A15), TreeError when the root is no agent, FlowDefinitionError for flows that run each other, and whatever an agent's
-    own `check` finds wrong.
+    Returns:
+        The agents by name, parents before children, and their tree, in which each card's parent is set.
+
+    Raises:
+        TreeCycle: An agent is below itself (behaviour A14).
+        DuplicateAgent: One agent is in two places, or two agents have one name (behaviour A15).
+        TreeError: The root is not an agent.
+        FlowDefinitionError: Flows run each other in a circle.
+        TurnwiseError: The error that an agent's own `check` raises.
     """
     if not isinstance(getattr(root, "card", None), AgentCard):
         raise TreeError(
             f"The root {root!r} is not an agent: it has no card.", fix="Decorate a function with @agent, or pass an Agent."
         )
-    found: dict[str, Agent] = {}
+    agents: dict[str, Agent] = {}
     cards: list[AgentCard] = []
     parents: dict[int, str | None] = {}
     for agent, parent, chain in _walk(root, None, ()):
@@ -31,21 +37,21 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
         if id(agent) in parents:
             raise _two_places(name, parents[id(agent)], parent)
         parents[id(agent)] = parent
-        found.setdefault(name, agent)
+        agents.setdefault(name, agent)
         cards.append(agent.card.model_copy(update={"parent": parent}))
     tree = AgentTree(cards)
-    for agent in found.values():
+    for agent in agents.values():
         check = getattr(agent, "check", None)
         if check is not None:
             check(tree)
-    _refuse_circles({name: _runs(agent, tree) for name, agent in found.items()})
-    return found, tree
+    _check_no_cycles({name: _delegates_of(agent, tree) for name, agent in agents.items()})
+    return agents, tree
 
 
 def as_agent(root: object) -> Any:
-    """What makes an agent of itself as one, such as a task; everything else as it is."""
-    made = None if isinstance(root, type) else getattr(root, "as_agent", None)
-    return made() if callable(made) else root
+    """Returns `root.as_agent()` if the object has that method, as a task does; otherwise the object itself."""
+    factory = None if isinstance(root, type) else getattr(root, "as_agent", None)
+    return factory() if callable(factory) else root
 
 
 def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[tuple[Agent, str | None, tuple[int, ...]]]:
@@ -54,16 +60,19 @@ def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[
         yield from _walk(child, agent.card.name, (*chain, id(agent)))
 
 
-def _runs(agent: Agent, tree: AgentTree) -> Sequence[str]:
-    """Whom it runs in its own turn: those whom it says, or else a composite its children."""
+def _delegates_of(agent: Agent, tree: AgentTree) -> Sequence[str]:
+    """Returns the names of the agents that this one runs in its own turn: `delegates_to`, or the children of a composite."""
     named: Sequence[str] | None = getattr(agent, "delegates_to", None)
     if named is None and agent.card.is_composite:
         return tree.children(agent.card.name)
     return named or ()
 
 
-def _refuse_circles(runs: Mapping[str, Sequence[str]]) -> None:
-    """A tree has no circle, but whoever names agents elsewhere can close one."""
+def _check_no_cycles(runs: Mapping[str, Sequence[str]]) -> None:
+    """Raises FlowDefinitionError when agents run each other in a circle.
+
+    The tree has no circle, but an agent that names others anywhere in the tree can close one.
+    """
     try:
         TopologicalSorter(runs).prepare()
     except CycleError as error:

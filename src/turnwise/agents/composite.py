@@ -1,7 +1,7 @@
-"""Agents that run others: in order, in a loop, or side by side (behaviour A41).
+"""Composite agents: run their children in sequence, in a loop, or in parallel (behaviour A41).
 
-A composite does not hold its place itself: the log records which of its children have finished, so that a turn that is
-taken up again after a wait goes on where it stopped.
+A composite keeps no progress itself. The log records which children have finished, so a resumed turn continues where it
+stopped.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,11 @@ from turnwise.ports.context import AgentContext
 
 
 class Composite:
-    """What the three have in common: a card of their kind, and at least one child."""
+    """Base class: a card of the composite's kind and at least one child.
+
+    Raises:
+        AgentDefinitionError: There is no child, or a child is not an agent.
+    """
 
     kind: ClassVar[Kind]
 
@@ -33,7 +37,7 @@ class Composite:
 
 
 class Sequential(Composite):
-    """Runs its children in order, each seeing what those before it said. Ends early when one hands the floor on."""
+    """Runs its children in order; each child sees the events of those before it. Stops early when a child transfers."""
 
     kind = "sequential"
 
@@ -45,11 +49,11 @@ class Sequential(Composite):
             if outcome.moved:
                 return
         return
-        yield  # an async generator that yields nothing itself: its children speak
+        yield  # makes this an async generator; only the children emit events
 
 
 class Loop(Composite):
-    """Runs its children in order, again and again, until one escalates or `max_iterations` rounds are done."""
+    """Runs its children in order, repeatedly, until one escalates or transfers, or `max_iterations` rounds are done."""
 
     kind = "loop"
 
@@ -70,9 +74,9 @@ class Loop(Composite):
 
 
 class Parallel(Composite):
-    """Runs its children side by side, each on a branch of its own; one that fails cancels the rest.
+    """Runs its children concurrently, each on a separate branch. A child that fails cancels the others.
 
-    A child that waits does not stop its siblings: they run to their end, then the whole waits.
+    A child that waits does not stop its siblings: they run to their end, then the composite waits.
     """
 
     kind = "parallel"

@@ -1,4 +1,4 @@
-"""Work that is done side by side."""
+"""Helpers for concurrent work: run awaitables together, and yield to the event loop."""
 
 import asyncio
 import time
@@ -10,26 +10,27 @@ from turnwise.ports.context import Suspend
 T = TypeVar("T")
 
 
-async def run_together(works: Sequence[Awaitable[T]]) -> Sequence[T]:
-    """What they give, in order. When one raises, or this is cancelled, the others are stopped.
+async def run_together(awaitables: Sequence[Awaitable[T]]) -> Sequence[T]:
+    """Runs the awaitables concurrently and returns their results in order.
 
-    One that waits stops nobody: Suspend is raised when all others are done.
+    When one raises, or the caller is cancelled, the others are cancelled. One that suspends does not stop the others:
+    Suspend is raised once all others are done.
     """
-    if len(works) == 1:
-        return [await works[0]]
-    tasks = [asyncio.ensure_future(work) for work in works]
+    if len(awaitables) == 1:
+        return [await awaitables[0]]
+    tasks = [asyncio.ensure_future(work) for work in awaitables]
     try:
-        waiting = await asyncio.gather(*map(_waits, tasks))
+        suspended = await asyncio.gather(*map(_is_suspended, tasks))
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    if any(waiting):
+    if any(suspended):
         raise Suspend
     return [task.result() for task in tasks]
 
 
-async def _waits(task: "asyncio.Future[T]") -> bool:
+async def _is_suspended(task: "asyncio.Future[T]") -> bool:
     try:
         await task
     except Suspend:
@@ -38,18 +39,18 @@ async def _waits(task: "asyncio.Future[T]") -> bool:
 
 
 HOLD_SECONDS = 0.02
-"""How long one task may hold the loop before it lets others run."""
+"""The longest time, in seconds, that one task may run before it yields to others."""
 
 
 class LoopYielder:
-    """For a loop whose awaits may all return at once, such as reading a stream that is buffered already."""
+    """Yields to the event loop in loops whose awaits may all return at once, such as reading a buffered stream."""
 
     def __init__(self, seconds: float = HOLD_SECONDS) -> None:
         self._seconds = seconds
         self._since = time.perf_counter()
 
     async def turn(self) -> None:
-        """Lets other tasks run, timers and cancellation among them, if this one held the loop for that long."""
+        """Lets other tasks run, including timers and cancellation, if the time limit has passed since the last yield."""
         if time.perf_counter() - self._since > self._seconds:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

@@ -24,10 +24,11 @@ _EXHAUSTED = object()
 
 
 class FunctionAgent:
-    """A function that takes turns.
+    """An agent that calls a function.
 
-    Its parameters are filled by name: `message` (the text; the whole Content if annotated so) and `context`. What it
-    returns or yields is said: a str, a Content, an Event, a dict or list as data, or None for nothing.
+    The parameters are filled by name: `message` is the text, or the whole Content if annotated so, and `context` is the
+    AgentContext. Each returned or yielded value becomes an event: a str, a Content, an Event, a dict or list as data.
+    None emits nothing.
     """
 
     def __init__(self, function: Callable[..., Any], card: AgentCard, children: Sequence[Agent] = ()) -> None:
@@ -35,20 +36,20 @@ class FunctionAgent:
         self.children = members_of(card.name, children)
         self._function = function
         self._style = _style(function)
-        self._wants = _parameters(function, card.name)
+        self._parameter_kinds = _parameters(function, card.name)
 
     def __repr__(self) -> str:
         return f"FunctionAgent({self.card.name!r})"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Calls the function itself, as if it were not decorated: nobody is selected and nothing is recorded."""
+        """Calls the undecorated function directly: no agent is selected and nothing is recorded."""
         return self._function(*arguments, **named)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        arguments = {name: _argument(kind, context) for name, kind in self._wants.items()}
+        arguments = {name: _argument(kind, context) for name, kind in self._parameter_kinds.items()}
         if self._style == "awaits and yields":
             values = self._function(**arguments)
-            while (value := await _own(anext(values, _EXHAUSTED))) is not _EXHAUSTED:
+            while (value := await _await_user_code(anext(values, _EXHAUSTED))) is not _EXHAUSTED:
                 if (event := _event(value, context)) is not None:
                     yield event
         elif self._style == "yields":
@@ -58,11 +59,11 @@ class FunctionAgent:
                     yield event
         else:
             if self._style == "awaits":
-                value = await _own(self._function(**arguments))
+                value = await _await_user_code(self._function(**arguments))
             else:
                 value = await in_thread(self._function, **arguments)
             if (event := _event(value, context)) is not None:
-                # A returned value is the last word, which lets the runner store it and the end in one commit.
+                # A returned value is final, so the runner can store it and the turn's end in one commit.
                 yield event.model_copy(update={"actions": event.actions.model_copy(update={"end": _COMPLETED})})
 
 
@@ -87,10 +88,17 @@ def agent(
     children: Sequence[Agent] = (),
     **card: Any,
 ) -> FunctionAgent | Callable[[Callable[..., Any]], FunctionAgent]:
-    """Makes a function an agent, with or without arguments: `@agent` or `@agent(patterns=[…])`.
+    """Turns a function into an agent: `@agent` or `@agent(patterns=[…])`.
 
-    name: the function's by default. description: its docstring's first line by default. patterns: expressions, or Pattern
-    values with a confidence. card: any other field of AgentCard. Raises AgentDefinitionError, naming the field.
+    Args:
+        name: The agent's name; by default the function's name.
+        description: By default the first line of the function's docstring.
+        patterns: Regular expressions, or Pattern values with a confidence.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        AgentDefinitionError: A field or a parameter of the function is not valid; the message names it.
     """
 
     def wrap(function: Callable[..., Any]) -> FunctionAgent:
@@ -106,8 +114,10 @@ def agent(
 
 
 def make_card(fields: Mapping[str, Any]) -> AgentCard:
-    """A card from plain values: lists for tuples, texts for patterns. AgentDefinitionError names the agent, the field and what
-    is wrong.
+    """Builds a card from plain values: lists are accepted for tuples, and strings for patterns.
+
+    Raises:
+        AgentDefinitionError: A field is not valid. The message names the agent, the field and the problem.
     """
     patterns = fields.get("patterns", ())
     plain = [_pattern(each) for each in patterns] if isinstance(patterns, list | tuple) else patterns
@@ -145,24 +155,27 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, Literal["t
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise AgentDefinitionError(f"Agent {name!r}: {function!r} is not a function that can be called: {error}.") from None
-    wants: dict[str, Literal["text", "content", "context"]] = {}
+    kinds: dict[str, Literal["text", "content", "context"]] = {}
     for parameter in parameters:
         if parameter.name == "context":
-            wants["context"] = "context"
+            kinds["context"] = "context"
         elif parameter.name == "message":
-            wants["message"] = "content" if parameter.annotation in (Content, "Content") else "text"
+            kinds["message"] = "content" if parameter.annotation in (Content, "Content") else "text"
         elif parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise AgentDefinitionError(
                 f"Agent {name!r}: its function wants {parameter.name!r}, which nothing fills.",
                 fix="Parameters are `message`, `context`, or have a default.",
             )
-        if parameter.name in wants and parameter.kind is parameter.POSITIONAL_ONLY:
+        if parameter.name in kinds and parameter.kind is parameter.POSITIONAL_ONLY:
             raise AgentDefinitionError(f"Agent {name!r}: {parameter.name!r} is positional only.", fix="Remove the slash.")
-    return wants
+    return kinds
 
 
-async def _own(awaitable: Awaitable[Any]) -> Any:
-    """What the function gives. A GeneratorExit of its own is a RuntimeError: Python would take it for the end of `run`."""
+async def _await_user_code(awaitable: Awaitable[Any]) -> Any:
+    """Awaits the function's result. A GeneratorExit that the function raises becomes a RuntimeError.
+
+    Python would otherwise take it for the end of `run`.
+    """
     task = asyncio.current_task()
     try:
         return await awaitable

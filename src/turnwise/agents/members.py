@@ -1,4 +1,4 @@
-"""The agents that another agent is given when it is made."""
+"""Checks the agents that another agent gets as its children."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,15 @@ from turnwise.ports.agent import Agent
 
 
 def members_of(owner: str, given: Iterable[Agent]) -> tuple[Agent, ...]:
-    """Returns them in order. owner: the agent's name.
+    """Returns the agents as a tuple, in order.
 
-    AgentDefinitionError names the place of the first that is no agent: a plain function, a class, a name.
+    Args:
+        owner: The parent agent's name, for error messages.
+        given: The agents.
+
+    Raises:
+        AgentDefinitionError: An element is not an agent but, for example, a plain function, a class or a name. The
+            message gives its position.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise AgentDefinitionError(
@@ -20,11 +26,11 @@ def members_of(owner: str, given: Iterable[Agent]) -> tuple[Agent, ...]:
     for place, member in enumerate(members, 1):
         if isinstance(member, type) or not isinstance(getattr(member, "card", None), AgentCard):
             shown = getattr(member, "__qualname__", None) or repr(member)
-            raise AgentDefinitionError(f"Number {place} below {owner!r} is no agent: {shown[:100]}.", fix=_fix(member))
+            raise AgentDefinitionError(f"Number {place} below {owner!r} is no agent: {shown[:100]}.", fix=_fix_for(member))
     return members
 
 
-def _fix(member: object) -> str:
+def _fix_for(member: object) -> str:
     if isinstance(member, str):
         return "Give the agent itself, not its name."
     if isinstance(member, type):

@@ -1,4 +1,4 @@
-"""A team: its members speak in turn until an answer ends the task (behaviour B7)."""
+"""A team: members take turns until an answer ends the task (behaviour B7)."""
 
 import inspect
 from collections.abc import AsyncIterator, Sequence
@@ -17,12 +17,20 @@ _ENDS = ("untagged", "escalated")
 
 
 class Team:
-    """Members who share one task; a selector says who is first, and after every answer who is next.
+    """Members share one task. A selector picks the first member, and the next one after every answer.
 
-    lead: the first to work, and the fallback whenever the selector names nobody (B1); the first member by default. ends:
-    `untagged`, an answer that hands on to nobody is for the user and ends the task; `escalated`, it goes on until a member
-    escalates. In both, a member that transfers, or limits.turns, ends it. Raises AgentDefinitionError for a team without
-    members, a lead or a name in the selector's order that is no member, something else than a selector, and other `ends`.
+    The team also ends when a member transfers or escalates, or at `limits.turns`.
+
+    Args:
+        selector: Picks the member that works next.
+        lead: The member that works when the selector picks none (B1); by default the first member.
+        ends: With `untagged`, an answer that names no next member goes to the user and ends the task. With `escalated`,
+            the team continues until a member escalates.
+        card: Other fields of AgentCard.
+
+    Raises:
+        AgentDefinitionError: The team has no members, the lead or a name in the selector's order is not a member, the
+            selector is not a selector, or `ends` is unknown.
     """
 
     def __init__(

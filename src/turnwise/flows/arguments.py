@@ -1,4 +1,4 @@
-"""What flows and tasks are made with, checked: FlowDefinitionError says what of it cannot be, and whose it was."""
+"""Argument checks for flows and tasks. A FlowDefinitionError names the owner and the problem."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ Given = TypeVar("Given")
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words: `a list`, `an int`, `None`, `the class Popcorn`."""
+    """Returns the kind of a value in words: `a list`, `an int`, `None`, `the class Popcorn`."""
     if value is None:
         return "None"
     if isinstance(value, type):
@@ -21,20 +21,20 @@ def kind_of(value: object) -> str:
 
 
 def subject(value: object) -> str:
-    """The same, to begin a sentence with."""
+    """Returns `kind_of`, capitalized for the beginning of a sentence."""
     words = kind_of(value)
     return f"{words[:1].upper()}{words[1:]}"
 
 
 def listed(owner: str, field: str, given: Sequence[Given]) -> tuple[Given, ...]:
-    """What was given as a list. A text is none, nor is a single thing."""
+    """Returns the sequence as a tuple. Raises FlowDefinitionError for strings and for single values."""
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix="Give a list.")
     return tuple(given)
 
 
 def agent_name(owner: str, given: Agent | str) -> str:
-    """The name of an agent that is given as an object, or by its name."""
+    """Returns the name of an agent that is given as an object or by its name."""
     if isinstance(given, str):
         try:
             return check_name(given)
@@ -47,21 +47,21 @@ def agent_name(owner: str, given: Agent | str) -> str:
 
 
 def text(owner: str, field: str, given: str, *, instead: str = "") -> str:
-    """A text. instead: what to write when it was something else that was meant."""
+    """Checks that the value is a string. `instead` is the fix if it is not."""
     if not isinstance(given, str):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix=instead or "Give a text.")
     return given
 
 
 def truth(owner: str, field: str, given: bool) -> bool:
-    """True or False, nothing that merely counts as one of them."""
+    """Checks that the value is True or False, not merely truthy or falsy."""
     if not isinstance(given, bool):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix="Give True or False.")
     return given
 
 
 def at_least_one(owner: str, field: str, number: int) -> int:
-    """A whole number of 1 or more."""
+    """Checks that the value is an integer of 1 or more."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(number)}.", fix="Give a whole number of 1 or more.")
     if number < 1:
@@ -70,7 +70,11 @@ def at_least_one(owner: str, field: str, number: int) -> int:
 
 
 def check_object(owner: str, field: str, given: Any, needs: Sequence[str], example: str) -> Any:
-    """An object that has the attributes in `needs`; a class that has them is none yet. example: what one looks like."""
+    """Checks that the value is an object with the attributes in `needs`, not a class.
+
+    Args:
+        example: An expression for such an object; the fix shows it.
+    """
     is_one = all(hasattr(given, name) for name in needs)
     if is_one and not isinstance(given, type):
         return given

@@ -1,4 +1,4 @@
-"""What a flow was made with."""
+"""The checked settings of a flow."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,43 +15,46 @@ TURNS_PER_TASK = 10
 
 
 class RunRules(NamedTuple):
-    """How a flow is run, whatever its tasks are. strategy: whose turn it is when nobody is active or named. until: when it
-    ends, besides when nothing is left to do. side_by_side: how many agents may work at a time. max_turns: the limit of turns;
-    None = ten a task.
-    """
+    """The rules of a flow's run, apart from its tasks."""
 
     strategy: Selector
+    """Picks the next agent when no agent is active and none was named."""
     until: Until
+    """The condition that ends the flow early."""
     side_by_side: int = 1
+    """The most agents that work at the same time."""
     max_turns: int | None = None
+    """The most turns; None means 10 for each task."""
 
 
 class Design(NamedTuple):
-    """graph: the tasks. agents: the names of those who may do a task that names nobody. targets: the tasks it is run for, with
-    all upstream of them; None = all. relays: each agent is given what the flow was asked, as it is, and does what it always
-    does; its answer is the task's result.
-    """
+    """A flow's tasks, agents and rules."""
 
     graph: Graph
+    """The tasks."""
     agents: Sequence[str]
+    """The names of the agents for tasks that name no agent."""
     conduct: RunRules
+    """The rules of the run."""
     targets: Sequence[str] | None = None
+    """The tasks to do, together with all upstream of them; None means all tasks."""
     relays: bool = False
+    """If true, each agent gets the flow's request unchanged, and its normal answer is the task's result."""
 
     @property
     def max_turns(self) -> int:
-        """The limit of turns."""
+        """The most turns of a run."""
         return self.conduct.max_turns or TURNS_PER_TASK * len(self.graph.tasks)
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of all who may get a turn, in order."""
+        """The names of all agents that may get a turn, in order."""
         named = (name for task in self.graph.tasks.values() for name in task.agent_names)
         return tuple(dict.fromkeys((*named, *self.agents)))
 
     @property
     def doers(self) -> Sequence[str]:
-        """The names of those who may do a task, in order."""
+        """The names of all agents that may do a task, in order."""
         return tuple(dict.fromkeys(name for task in self.graph.tasks.values() for name in task.agent_names or self.agents))
 
 
@@ -62,8 +65,10 @@ def run_rules(
     side_by_side: int = 1,
     max_turns: int | None = None,
 ) -> RunRules:
-    """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for what is no strategy, no
-    condition, and no number of 1 or more.
+    """Builds the rules of that flow; the defaults are Popcorn and AllComplete.
+
+    Raises:
+        FlowDefinitionError: A value is not a strategy, not a condition, or not an integer of 1 or more.
     """
     owner = f"The flow {flow!r}"
     at_least_one(owner, "side_by_side", side_by_side)
@@ -86,8 +91,11 @@ def make_design(
     targets: Sequence[str] | None = None,
     relays: bool = False,
 ) -> Design:
-    """The design of that flow. FlowDefinitionError for tasks that are no graph, or that nobody may do, and for conditions and
-    targets that name none of them.
+    """Builds the design of that flow.
+
+    Raises:
+        FlowDefinitionError: The tasks are not a graph, a task has no agent, or a condition or target names an unknown
+            task.
     """
     graph = Graph(flow, tasks)
     for name, task in graph.tasks.items():

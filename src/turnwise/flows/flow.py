@@ -1,4 +1,4 @@
-"""A flow: tasks that depend on each other, done by agents whose turn is decided one after the other (behaviours D1 to D13)."""
+"""Flow: tasks that depend on each other, done by agents one turn after the other (behaviours D1 to D13)."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, overload
@@ -22,18 +22,27 @@ from turnwise.ports.selector import Selector
 
 
 class Flow:
-    """An agent that has its tasks done by others.
+    """An agent that lets other agents do its tasks.
 
-    tasks: in the order of their creation, which decides between those that are ready; `task` adds one that is a function.
-    agents: who may do a task that names nobody. An agent that is given as an object becomes a child of the flow; one that is
-    given by its name stands anywhere in the tree. strategy: whose turn it is when nobody is at work and nobody was named;
-    Popcorn by default. until: ends the flow before all tasks are complete. side_by_side: how many agents may work at a time.
-    max_turns: 10 a task by default; then the flow ends `limit:turns`. targets: the tasks it is run for, with all upstream of
-    them; None = all.
+    The answer is the result of the tasks that no other task needs. A run raises FlowFailed if one of these did not
+    succeed. It raises FlowStuck if no reachable agent may do the ready tasks, and LimitReached (`turns`, `model_calls`)
+    at a limit.
 
-    Its answer is the result of the tasks that no other needs. FlowFailed when one of these did not succeed, FlowStuck when
-    nobody may do what is ready, LimitReached (turns, model_calls). Raises FlowDefinitionError for tasks that are no graph,
-    and for whatever else no flow can be made of.
+    Args:
+        name: The flow's name.
+        tasks: The tasks. Their order breaks ties between ready tasks. `task` adds a function as a task.
+        agents: The agents for tasks that name no agent. An agent object becomes a child of the flow; an agent given by
+            its name may be anywhere in the tree.
+        strategy: Picks the next agent when no agent is active and none was named; Popcorn by default.
+        until: A condition that ends the flow before all tasks are complete.
+        side_by_side: The most agents that work at the same time.
+        max_turns: The most turns, by default 10 for each task; then the flow ends with `limit:turns`.
+        targets: The tasks to do, together with all upstream of them; None means all.
+        description: The card's description.
+        card: Other fields of AgentCard.
+
+    Raises:
+        FlowDefinitionError: The tasks are not a graph, or another value is not valid.
     """
 
     kind: ClassVar[Kind] = "flow"
@@ -70,24 +79,24 @@ class Flow:
 
     @property
     def children(self) -> Sequence[Agent]:
-        """The agents that were given as objects, in order, each once."""
+        """The agents that were given as objects, in order, without duplicates."""
         return objects_in([*(agent for task in self._tasks for agent in task.agents), *self._agents])
 
     @property
     def delegates_to(self) -> Sequence[str]:
-        """The names of all whom it runs. FlowDefinitionError while it has no tasks."""
+        """The names of all agents that the flow may run. Raises FlowDefinitionError while it has no tasks."""
         return all_named(self.design.names, self._conduct.strategy)
 
     @property
     def design(self) -> Design:
-        """What it is made of. FlowDefinitionError while it has no tasks."""
+        """The flow's checked settings. Raises FlowDefinitionError while it has no tasks."""
         if self._made is None:
             self._made = self._design()
         return self._made
 
     @property
     def graph(self) -> Graph:
-        """Its tasks. FlowDefinitionError while it has none."""
+        """The flow's tasks. Raises FlowDefinitionError while it has none."""
         return self.design.graph
 
     @overload
@@ -97,12 +106,21 @@ class Flow:
     def task(
         self, function: Callable[..., Any] | None = None, /, **options: Any
     ) -> TaskFunction | Callable[[Callable[..., Any]], TaskFunction]:
-        """Adds a task that is a function, with or without options: `@flow.task` or `@flow.task(depends_on=[…])`.
+        """Adds a function as a task: `@flow.task` or `@flow.task(depends_on=[…])`.
 
-        The task and the agent that does it have the function's name. Its parameters are filled by name: `context`,
-        `request` (what the flow was asked, as text), and the results of tasks it depends on. What it returns is the task's
-        result, of the type that it is annotated with. options: as of Task, less its agents. Gives the agent. Once the flow is
-        in use, in the agents of a Runner, it takes no more tasks.
+        The task and its agent have the function's name. The parameters are filled by name: `context`, `request` (the
+        flow's request as text), and the results of tasks it depends on. The returned value is the task's result, of the
+        annotated type.
+
+        Args:
+            function: The function.
+            options: The arguments of Task, without `agents`.
+
+        Returns:
+            The agent of the task.
+
+        Raises:
+            FlowDefinitionError: The function or an option is not valid, or a Runner uses the flow already.
         """
 
         def add(function: Callable[..., Any]) -> TaskFunction:
@@ -117,7 +135,11 @@ class Flow:
         return add if function is None else add(function)
 
     def check(self, tree: AgentTree) -> None:
-        """FlowDefinitionError when the tasks are no graph, or name agents that are not there or hold the flow itself."""
+        """Checks the flow against the tree; afterwards it accepts no more tasks.
+
+        Raises:
+            FlowDefinitionError: The tasks are not a graph, or name agents that do not exist or that contain the flow.
+        """
         refuse_strangers(self.card.name, self.delegates_to, tree)
         self._is_in_use = True
 

@@ -1,4 +1,4 @@
-"""Functions as tasks: the task, and the agent that does it."""
+"""Functions as tasks: a task together with the agent that does it."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -15,15 +15,20 @@ from turnwise.ports.context import AgentContext
 from turnwise.tools.results import json_value
 from turnwise.tools.threads import in_thread
 
-_TURN = frozenset({"context", "request"})
-_OPTIONS = tuple(name for name in inspect.signature(Task).parameters if name != "agents")
+_TURN_PARAMETERS = frozenset({"context", "request"})
+_TASK_OPTIONS = tuple(name for name in inspect.signature(Task).parameters if name != "agents")
 
 
 class TaskFunction:
-    """An agent for one task, which it makes too: what the function returns is the task's result.
+    """An agent for one task, which it creates; the function's return value is the task's result.
 
-    options: as of Task; the name is the function's, the objective its docstring's first line, the result's type what it is
-    annotated to return, if they are not given. FlowDefinitionError says what of it cannot be.
+    Args:
+        function: The function.
+        options: The arguments of Task. By default the name is the function's, the objective is the docstring's first
+            line, and the result type is the annotated return type.
+
+    Raises:
+        FlowDefinitionError: The function or an option is not valid.
     """
 
     children: Sequence[Agent] = ()
@@ -32,11 +37,11 @@ class TaskFunction:
         name = _name(function, options)
         first_line = (inspect.getdoc(function) or "").partition("\n")[0]
         objective = options.get("objective", first_line)
-        result = options.get("result", _returned(function, name))
+        result = options.get("result", _return_type(function, name))
         self.card = make_card({"name": name, "description": objective})
         self.task = Task(**{**options, "name": name, "objective": objective, "result": result, "agents": [self]})
         self._function = function
-        self._wants = _parameters(function, self.task)
+        self._parameter_names = _parameters(function, self.task)
 
     def __repr__(self) -> str:
         return f"TaskFunction({self.card.name!r})"
@@ -45,24 +50,26 @@ class TaskFunction:
         return self._function(*arguments, **named)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        part = context.assignment
-        if part is None:
+        assignment = context.assignment
+        if assignment is None:
             raise AgentFailed(f"{self.card.name!r} is a task of a flow, and was asked outside of it.")
-        task = part.tasks[0]
-        values: dict[str, Any] = {name: task.given.get(name) for name in self._wants}
-        values |= {name: value for name, value in (("context", context), ("request", part.request.text)) if name in values}
+        task = assignment.tasks[0]
+        values: dict[str, Any] = {name: task.given.get(name) for name in self._parameter_names}
+        values |= {
+            name: value for name, value in (("context", context), ("request", assignment.request.text)) if name in values
+        }
         if inspect.iscoroutinefunction(self._function):
-            given = await self._function(**values)
+            result = await self._function(**values)
         else:
-            given = await in_thread(self._function, **values)
-        if not part.is_over:
-            await part.succeed(json_value("" if given is None else given, self.card.name), task=task.name)
+            result = await in_thread(self._function, **values)
+        if not assignment.is_over:
+            await assignment.succeed(json_value("" if result is None else result, self.card.name), task=task.name)
         return
-        yield  # an async generator that yields nothing itself: the result is said by the flow
+        yield  # makes this an async generator; the flow emits the result
 
 
 def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """The task's name. FlowDefinitionError for what is no function, and for options that a task has not."""
+    """Returns the task's name. Raises FlowDefinitionError if the object is not a function, or for unknown options."""
     if not callable(function) or isinstance(function, type) or hasattr(function, "card"):
         fix = 'Write @flow.task before a function; for an agent that there is, give the flow Task("name", agents=[…]).'
         raise FlowDefinitionError(f"{subject(function)} cannot be made a task.", fix=fix)
@@ -73,16 +80,16 @@ def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
     for option in options:
         if option == "agents":
             raise FlowDefinitionError(f"{owner} is done by its function, so it takes no agents.", fix="Leave them out.")
-        if option not in _OPTIONS:
-            raise FlowDefinitionError(f"{owner}: there is no option {option!r}.", fix=did_you_mean(option, _OPTIONS))
+        if option not in _TASK_OPTIONS:
+            raise FlowDefinitionError(f"{owner}: there is no option {option!r}.", fix=did_you_mean(option, _TASK_OPTIONS))
     text(owner, "its objective", options.get("objective", ""))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise FlowDefinitionError(f"{owner}: its function yields.", fix="Let it return its result.")
     return name
 
 
-def _returned(function: Callable[..., Any], name: str) -> Any:
-    """The type of what the function returns; a text when nothing is annotated."""
+def _return_type(function: Callable[..., Any], name: str) -> Any:
+    """Returns the annotated return type; str if there is none."""
     try:
         returned = get_type_hints(function).get("return", str)
     except Exception as error:
@@ -94,9 +101,9 @@ def _returned(function: Callable[..., Any], name: str) -> Any:
 
 
 def _parameters(function: Callable[..., Any], task: Task) -> Sequence[str]:
-    known = _TURN | set(task.depends_on)
+    known = _TURN_PARAMETERS | set(task.depends_on)
     needs = f" ({', '.join(task.depends_on)})" if task.depends_on else ""
-    wanted = []
+    names = []
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -107,10 +114,10 @@ def _parameters(function: Callable[..., Any], task: Task) -> Sequence[str]:
             problem = f"Task {task.name!r}: the parameter {parameter.name!r} cannot be filled by its name."
             raise FlowDefinitionError(problem, fix="Take * and / out of the function's parameters.")
         if parameter.name in known:
-            wanted.append(parameter.name)
+            names.append(parameter.name)
         elif parameter.default is parameter.empty:
             raise FlowDefinitionError(
                 f"Task {task.name!r}: its function wants {parameter.name!r}, which nothing fills.",
                 fix=f"A parameter is context, request, or a task named in depends_on{needs}, or has a default.",
             )
-    return wanted
+    return names

@@ -1,4 +1,4 @@
-"""The flows there are. `graph`: the tasks; None for those that know them only once they run."""
+"""The union of all flow classes. Their `graph` is None for flows whose tasks are known only during a run."""
 
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow

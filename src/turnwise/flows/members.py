@@ -1,4 +1,4 @@
-"""Who belongs to a flow: the agents that it was given as objects, and those that it names."""
+"""The agents of a flow: child objects, and agents that it names."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -11,17 +11,17 @@ from turnwise.ports.selector import Selector
 
 
 def objects_in(given: Iterable[Agent | str]) -> Sequence[Agent]:
-    """Those that were given as objects, in order, each once: the flow's children."""
+    """Returns the agents that were given as objects, in order, without duplicates: the flow's children."""
     return tuple({id(agent): agent for agent in given if not isinstance(agent, str)}.values())
 
 
 def all_named(names: Sequence[str], strategy: Selector) -> Sequence[str]:
-    """All whom a flow runs: those whom it names, and the strategy's moderator."""
+    """Returns the names of all agents that a flow may run, including the strategy's moderator."""
     return (*names, strategy.moderator) if isinstance(strategy, Moderated) else names
 
 
 def refuse_absent(flow: str, names: Collection[str], strategy: Selector) -> None:
-    """FlowDefinitionError when the strategy gives every turn to somebody who does nothing in the flow."""
+    """Raises FlowDefinitionError if Single always picks an agent that may do none of the flow's tasks."""
     agent = strategy.agent if isinstance(strategy, Single) else None
     if agent is not None and agent not in names:
         problem = f"The flow {flow!r}: Single gives every turn to {agent!r}, who may do none of its tasks."
@@ -29,7 +29,7 @@ def refuse_absent(flow: str, names: Collection[str], strategy: Selector) -> None
 
 
 def refuse_strangers(flow: str, names: Iterable[str], tree: AgentTree) -> None:
-    """FlowDefinitionError when one of the names is no agent of the tree, or holds the flow."""
+    """Raises FlowDefinitionError if a name is not an agent of the tree, or is the flow itself or an agent above it."""
     above = [flow, *tree.chain(flow)]
     for name in names:
         if name not in tree:

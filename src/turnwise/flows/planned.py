@@ -1,4 +1,4 @@
-"""A flow whose tasks are made for each request, by a planner."""
+"""PlannedFlow: a flow whose tasks a planner creates for each request."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
@@ -22,15 +22,28 @@ from turnwise.ports.selector import Selector
 
 
 class PlannedFlow:
-    """An agent that has each request done by others, in tasks that a planner makes for it.
+    """An agent that lets other agents do each request, in tasks that a planner creates.
 
-    planner: is asked in private for the tasks, as JSON; it is told the request, and the agents with their descriptions. A plan
-    is checked before anything runs: what is wrong with it goes back to the planner, which has so many `tries` in all, then
-    FlowFailed says it. agents: who may do the tasks, of those whom the caller may reach. max_tasks: how many a plan may have.
-    The rest, its answer and its errors are as of Flow.
+    The planner is called privately. It gets the request and the agents with their descriptions, and answers with the
+    tasks as JSON. A plan is checked before any task runs, and its problems go back to the planner. The plan is
+    recorded, and emitted as a data part named `plan`; a resumed run keeps it. The answer and the errors are those of
+    Flow.
 
-    The plan is on record, and said in the log as data named `plan`: who takes the run up again keeps it. `until` may name tasks
-    that every plan has to have. FlowDefinitionError when there are no agents, and for whatever else no flow can be made of.
+    Args:
+        name: The flow's name.
+        planner: The agent that creates the plan.
+        agents: The agents that may do tasks, limited to those that the caller may reach.
+        tries: The most attempts of the planner; then the run raises FlowFailed with the last problem.
+        strategy: As in Flow.
+        until: As in Flow; it may name tasks, which every plan must then contain.
+        side_by_side: As in Flow.
+        max_turns: As in Flow.
+        max_tasks: The most tasks of a plan.
+        description: The card's description.
+        card: Other fields of AgentCard.
+
+    Raises:
+        FlowDefinitionError: There are no agents, or another value is not valid.
     """
 
     kind: ClassVar[Kind] = "flow"
@@ -68,30 +81,30 @@ class PlannedFlow:
 
     @property
     def delegates_to(self) -> Sequence[str]:
-        """The names of all whom it may run."""
+        """The names of all agents that the flow may run."""
         return all_named((self.planner, *self.agents), self.conduct.strategy)
 
     def check(self, tree: AgentTree) -> None:
-        """FlowDefinitionError when it names agents that are not there, or hold the flow itself."""
+        """Raises FlowDefinitionError if the flow names agents that do not exist or that contain it."""
         refuse_strangers(self.card.name, self.delegates_to, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await recorded_plan(context, partial(self._plan, context))
-        async for event in run_design(self._designed(plan), context):
+        plan = await recorded_plan(context, partial(self._make_plan, context))
+        async for event in run_design(self._design_of(plan), context):
             yield event
 
-    async def _plan(self, context: AgentContext) -> Plan:
-        """A plan without a flaw. FlowFailed when the planner gives none; its own errors as they are."""
+    async def _make_plan(self, context: AgentContext) -> Plan:
+        """Gets a valid plan. Raises FlowFailed if the planner gives none; errors of the planner are not converted."""
         agents = self._reachable(context)
-        asked = question(context.message, agents, self.max_tasks)
-        told, problem = asked, ""
+        request = question(context.message, agents, self.max_tasks)
+        current, problem = request, ""
         for number in range(1, self._tries + 1):
-            answer = await context.call(self.planner, told, segment=f"plan#{number}")
+            answer = await context.call(self.planner, current, segment=f"plan#{number}")
             try:
-                return self._checked(answer, agents)
-            except FlowDefinitionError as flaw:
-                problem = f"{flaw.problem} {flaw.fix}".strip()
-            told = question_again(asked, answer, problem)
+                return self._read_valid_plan(answer, agents)
+            except FlowDefinitionError as error:
+                problem = f"{error.problem} {error.fix}".strip()
+            current = question_again(request, answer, problem)
         tries = "once" if self._tries == 1 else f"{self._tries} times"
         raise FlowFailed(
             f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r}, and gave none that can be used. Of the last "
@@ -100,19 +113,21 @@ class PlannedFlow:
         )
 
     def _reachable(self, context: AgentContext) -> Mapping[str, str]:
-        """Who may do something for this caller, with their descriptions."""
+        """Returns the agents that the caller may reach, with their descriptions. Raises FlowFailed if there are none."""
         roles = context.message_context.roles
-        found = {name: context.tree.card(name).description for name in self.agents if context.tree.reachable(name, roles)}
-        if not found:
+        descriptions = {
+            name: context.tree.card(name).description for name in self.agents if context.tree.reachable(name, roles)
+        }
+        if not descriptions:
             problem = f"The caller may reach none of the agents of {self.card.name!r}, so there is nothing to plan."
             raise FlowFailed(problem, fix="Enable one of them, or give the caller a role that it is open to.")
-        return found
+        return descriptions
 
-    def _checked(self, answer: Content, agents: Mapping[str, str]) -> Plan:
+    def _read_valid_plan(self, answer: Content, agents: Mapping[str, str]) -> Plan:
         plan = read_plan(answer)
         refuse_unfit(plan, tuple(agents), self.max_tasks)
-        self._designed(plan)
+        self._design_of(plan)
         return plan
 
-    def _designed(self, plan: Plan) -> Design:
+    def _design_of(self, plan: Plan) -> Design:
         return make_design(self.card.name, plan.made(), self.conduct)

@@ -1,4 +1,4 @@
-"""What a session's log says of a flow: its tasks, its turns and why they went to whom, and how it ended. Pure."""
+"""Rebuilds a flow's run from the session log: its tasks, its turns with their reasons, and its end. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,53 +14,57 @@ from turnwise.flows.tasks.progress import initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status
 
 BAD_ENDS = frozenset({"failed", "stuck", "cancelled", "blocked", "loop"})
-"""The ends that are a failure, limits aside: the flow's own, and those of its invocation."""
+"""The end reasons that are failures, besides limits: those of the flow and of its invocation."""
 
 
 class TaskRecord(NamedTuple):
-    """What became of a task. by: who is at work on it, or ended it; empty = nobody. turns: the numbers of those that it was
-    given to, in order.
-    """
+    """The state of one task."""
 
     name: str
     status: Status = Status.PENDING
     by: str = ""
+    """The agent that works on it or ended it; empty if there is none."""
     result: JsonValue = None
     reason: str = ""
     turns: tuple[int, ...] = ()
+    """The numbers of the turns in which the task was assigned, in order."""
 
 
 class TurnRecord(NamedTuple):
-    """One agent's turn. method, reason: why it got it; empty when the log has lost it. question: what the user is asked, and
-    has not answered yet; None = nothing.
-    """
+    """One turn of an agent."""
 
     number: int
     agent: str
     tasks: tuple[str, ...]
     method: str = ""
+    """How the agent was picked; empty if the log no longer contains it."""
     reason: str = ""
+    """Why the agent was picked; empty if the log no longer contains it."""
     is_over: bool = False
     question: str | None = None
+    """The open question to the user; None if there is none."""
 
 
 class FlowRecord(NamedTuple):
-    """One run of a flow, as far as it came. tasks: all of the graph, in the order they were made. end: why it ended; None while
-    it goes on, or waits. detail: more about an end that is a failure. answer: its last word. model_calls: known at the end.
-    """
+    """The progress of one run of a flow."""
 
     flow: str
     invocation_id: str
     tasks: Mapping[str, TaskRecord]
+    """All tasks of the graph, in the order of their creation."""
     turns: tuple[TurnRecord, ...] = ()
     end: str | None = None
+    """The reason why the run ended; None while it runs or waits."""
     detail: str = ""
+    """Details of a failure."""
     answer: str = ""
+    """The flow's answer."""
     model_calls: int = 0
+    """The number of model calls; known once the run has ended."""
 
     @property
     def is_good(self) -> bool:
-        """Whether it did not end badly, as far as it came."""
+        """True unless the run has failed or reached a limit."""
         return self.end is None or not (self.end in BAD_ENDS or self.end.startswith(LIMIT))
 
     @property
@@ -70,70 +74,76 @@ class FlowRecord(NamedTuple):
 
 
 class UnplannedRun(NamedTuple):
-    """A run that did not say what its tasks are. end: why its invocation ended; None while that is open. asked_by, question:
-    who asks the user, and what; None = nothing.
-    """
+    """A run that has not recorded its tasks yet."""
 
     flow: str
     invocation_id: str
     end: str | None = None
+    """The reason why its invocation ended; None while it is open."""
     detail: str = ""
     asked_by: str = ""
+    """The agent that asks the user; empty if there is no question."""
     question: str | None = None
+    """The open question to the user; None if there is none."""
 
 
 class FlowReader:
-    """Reads a flow's runs out of a log, event by event, in its order and without what rewinds hide. The last is the one that
-    the flow said something in last.
+    """Reads a flow's runs from a log: add the events in order, without those that rewinds hide.
 
-    graph: its tasks; None = each run says its own, as a plan. What is said of tasks that it does not have is passed over.
+    The latest run is the one with the flow's newest event.
+
+    Args:
+        flow: The flow's name.
+        graph: The flow's tasks; None if each run records a plan. Events about other tasks are ignored.
     """
 
     def __init__(self, flow: str, graph: Graph | None = None) -> None:
-        self._flow, self._known = flow, graph
+        self._flow, self._known_graph = flow, graph
         self._runs: dict[tuple[str, str], _Run] = {}
-        """The last one, at the end, and those that may still go on, by their places."""
+        """The runs that may still continue, by place; the latest run is the last."""
         self._unplanned: UnplannedRun | None = None
 
     @property
     def record(self) -> FlowRecord | None:
-        """The last run that said what its tasks are, as far as it was read; None before there is one."""
+        """The latest run that has recorded its tasks; None before there is one."""
         return next(reversed(self._runs.values())).record() if self._runs else None
 
     @property
     def graph(self) -> Graph | None:
-        """The tasks of that run; before it, those that are known."""
-        return next(reversed(self._runs.values())).graph if self._runs else self._known
+        """The tasks of that run; before it, the known tasks."""
+        return next(reversed(self._runs.values())).graph if self._runs else self._known_graph
 
     @property
     def unplanned(self) -> UnplannedRun | None:
-        """A run that began after that one, and has said no tasks; None when there is none. Who chose the flow is on record:
-        where it runs without that, as in a sequence, only its plan tells that it does.
+        """A later run that has not recorded its tasks; None if there is none.
+
+        Such a run is known by the selection that chose the flow. A flow that runs without a selection, as in a
+        sequence, is visible only from its plan on.
         """
         return self._unplanned
 
     def is_told(self, event: Event) -> bool:
-        """Whether it is the flow that says this, in a run that was read: what others say of it in their own name is not so."""
+        """Checks whether the flow itself emitted the event, in a run that was read. Events of its agents do not count."""
         run = self._runs.get((event.invocation_id, event.branch))
         return run is not None and run.is_told(event)
 
     def add(self, event: Event) -> None:
-        """Reads on. Partial events say nothing."""
+        """Reads the next event; partial events are ignored."""
         if event.partial:
             return
-        if self._known is None:
-            self._read_before_the_plan(event)
+        if self._known_graph is None:
+            self._track_unplanned(event)
         if event.author == self._flow and event.content is not None:
-            self._spoke(event)
+            self._add_own_event(event)
         for run in self._runs.values():
             if event.invocation_id == run.place[0]:
                 run.add(event)
 
-    def _spoke(self, event: Event) -> None:
+    def _add_own_event(self, event: Event) -> None:
         place = (event.invocation_id, event.branch)
         run = self._runs.pop(place, None)
         if run is None:
-            graph = self._known or graph_of(self._flow, event)
+            graph = self._known_graph or graph_of(self._flow, event)
             if graph is None:
                 return
             self._runs = {at: other for at, other in self._runs.items() if not other.is_over}
@@ -141,7 +151,7 @@ class FlowReader:
         self._runs[place] = run
         self._unplanned = None
 
-    def _read_before_the_plan(self, event: Event) -> None:
+    def _track_unplanned(self, event: Event) -> None:
         id_, actions = event.invocation_id, event.actions
         if actions.selection is not None and actions.selection.agent == self._flow:
             is_answer = event.author == USER and any(place[0] == id_ for place in self._runs)
@@ -162,8 +172,8 @@ class _Run:
         self._below = f"{branch}/"
         self._progress = initial_progress(graph)
         self._turns: dict[int, TurnRecord] = {}
-        self._waits: dict[str, int] = {}
-        self._told: Mapping[str, JsonValue] = {}
+        self._turn_by_question: dict[str, int] = {}
+        self._result_data: Mapping[str, JsonValue] = {}
         self._answer = self._end = self._detail = ""
 
     @property
@@ -171,65 +181,65 @@ class _Run:
         return bool(self._end)
 
     def is_told(self, event: Event) -> bool:
-        """Whether the flow says this of itself in this run."""
+        """Checks whether the flow emitted this event in this run."""
         return event.author == self.graph.flow and (event.invocation_id, event.branch) == self.place
 
     def add(self, event: Event) -> None:
         if event.author == USER:
-            self._answered(event)
+            self._apply_reply(event)
         elif self.is_told(event):
-            self._own(event)
+            self._apply_own_event(event)
         elif event.branch.startswith(self._below):
-            self._of_turn(event)
+            self._apply_turn_event(event)
         for branch in event.actions.finished:
             place = branch.removeprefix(self._below)
             if place != branch and _is_whole_turn(place):
-                self._changed(_turn_number(place), is_over=True)
+                self._update_turn(_turn_number(place), is_over=True)
         if (end := event.actions.end) is not None:
             self._end = self._end or end.reason
             self._detail = end.detail
 
-    def _own(self, event: Event) -> None:
-        tasks, selection = _tasks(event, self.graph.flow), event.actions.selection
+    def _apply_own_event(self, event: Event) -> None:
+        tasks, selection = _labelled_tasks(event, self.graph.flow), event.actions.selection
         if event.content is not None and not event.content.parts and tasks:
             number = max(self._turns, default=0) + 1
-            why = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
-            self._turns[number] = TurnRecord(number, *why)
+            fields = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
+            self._turns[number] = TurnRecord(number, *fields)
         if closing := task_end_of(event):
-            if closing.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite words, and leave the label
+            if closing.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite the content but not the label
                 closing = closing.model_copy(update={"task": tasks[0]})
             self._progress = with_task_ended(self.graph, self._progress, closing)
-        if told := data_of(event, FLOW):
-            self._told, self._answer, self._end = told, event.text, str(told.get("reason", ""))
+        if data := data_of(event, FLOW):
+            self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))
 
-    def _of_turn(self, event: Event) -> None:
-        """An event of an agent at work: in a new attempt, only these say whose turn it is."""
+    def _apply_turn_event(self, event: Event) -> None:
+        """Applies an event of a working agent. In a new attempt, only these events show whose turn it is."""
         number = _turn_number(event.branch[len(self._below) :])
         if number is None or number not in self._turns:
             return
         if not self._turns[number].agent:
-            self._changed(number, agent=_agent(event.branch[len(self._below) :]))
+            self._update_turn(number, agent=_agent(event.branch[len(self._below) :]))
         if event.actions.awaits is not None:
-            self._waits[event.actions.awaits.id] = number
-            self._changed(number, question=event.text)
+            self._turn_by_question[event.actions.awaits.id] = number
+            self._update_turn(number, question=event.text)
 
-    def _answered(self, event: Event) -> None:
+    def _apply_reply(self, event: Event) -> None:
         results = event.content.tool_results if event.content else ()
         for id_ in (event.actions.answers, *(result.call_id for result in results)):
-            if id_ in self._waits:
-                self._changed(self._waits.pop(id_), question=None)
+            if id_ in self._turn_by_question:
+                self._update_turn(self._turn_by_question.pop(id_), question=None)
 
-    def _changed(self, number: int | None, **changes: object) -> None:
+    def _update_turn(self, number: int | None, **changes: object) -> None:
         if number is not None and number in self._turns:
             self._turns[number] = self._turns[number]._replace(**changes)  # type: ignore[arg-type]
 
     def record(self) -> FlowRecord:
-        turns = tuple(self._as_it_stands(turn) for _, turn in sorted(self._turns.items()))
-        calls = self._told.get("model_calls")
+        turns = tuple(self._with_state(turn) for _, turn in sorted(self._turns.items()))
+        calls = self._result_data.get("model_calls")
         return FlowRecord(
             self.graph.flow,
             self.place[0],
-            self._tasks(turns),
+            self._task_records(turns),
             turns,
             self._end or None,
             self._detail,
@@ -237,17 +247,17 @@ class _Run:
             calls if isinstance(calls, int) else 0,
         )
 
-    def _as_it_stands(self, turn: TurnRecord) -> TurnRecord:
-        """A turn is over with the flow, or when nothing is left to do in it."""
+    def _with_state(self, turn: TurnRecord) -> TurnRecord:
+        """Returns the turn with its state: it is over when the flow is over or all its tasks have ended."""
         is_over = turn.is_over or bool(self._end) or all(task in self._progress.closings for task in turn.tasks)
         return turn._replace(is_over=is_over, question=None if is_over else turn.question)
 
-    def _tasks(self, turns: Iterable[TurnRecord]) -> dict[str, TaskRecord]:
-        given: dict[str, list[TurnRecord]] = {}
+    def _task_records(self, turns: Iterable[TurnRecord]) -> dict[str, TaskRecord]:
+        turns_by_task: dict[str, list[TurnRecord]] = {}
         for turn in turns:
             for name in turn.tasks:
-                given.setdefault(name, []).append(turn)
-        return {name: self._task(name, given.get(name, [])) for name in self.graph.tasks}
+                turns_by_task.setdefault(name, []).append(turn)
+        return {name: self._task(name, turns_by_task.get(name, [])) for name in self.graph.tasks}
 
     def _task(self, name: str, turns: Sequence[TurnRecord]) -> TaskRecord:
         numbers = tuple(turn.number for turn in turns)
@@ -259,31 +269,31 @@ class _Run:
         return TaskRecord(name, turns=numbers)
 
 
-def _tasks(event: Event, flow: str) -> tuple[str, ...]:
-    """The tasks of that flow by whose labels the event is labelled: a label is flows and tasks by turns, joined by `/`."""
-    found: dict[str, None] = {}
+def _labelled_tasks(event: Event, flow: str) -> tuple[str, ...]:
+    """Returns that flow's tasks in the event's labels. A label alternates flows and tasks, joined by `/`."""
+    names: dict[str, None] = {}
     for label in event.scope:
         parts = label.split("/")
-        for above, name in zip(parts[::2], parts[1::2], strict=False):
-            if above == segment_of(flow):
-                found[unquote(name)] = None
-    return tuple(found)
+        for owner, name in zip(parts[::2], parts[1::2], strict=False):
+            if owner == segment_of(flow):
+                names[unquote(name)] = None
+    return tuple(names)
 
 
 def _turn_number(place: str) -> int | None:
-    """The number of the turn that this part of a branch belongs to: `agent#3`, or `turn#3/~agent#3` for one beside others."""
+    """Returns the number of the turn in a branch part: `agent#3`, or `turn#3/~agent#3` for a concurrent turn."""
     number = place.partition("/")[0].rpartition("#")[2]
     return int(number) if number.isdecimal() else None
 
 
 def _agent(place: str) -> str:
-    """Whose turn it is on that part of a branch."""
+    """Returns the agent whose turn that branch part is."""
     first, _, second = place.partition("/")
     agent = second.partition("/")[0].removeprefix("~") if first.startswith("turn#") and second.startswith("~") else first
     return unquote(agent.rpartition("#")[0])
 
 
 def _is_whole_turn(place: str) -> bool:
-    """Whether this part of a branch is a turn's itself, not that of an agent below its own."""
+    """Checks whether the branch part is a turn itself, not an agent below the turn's agent."""
     first, _, second = place.partition("/")
     return not second or (second.startswith("~") and "/" not in second and second.endswith(first.removeprefix("turn")))

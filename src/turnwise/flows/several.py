@@ -1,4 +1,4 @@
-"""One message that asks several agents for something: each answers its part, side by side."""
+"""Several: splits one message between several agents, which answer concurrently."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
@@ -25,12 +25,17 @@ UNANSWERED = "{agent} could not answer its part."
 class Several:
     """An agent for messages that ask for several things, for a policy's `several`.
 
-    Who is asked stands in the verdict that routed the message: the agent that was chosen, and those in `also`, anywhere in the
-    tree. Each is given the message as it is, and answers as it always does, except that it cannot hand over. The answer is
-    all of theirs, one below the other, whoever was chosen first; for one that failed it says `unanswered`, with its name in
-    place of `{agent}`. FlowFailed when all failed, or no verdict names agents for what it was asked.
+    The verdict that routed the message names the agents: the chosen one and those in `also`, anywhere in the tree. Each
+    gets the message unchanged and answers as usual, except that it cannot transfer. The answer joins their answers, in
+    the order of the verdict.
 
-    By its card it is not routable: nobody is chosen for what such messages are about. It must not be the agents' parent.
+    A run raises FlowFailed if all agents failed, or if no verdict names agents for its message. By its card the agent
+    is not routable. It must not be the agents' parent.
+
+    Args:
+        name: The agent's name.
+        unanswered: The text for an agent that failed; `{agent}` is replaced with its name.
+        card: Other fields of AgentCard.
     """
 
     kind: ClassVar[Kind] = "flow"
@@ -46,18 +51,18 @@ class Several:
         return f"Several({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await recorded_plan(context, partial(self._asked, context))
-        everybody = self._conduct._replace(side_by_side=len(plan.tasks))
-        design = make_design(self.card.name, plan.made(), everybody, relays=True)
-        async for event in run_design(design, context, self._judged):
+        plan = await recorded_plan(context, partial(self._make_plan, context))
+        rules = self._conduct._replace(side_by_side=len(plan.tasks))
+        design = make_design(self.card.name, plan.made(), rules, relays=True)
+        async for event in run_design(design, context, self._join_results):
             yield event
 
-    async def _asked(self, context: AgentContext) -> Plan:
-        """A task for each agent of whom the message asks something."""
-        part = context.assignment
-        verdict = await _verdict(context, part.request if part is not None else context.message)
-        named = dict.fromkeys((verdict.agent, *verdict.also)) if verdict is not None else {}
-        agents = [name for name in named if name is not None and self._may_ask(name, context)]
+    async def _make_plan(self, context: AgentContext) -> Plan:
+        """Creates one task for each agent that the verdict names."""
+        assignment = context.assignment
+        verdict = await _verdict(context, assignment.request if assignment is not None else context.message)
+        candidates = dict.fromkeys((verdict.agent, *verdict.also)) if verdict is not None else {}
+        agents = [name for name in candidates if name is not None and self._may_ask(name, context)]
         if not agents:
             raise FlowFailed(
                 f"No verdict says whom {self.card.name!r} is to ask.",
@@ -66,14 +71,14 @@ class Several:
         return Plan(tasks=tuple(PlannedTask(name=name, agents=(name,)) for name in agents))
 
     def _may_ask(self, name: str, context: AgentContext) -> bool:
-        """Whether it is there for this caller, and does not run this agent itself."""
+        """Checks that the agent is reachable for this caller and does not run this agent itself."""
         tree, own = context.tree, self.card.name
         if name == own or name not in tree or (name in tree.chain(own) and tree.card(name).is_composite):
             return False
         return tree.reachable(name, context.message_context.roles)
 
-    def _judged(self, graph: Graph, ending: RunEnding) -> RunResult:
-        """What there is of an answer is the answer, with a word on each part that is missing."""
+    def _join_results(self, graph: Graph, ending: RunEnding) -> RunResult:
+        """Joins the answers that exist, with a note for each missing one."""
         unfinished = interrupted_result(graph, ending)
         if unfinished is not None:
             return unfinished
@@ -88,16 +93,16 @@ class Several:
 
 
 async def _verdict(context: AgentContext, message: Content) -> Verdict | None:
-    """The verdict that decided on this message, if it names several agents; None when the log holds none."""
+    """Returns the verdict for this message if it names several agents; None if the log has none."""
     async for page in context.history.backwards():
         for event in reversed(page):
             selection = event.actions.selection
             if event.author != USER or event.invocation_id != context.invocation_id or selection is None:
                 continue
-            said = event.actions.brief or event.content
-            last = selection.verdicts[-1] if selection.verdicts else None
-            if last is not None and last.also and said is not None and said.parts == message.parts:
-                return last
-            if event.actions.answers is None:  # the message with which the invocation began
+            content = event.actions.brief or event.content
+            verdict = selection.verdicts[-1] if selection.verdicts else None
+            if verdict is not None and verdict.also and content is not None and content.parts == message.parts:
+                return verdict
+            if event.actions.answers is None:  # the first message of the invocation
                 return None
     return None

@@ -1,4 +1,4 @@
-"""A task that may be the root of a runner: then it is run as a flow of one task."""
+"""A task that may be a runner's root: it runs as a flow of one task."""
 
 from turnwise.flows.flow import Flow
 from turnwise.flows.tasks import task
@@ -9,5 +9,5 @@ class Task(task.Task):
     __doc__ = task.Task.__doc__
 
     def as_agent(self) -> Agent:
-        """The flow of this task alone, under the task's name. FlowDefinitionError when the task cannot be done alone."""
+        """Returns a flow of this task alone, with the task's name. Raises FlowDefinitionError if it cannot be done alone."""
         return Flow(self.name, [self], description=self.objective)

@@ -1,4 +1,4 @@
-"""When a flow's run is over (behaviour D11): conditions that compose with `|` and `&`. Pure."""
+"""Conditions that end a flow's run (behaviour D11); they compose with `|` and `&`. Pure functions of the run's state."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -10,28 +10,32 @@ from turnwise.flows.tasks.task import Status, Task, task_name
 
 
 class RunCounts(NamedTuple):
-    """Where a run of a flow stands. turns: how many were begun; model_calls: how many requests to models they made."""
+    """The state of a flow's run."""
 
     graph: Graph
     progress: Progress
     turns: int
+    """The number of turns that were started."""
     model_calls: int
+    """The number of model calls in these turns."""
 
 
 class Until(ABC):
-    """A condition. `a | b` is met when one of them is, and says what the first of them says; `a & b` when both are, and says
-    what both say, or `until` when that is not the same.
+    """A condition that ends a flow's run.
+
+    `a | b` is met if one of them is; the reason is that of the first. `a & b` is met if both are; the reason is their
+    common one, or `until` if they differ.
     """
 
     tasks: tuple[str, ...] = ()
-    """The names of the tasks that it asks for."""
+    """The names of the tasks that the condition uses."""
 
     @abstractmethod
-    def met(self, standing: RunCounts) -> str | None:
-        """Why the run is over, in one word; None when it is not."""
+    def met(self, counts: RunCounts) -> str | None:
+        """Returns the reason why the run is over, in one word; None if it continues."""
 
     def check(self, graph: Graph) -> None:
-        """FlowDefinitionError when it asks for a task that the graph has not."""
+        """Raises FlowDefinitionError if the condition uses a task that the graph does not have."""
         for name in self.tasks:
             graph.check(name)
 
@@ -55,29 +59,29 @@ class _Either(_Pair):
     def __repr__(self) -> str:
         return f"({self._left!r} | {self._right!r})"
 
-    def met(self, standing: RunCounts) -> str | None:
-        return self._left.met(standing) or self._right.met(standing)
+    def met(self, counts: RunCounts) -> str | None:
+        return self._left.met(counts) or self._right.met(counts)
 
 
 class _Both(_Pair):
     def __repr__(self) -> str:
         return f"({self._left!r} & {self._right!r})"
 
-    def met(self, standing: RunCounts) -> str | None:
-        left, right = self._left.met(standing), self._right.met(standing)
+    def met(self, counts: RunCounts) -> str | None:
+        left, right = self._left.met(counts), self._right.met(counts)
         if left is None or right is None:
             return None
         return left if left == right else "until"
 
 
 class AllComplete(Until):
-    """Every task has its end, whichever. Says `complete`."""
+    """Met when every task has ended, with any status. The reason is `complete`."""
 
     def __repr__(self) -> str:
         return "AllComplete()"
 
-    def met(self, standing: RunCounts) -> str | None:
-        return "complete" if standing.progress.is_complete else None
+    def met(self, counts: RunCounts) -> str | None:
+        return "complete" if counts.progress.is_complete else None
 
 
 class _OfTasks(Until):
@@ -87,42 +91,42 @@ class _OfTasks(Until):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.tasks))})"
 
-    def _closed(self, progress: Progress) -> list[Status]:
+    def _end_statuses(self, progress: Progress) -> list[Status]:
         names = self.tasks or progress.closings
         return [progress.closings[name].status for name in names if name in progress.closings]
 
 
 class AnyComplete(_OfTasks):
-    """One of these tasks has its end, whichever; of all tasks, when none are named. Says `complete`."""
+    """Met when one of these tasks has ended, with any status; without names, any task. The reason is `complete`."""
 
-    def met(self, standing: RunCounts) -> str | None:
-        return "complete" if self._closed(standing.progress) else None
+    def met(self, counts: RunCounts) -> str | None:
+        return "complete" if self._end_statuses(counts.progress) else None
 
 
 class AnyFailed(_OfTasks):
-    """One of these tasks failed; of all tasks, when none are named. Says `failed`."""
+    """Met when one of these tasks failed; without names, any task. The reason is `failed`."""
 
-    def met(self, standing: RunCounts) -> str | None:
-        return "failed" if Status.FAILED in self._closed(standing.progress) else None
+    def met(self, counts: RunCounts) -> str | None:
+        return "failed" if Status.FAILED in self._end_statuses(counts.progress) else None
 
 
 class _AtMost(Until):
     def __init__(self, most: int) -> None:
-        self._most = at_least_one(type(self).__name__, "its number", most)
+        self._limit = at_least_one(type(self).__name__, "its number", most)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._most})"
+        return f"{type(self).__name__}({self._limit})"
 
 
 class MaxTurns(_AtMost):
-    """So many turns were begun. Says `limit:turns`."""
+    """Met when that number of turns was started. The reason is `limit:turns`."""
 
-    def met(self, standing: RunCounts) -> str | None:
-        return "limit:turns" if standing.turns >= self._most else None
+    def met(self, counts: RunCounts) -> str | None:
+        return "limit:turns" if counts.turns >= self._limit else None
 
 
 class MaxModelCalls(_AtMost):
-    """So many requests to models were made. Says `limit:model_calls`."""
+    """Met when that number of model calls was made. The reason is `limit:model_calls`."""
 
-    def met(self, standing: RunCounts) -> str | None:
-        return "limit:model_calls" if standing.model_calls >= self._most else None
+    def met(self, counts: RunCounts) -> str | None:
+        return "limit:model_calls" if counts.model_calls >= self._limit else None

@@ -1,4 +1,4 @@
-"""An agent as a tool: the model asks it in private and goes on itself."""
+"""An agent as a tool: the model calls it privately and then continues."""
 
 from typing import Annotated
 
@@ -17,19 +17,22 @@ NAMES_SHOWN = 20
 
 
 class AgentTool:
-    """Lets the model ask another agent of the app; what it answers is the result. The floor stays where it is.
+    """Lets the model call another agent of the app. The result is that agent's answer; the calling agent stays active.
 
-    agent: the agent, or its name. description: what the model is told it is good for; None = the agent's own, if the agent
-    itself was given. The tool's name is `ask_` and the agent's, as far as tools' names allow.
+    The tool's name is `ask_` and the agent's name, adapted to the rules for tool names.
+
+    Args:
+        agent: The agent or its name.
+        description: The purpose that the model reads; by default the agent's description, if the agent itself is given.
     """
 
     def __init__(self, agent: str | Agent, *, description: str | None = None) -> None:
         self._agent = agent if isinstance(agent, str) else agent.card.name
-        does = (None if isinstance(agent, str) else agent.card.description) if description is None else description
+        purpose = (None if isinstance(agent, str) else agent.card.description) if description is None else description
         self._tool = FunctionTool(
             self._ask,
             name=tool_name(self._agent, PREFIX),
-            description=" ".join(filter(None, [f"Asks the agent {self._agent!r} and returns its answer.", does])),
+            description=" ".join(filter(None, [f"Asks the agent {self._agent!r} and returns its answer.", purpose])),
             rules=ToolRules(recorded=False),
         )
         self.spec, self.rules = self._tool.spec, self._tool.rules

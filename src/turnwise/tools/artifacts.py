@@ -1,4 +1,4 @@
-"""The session's artifacts as tools: list them, read them, save one."""
+"""Artifact tools: list, read and save the artifacts of the session."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -20,33 +20,35 @@ _Name = Annotated[
 
 
 class ArtifactTools:
-    """A toolset over the session's artifacts. It needs an artifact store; without one every call fails and says so.
+    """A toolset for the session's artifacts. Without an artifact store, every call fails with that reason.
 
-    characters: how much of a text is read at once. saving: whether the model may save artifacts too.
+    Args:
+        characters: The most characters of a text that one call returns.
+        saving: Adds the tool that saves artifacts.
     """
 
     def __init__(self, *, characters: int = CHARACTERS, saving: bool = True) -> None:
         if characters < 1:
             raise ConfigError(f"Artifacts cannot be read in pieces of {characters} characters.", fix="Give 1 or more.")
-        self._tools: tuple[Tool, ...] = (list_artifacts, _loading(characters), *([save_artifact] if saving else []))
+        self._tools: tuple[Tool, ...] = (list_artifacts, _load_tool(characters), *([save_artifact] if saving else []))
 
     async def tools(self, context: AgentContext) -> Sequence[Tool]:
         return self._tools
 
     async def close(self) -> None:
-        """Nothing to give up."""
+        """Does nothing: the toolset holds no resources."""
 
 
 @tool(description="Lists the files of this conversation.")
 async def list_artifacts(context: AgentContext) -> dict[str, Any]:
     try:
-        every = await context.artifacts.list()
+        infos = await context.artifacts.list()
     except (ArtifactError, ConfigError) as error:
         raise ToolFailed(str(error)) from None
-    listed: dict[str, Any] = {"artifacts": [info._asdict() for info in every[:NAMES_SHOWN]]}
-    if len(every) > NAMES_SHOWN:
-        listed["not_listed"] = len(every) - NAMES_SHOWN
-    return listed
+    result: dict[str, Any] = {"artifacts": [info._asdict() for info in infos[:NAMES_SHOWN]]}
+    if len(infos) > NAMES_SHOWN:
+        result["not_listed"] = len(infos) - NAMES_SHOWN
+    return result
 
 
 @tool(description="Saves text as a file of this conversation, as a new version if there is one of that name.")
@@ -64,7 +66,7 @@ async def save_artifact(
         raise ToolFailed(str(error)) from None
 
 
-def _loading(characters: int) -> Tool:
+def _load_tool(characters: int) -> Tool:
     @tool(description=f"Reads a file of this conversation: its text, at most {characters:,} characters at once.")
     async def load_artifact(
         name: _Name,
@@ -89,8 +91,8 @@ def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
     if text is None:
         return {"note": "This is no text and cannot be shown."}
     rest = len(text) - start - characters
-    shown: dict[str, Any] = {"text": text[start : start + characters]}
-    return {**shown, "next_start": start + characters} if rest > 0 else shown
+    result: dict[str, Any] = {"text": text[start : start + characters]}
+    return {**result, "next_start": start + characters} if rest > 0 else result
 
 
 def _text(data: bytes) -> str | None:

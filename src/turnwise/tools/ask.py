@@ -1,4 +1,4 @@
-"""The tool that asks the user and waits for the reply (behaviour A42)."""
+"""The tool that asks the user a question and waits for the reply (behaviour A42)."""
 
 from typing import Annotated
 

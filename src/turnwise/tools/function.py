@@ -1,4 +1,4 @@
-"""Python functions as tools: sync or async, described by their signatures and docstrings."""
+"""Python functions as tools, sync or async, described by their signatures and docstrings."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from turnwise.facts.errors import ConfigError
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
 from turnwise.tools.results import json_value
-from turnwise.tools.schema import described, parameters_of, underlying
+from turnwise.tools.schema import parameters_of, parse_docstring, underlying
 from turnwise.tools.threads import in_thread
 
 P = ParamSpec("P")
@@ -18,15 +18,20 @@ R = TypeVar("R")
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that a model may call; a program still calls it as before.
+    """A function that a model may call. Code can still call it directly.
 
-    Its parameters are what the model fills, as annotated and as the docstring describes them. One named `context`, or
-    annotated AgentContext, gets the turn's context, and one annotated ToolCall the call itself: the model sees neither. A
-    function that is not async runs in a thread.
+    The model fills the parameters as annotated; the docstring describes them. A parameter that is named `context` or
+    annotated as AgentContext gets the turn's context. One annotated as ToolCall gets the call. The model sees neither.
+    A sync function runs in a thread.
 
-    name: the function's by default. description: its docstring's by default. rules: how calls are made; None = as ToolRules
-    says. Raises ConfigError for a function whose parameters a model could not fill, and for a name that a provider would
-    refuse.
+    Args:
+        function: The function.
+        name: By default the function's name.
+        description: By default the function's docstring.
+        rules: The rules for calls; None means the defaults of ToolRules.
+
+    Raises:
+        ConfigError: A model could not fill the parameters, or a provider would refuse the name.
     """
 
     def __init__(
@@ -37,23 +42,23 @@ class FunctionTool(Generic[P, R]):
         description: str | None = None,
         rules: ToolRules | None = None,
     ) -> None:
-        behind = underlying(function)
-        name = behind.__name__ if name is None else name
+        target = underlying(function)
+        name = target.__name__ if name is None else name
         if not is_tool_name(name):
             raise ConfigError(
                 f"{name!r} cannot be a tool's name.",
                 fix=f"Give it one of 1 to {NAME_CHARACTERS} of a-z, A-Z, 0-9, '_' and '-', beginning with a letter or '_'.",
             )
-        if inspect.isgeneratorfunction(behind) or inspect.isasyncgenfunction(behind):
+        if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
             raise ConfigError(f"Tool {name!r}: its function yields.", fix="Return the result as a whole.")
-        written = described(behind)
+        docs = parse_docstring(target)
         self._function = function
-        self._is_async = inspect.iscoroutinefunction(behind)
-        self._parameters = parameters_of(function, name, written.parameters)
+        self._is_async = inspect.iscoroutinefunction(target)
+        self._parameters = parameters_of(function, name, docs.parameters)
         self.rules = rules or ToolRules()
         self.spec = ToolSpec(
             name=name,
-            description=written.text if description is None else description,
+            description=docs.text if description is None else description,
             parameters=self._parameters.schema(),
         )
 
@@ -100,9 +105,15 @@ def tool(
     last: bool = False,
     private: bool = False,
 ) -> Any:
-    """Makes a function a tool, with or without arguments: `@tool` or `@tool(confirm=True)`.
+    """Turns a function into a tool: `@tool` or `@tool(confirm=True)`.
 
-    name, description: see FunctionTool. The others are the fields of ToolRules. Raises ConfigError.
+    Args:
+        name: See FunctionTool.
+        description: See FunctionTool.
+        confirm: This and the following arguments are fields of ToolRules.
+
+    Raises:
+        ConfigError: See FunctionTool; also for a time limit of 0 or less.
     """
     if seconds is not None and seconds <= 0:
         raise ConfigError(f"A tool's time limit is {seconds} seconds.", fix="Give it more than 0, or None.")

@@ -1,4 +1,4 @@
-"""Tools that a caller offers with a message: which ones are taken."""
+"""Checks the tools that a caller offers with a message."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,20 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name, reserved_for
 
 SCHEMA_BYTES = 32 * 1024
-"""How large one tool's parameters may be, as JSON."""
+"""The most bytes of a tool's parameter schema as JSON."""
 SCHEMA_DEPTH = 32
-"""How many objects and lists may stand in each other there."""
+"""The most nesting levels of that schema."""
 
 
 def check_offers(tools: Sequence[OfferedTool], limits: Limits) -> None:
-    """MessageTooLarge, MessageError for tools that no model could be shown, or that would pass for something else.
+    """Checks the tools of a message.
 
-    Two never share a name; none has a name that the runtime keeps for itself, nor one that a provider would refuse. What
-    stands deeper in a schema is the provider's to refuse.
+    Names must be unique, accepted by every provider and not reserved. Only the top level of a schema is checked; the
+    provider checks the rest.
+
+    Raises:
+        MessageTooLarge: There are too many tools, or a schema is too large or too deep.
+        MessageError: A name or a schema is not valid.
     """
     if len(tools) > limits.tools:
         raise MessageTooLarge(
@@ -62,7 +66,7 @@ def _check_schema(tool: str, schema: Mapping[str, JsonValue]) -> None:
             f"The parameters of the tool {tool!r} have {size:,} bytes of JSON, {SCHEMA_BYTES:,} are allowed.",
             fix="Shorten the schema.",
         )
-    if problem := _misshapen(schema):
+    if problem := _shape_problem(schema):
         raise MessageError(
             f"The parameters of the tool {tool!r} are no JSON schema of an object: {problem}.",
             fix='Begin with {"type": "object", "properties": {…}}.',
@@ -72,20 +76,20 @@ def _check_schema(tool: str, schema: Mapping[str, JsonValue]) -> None:
 def _is_deep(schema: JsonValue | Mapping[str, JsonValue]) -> bool:
     level = [schema]
     for _ in range(SCHEMA_DEPTH):
-        level = [inner for value in level for inner in _inside(value)]
+        level = [inner for value in level for inner in _nested(value)]
         if not level:
             return False
     return True
 
 
-def _inside(value: JsonValue | Mapping[str, JsonValue]) -> Sequence[JsonValue]:
-    """The objects and lists that stand right in it."""
-    held = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else []
-    return [each for each in held if isinstance(each, dict | list)]
+def _nested(value: JsonValue | Mapping[str, JsonValue]) -> Sequence[JsonValue]:
+    """Returns the objects and lists directly inside the value."""
+    children = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else []
+    return [each for each in children if isinstance(each, dict | list)]
 
 
-def _misshapen(schema: Mapping[str, JsonValue]) -> str:
-    """What is plainly wrong with it; empty when nothing is."""
+def _shape_problem(schema: Mapping[str, JsonValue]) -> str:
+    """Returns the problem with the top level of the schema, or an empty string."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if schema.get("type") != "object":
         return "its 'type' is not 'object'"

@@ -1,4 +1,4 @@
-"""What a function gave, as the JSON value that a model is told."""
+"""Converts a function's return value to the JSON that the model reads."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,12 @@ _FIX = "Return text, numbers, lists, dicts, dates, enums, dataclasses or pydanti
 
 
 def json_value(value: Any, tool: str) -> JsonValue:
-    """The value as JSON: models and dataclasses become objects, dates and enums what JSON has for them, Content its text.
+    """Returns the value as JSON.
 
-    ToolFailed for what has no such form: bytes, numbers that are not finite, objects of other classes.
+    Models and dataclasses become objects, dates and enums their JSON form, and a Content its text.
+
+    Raises:
+        ToolFailed: The value has no JSON form, such as bytes, non-finite numbers or objects of other classes.
     """
     if isinstance(value, Content):
         return value.text
@@ -25,16 +28,16 @@ def json_value(value: Any, tool: str) -> JsonValue:
         json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolFailed(f"{tool} gave a {type(value).__name__} that JSON has no form for: {error}.", fix=_FIX) from None
-    if _holds_bytes(value):
+    if _contains_bytes(value):
         raise ToolFailed(f"{tool} gave bytes, which JSON has no form for.", fix=_FIX)
     result: JsonValue = plain
     return result
 
 
-def _holds_bytes(value: Any) -> bool:
-    """Bytes in plain containers; a model says itself how its bytes are written."""
+def _contains_bytes(value: Any) -> bool:
+    """Checks for bytes in plain containers. A pydantic model defines the form of its own bytes."""
     if isinstance(value, bytes | bytearray | memoryview):
         return True
     if isinstance(value, Mapping):
-        return any(map(_holds_bytes, value.values()))
-    return isinstance(value, list | tuple | set | frozenset) and any(map(_holds_bytes, value))
+        return any(map(_contains_bytes, value.values()))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_bytes, value))

@@ -1,4 +1,4 @@
-"""What a function takes: as a schema for the model, and as values for the function."""
+"""A function's parameters: the JSON schema for the model, and the checked values for the function."""
 
 import functools
 import inspect
@@ -19,47 +19,58 @@ from turnwise.ports.tool import ToolCall
 PROBLEMS_SHOWN = 5
 INPUT_CHARACTERS = 60
 
-Given = Literal["context", "call"]
-"""What a parameter gets from the turn instead of from the model."""
+TurnSource = Literal["context", "call"]
+"""The source of a parameter that the turn fills instead of the model."""
 
-_GIVEN_BY_TYPE: Mapping[Any, Given] = {AgentContext: "context", "AgentContext": "context", ToolCall: "call", "ToolCall": "call"}
+_SOURCE_BY_TYPE: Mapping[Any, TurnSource] = {
+    AgentContext: "context",
+    "AgentContext": "context",
+    ToolCall: "call",
+    "ToolCall": "call",
+}
 
 
 class Parameters(NamedTuple):
-    """model: checks the arguments; its field of a parameter is `names`' key. given: parameters that the turn fills."""
+    """The parameters of a tool function."""
 
     model: type[BaseModel]
+    """The pydantic model that checks the arguments."""
     names: Mapping[str, str]
-    given: Mapping[str, Given]
+    """The function's parameter for each field of the model."""
+    given: Mapping[str, TurnSource]
+    """The parameters that the turn fills."""
 
     def schema(self) -> dict[str, JsonValue]:
-        """The JSON schema of the arguments, an object."""
+        """Returns the JSON schema of the arguments, an object."""
         schema = self.model.model_json_schema(schema_generator=_Schema)
         del schema["title"]
         return schema
 
     def values(self, call: ToolCall) -> dict[str, Any]:
-        """All values for the function by parameter. Types are as strict as JSON's: no number is read from a string.
+        """Returns all values for the function, by parameter.
 
-        ToolFailed says which arguments are wrong, how, and what is right.
+        Types are as strict as JSON's: a string is not read as a number.
+
+        Raises:
+            ToolFailed: Arguments are wrong; the message names them, the problem and the right parameters.
         """
         try:
             checked = self.model.model_validate_json(json.dumps(dict(call.arguments)), strict=True)
         except ValidationError as error:
-            raise ToolFailed(_told(error), fix=self._signature()) from None
+            raise ToolFailed(_problems_text(error), fix=self._signature()) from None
         values = {name: getattr(checked, field) for field, name in self.names.items()}
-        for name, what in self.given.items():
-            values[name] = call.context if what == "context" else call
+        for name, source in self.given.items():
+            values[name] = call.context if source == "context" else call
         return values
 
     def _signature(self) -> str:
         fields = self.model.model_fields.values()
-        listed = [f"{field.alias}{' (required)' if field.is_required() else ''}" for field in fields]
-        return f"Parameters: {', '.join(listed)}." if listed else "It takes no arguments."
+        names = [f"{field.alias}{' (required)' if field.is_required() else ''}" for field in fields]
+        return f"Parameters: {', '.join(names)}." if names else "It takes no arguments."
 
 
 class _Schema(GenerateJsonSchema):
-    """Without a title for every field, which only repeats its name, and silent on defaults that JSON has no form for."""
+    """Omits field titles, which repeat the names, and the warnings about defaults without a JSON form."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
@@ -68,37 +79,41 @@ class _Schema(GenerateJsonSchema):
 
 
 def parameters_of(function: Callable[..., Any], tool: str, descriptions: Mapping[str, str]) -> Parameters:
-    """What the function takes; ConfigError, naming tool and parameter, when a model could not fill it."""
+    """Reads the function's parameters.
+
+    Raises:
+        ConfigError: A model could not fill a parameter; the message names the tool and the parameter.
+    """
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    given: dict[str, Given] = {}
+    from_turn: dict[str, TurnSource] = {}
     for parameter in _signature(function, tool):
-        what = _given(parameter)
-        if what is not None:
-            given[parameter.name] = what
+        source = _turn_source(parameter)
+        if source is not None:
+            from_turn[parameter.name] = source
             continue
-        # Names of our own, so that a parameter may have the name of any attribute of a model.
+        # Generated field names, so a parameter may be named like any attribute of a model.
         field = f"f{len(fields)}"
         annotation = _annotation(function, parameter, tool)
         fields[field] = (_aliased(annotation, parameter.name, descriptions.get(parameter.name)), _default(parameter))
         names[field] = parameter.name
     try:
         model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
-        found = Parameters(model, names, given)
-        found.schema()
+        parameters = Parameters(model, names, from_turn)
+        parameters.schema()
     except (PydanticSchemaGenerationError, PydanticUserError, PydanticJsonSchemaWarning) as error:
         problem = str(error).partition("\n")[0]
         raise ConfigError(f"Tool {tool!r}: {problem}.", fix="Annotate its parameters with types that JSON can carry.") from None
-    return found
+    return parameters
 
 
 def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function behind a partial, a method, a decorator or an object that can be called."""
+    """Returns the function inside a partial, a method, a decorator or a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     called: Any = function if inspect.isroutine(function) else type(function).__call__
-    behind: Callable[..., Any] = inspect.unwrap(called)
-    return behind
+    target: Callable[..., Any] = inspect.unwrap(called)
+    return target
 
 
 def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Parameter]:
@@ -117,21 +132,21 @@ def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Paramete
     return parameters
 
 
-def _given(parameter: inspect.Parameter) -> Given | None:
+def _turn_source(parameter: inspect.Parameter) -> TurnSource | None:
     if parameter.name == "context":
         return "context"
-    written = parameter.annotation
-    if isinstance(written, str):
-        written = written.rpartition(".")[2]
-    return _GIVEN_BY_TYPE.get(written) if isinstance(written, str | type) else None
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = annotation.rpartition(".")[2]
+    return _SOURCE_BY_TYPE.get(annotation) if isinstance(annotation, str | type) else None
 
 
 def _annotation(function: Callable[..., Any], parameter: inspect.Parameter, tool: str) -> Any:
     if parameter.annotation is parameter.empty:
         return Any
-    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    namespace = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return get_type_hints(holder, getattr(underlying(function), "__globals__", {}), include_extras=True)[parameter.name]
+        return get_type_hints(namespace, getattr(underlying(function), "__globals__", {}), include_extras=True)[parameter.name]
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigError(
             f"Tool {tool!r}: the type of {parameter.name!r} cannot be read: {error}.",
@@ -140,7 +155,7 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter, tool
 
 
 def _aliased(annotation: Any, name: str, description: str | None) -> Any:
-    """The annotation with the parameter's name and description; what it says itself comes later, and counts more."""
+    """Adds the parameter's name and description to the annotation. Settings of the annotation itself take precedence."""
     own = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     return Annotated[(own[0], Field(alias=name, description=description), *own[1:])]
 
@@ -149,7 +164,7 @@ def _default(parameter: inspect.Parameter) -> Any:
     return ... if parameter.default is parameter.empty else parameter.default
 
 
-def _told(error: ValidationError) -> str:
+def _problems_text(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     lines = [_problem(problem) for problem in problems[:PROBLEMS_SHOWN]]
     more = f" ({len(problems) - PROBLEMS_SHOWN} more)" if len(problems) > PROBLEMS_SHOWN else ""
@@ -169,23 +184,25 @@ def _problem(problem: ErrorDetails) -> str:
     return f"{where}{words[:1].lower()}{words[1:]}, not {shown}"
 
 
-class Described(NamedTuple):
-    """text: what the function does, and what it returns. parameters: their descriptions, by name."""
+class DocstringParts(NamedTuple):
+    """The parts of a docstring."""
 
     text: str
+    """The description of the function and of its result."""
     parameters: dict[str, str]
+    """The descriptions of the parameters, by name."""
 
 
-def described(function: Callable[..., Any]) -> Described:
-    """Reads a docstring in Google's, NumPy's or Sphinx's style; what is in none of them is all text."""
-    # Takes 50 ms to import, and only who makes tools needs it.
+def parse_docstring(function: Callable[..., Any]) -> DocstringParts:
+    """Parses a docstring in Google, NumPy or Sphinx style. A docstring in none of them is returned as text."""
+    # Imported here because it takes 50 ms and only tool definitions need it.
     from docstring_parser import ParseError, parse
 
-    written = inspect.getdoc(function) or ""
+    docstring_text = inspect.getdoc(function) or ""
     try:
-        docstring = parse(written)
-    except (ParseError, IndexError):  # it does not expect a field without a name
-        return Described(written, {})
+        docstring = parse(docstring_text)
+    except (ParseError, IndexError):  # the parser fails on a field without a name
+        return DocstringParts(docstring_text, {})
     parameters = {
         name.strip().lstrip("*"): _one_line(parameter.description)
         for parameter in docstring.params
@@ -193,8 +210,8 @@ def described(function: Callable[..., Any]) -> Described:
         for name in parameter.arg_name.split(",")
     }
     text = (docstring.description or "").strip()
-    returned = docstring.returns.description if docstring.returns else None
-    return Described(f"{text}\n\nReturns: {_one_line(returned)}".strip() if returned else text, parameters)
+    result = docstring.returns.description if docstring.returns else None
+    return DocstringParts(f"{text}\n\nReturns: {_one_line(result)}".strip() if result else text, parameters)
 
 
 def _one_line(text: str) -> str:

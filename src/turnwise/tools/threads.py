@@ -1,4 +1,4 @@
-"""Functions that are not async, run in a thread so that they hold nobody up."""
+"""Runs sync functions in threads, so that they do not block the event loop."""
 
 import asyncio
 import contextvars
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-AT_ONCE = 64
-"""How many functions run at once in this process; further ones wait for one of them to end."""
+MAX_THREADS = 64
+"""The most functions that run at the same time in this process; others wait."""
 
 
 async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What the function gives, or raises; with the caller's context variables.
+    """Runs the function in a thread, with the caller's context variables, and returns its result.
 
-    Its thread is none of the event loop's: a function that hangs holds up neither what else the loop does in threads, nor
-    the end of the loop or of the process, which ends without it.
+    The thread does not belong to the event loop's executor. A function that hangs therefore delays neither other work
+    in threads nor the end of the loop or the process. Exceptions of the function are raised.
     """
     context = contextvars.copy_context()
     future: Future[Any] = Future()
@@ -26,10 +26,10 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any)
             return
         try:
             future.set_result(context.run(function, *arguments, **named))
-        except (StopIteration, GeneratorExit) as stop:
-            # A future cannot carry these: whoever waits would wait forever, or be closed.
-            problem = RuntimeError(f"The function raised {type(stop).__name__}.").with_traceback(stop.__traceback__)
-            problem.__cause__ = stop
+        except (StopIteration, GeneratorExit) as error:
+            # A future cannot carry these: the waiting caller would hang or be closed.
+            problem = RuntimeError(f"The function raised {type(error).__name__}.").with_traceback(error.__traceback__)
+            problem.__cause__ = error
             future.set_exception(problem)
         except BaseException as error:
             future.set_exception(error)
@@ -39,34 +39,37 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any)
 
 
 class Threads:
-    """Runs work, which raises nothing, in at most so many threads at once; none of them holds up the end of the process."""
+    """Runs work in at most `most` daemon threads at once, which do not delay the end of the process.
+
+    The work must not raise.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most, self._running = most, 0
+        self._limit, self._running = most, 0
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begins it, or lets it wait for its turn. RuntimeError when the system has no thread left."""
+        """Starts the work, or queues it. Raises RuntimeError if the system has no thread left."""
         with self._lock:
-            if self._running >= self._most:
+            if self._running >= self._limit:
                 self._waiting.append(work)
                 return
             self._running += 1
         try:
-            threading.Thread(target=self._work_off, args=(work,), name="turnwise-tool", daemon=True).start()
+            threading.Thread(target=self._run_queue, args=(work,), name="turnwise-tool", daemon=True).start()
         except BaseException:
             with self._lock:
                 self._running -= 1
             raise
 
-    def _work_off(self, work: Callable[[], None]) -> None:
-        following: Callable[[], None] | None = work
-        while following is not None:
-            following()
-            following = self._next()
+    def _run_queue(self, work: Callable[[], None]) -> None:
+        current: Callable[[], None] | None = work
+        while current is not None:
+            current()
+            current = self._next_work()
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next_work(self) -> Callable[[], None] | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -74,4 +77,4 @@ class Threads:
             return None
 
 
-_threads = Threads(AT_ONCE)
+_threads = Threads(MAX_THREADS)

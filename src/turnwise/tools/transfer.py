@@ -1,4 +1,4 @@
-"""The tool that hands the floor to another agent (behaviours A35 to A40)."""
+"""The tool that transfers the conversation to another agent (behaviours A35 to A40)."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ _RULES = ToolRules(recorded=False, last=True, private=True)
 
 
 def transfer_tool(context: AgentContext) -> Tool | None:
-    """The tool for this turn, with those whom it may hand over to now; None when there is nobody."""
+    """Returns the transfer tool of this turn, or None if there is no target."""
     targets = context.transfer_targets
     if not targets:
         return None
@@ -38,11 +38,11 @@ def transfer_tool(context: AgentContext) -> Tool | None:
             raise ToolFailed(refused.problem, fix=refused.fix) from None
         return f"{agent} takes over."
 
-    return FunctionTool(transfer, name=NAME, description=described(context), rules=_RULES)
+    return FunctionTool(transfer, name=NAME, description=transfer_description(context), rules=_RULES)
 
 
-def described(context: AgentContext) -> str:
-    """What the tool does, with the agents it may hand over to now, and what each of them is for."""
+def transfer_description(context: AgentContext) -> str:
+    """Returns the tool's description, with the current targets and their descriptions."""
     listed = (_line(name, context.tree.card(name).description) for name in context.transfer_targets)
     return _DESCRIPTION + "\n".join(listed)
 

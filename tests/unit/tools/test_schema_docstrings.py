@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from turnwise.tools.schema import described
+from turnwise.tools.schema import parse_docstring
 
 
 def google() -> None:
@@ -56,7 +56,7 @@ def sphinx() -> None:
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx])
 def test_every_style_says_the_same(function: object) -> None:
-    found = described(function)  # type: ignore[arg-type]
+    found = parse_docstring(function)  # type: ignore[arg-type]
     assert found.parameters == {"customer": "Who bought, or will: a name.", "limit": "How many."}
     assert found.text == "Finds orders.\n\nAlso old ones.\n\nReturns: The orders."
 
@@ -78,9 +78,9 @@ def broken() -> None:
 
 
 def test_what_has_no_style_is_all_text() -> None:
-    assert described(plain) == ("Finds orders: all of them.\n\nNote: slow.", {})
-    assert described(nothing) == ("", {})
-    assert "Finds" in described(broken).text
+    assert parse_docstring(plain) == ("Finds orders: all of them.\n\nNote: slow.", {})
+    assert parse_docstring(nothing) == ("", {})
+    assert "Finds" in parse_docstring(broken).text
 
 
 @example(": : what is it")
@@ -89,4 +89,4 @@ def test_any_docstring_is_read(text: str) -> None:
     def function() -> None: ...
 
     function.__doc__ = text
-    described(function)
+    parse_docstring(function)

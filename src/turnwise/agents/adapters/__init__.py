@@ -1,1 +1,1 @@
-"""Agents made with other libraries, as agents of ours: one file for each library, which alone knows it."""
+"""Adapters for agents of other libraries, with one module for each library."""

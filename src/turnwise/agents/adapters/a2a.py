@@ -1,12 +1,7 @@
-"""Remote agents that speak A2A (agent to agent)."""
+"""Adapter for remote agents that speak the A2A (agent-to-agent) protocol."""
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import httpx
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import groupby
@@ -40,64 +35,41 @@ if TYPE_CHECKING:
     from a2a.client import Client, ClientCallContext
 
 
-def bounded_client(most: int) -> "httpx.AsyncClient":
-    """A client that follows no redirects, and ends an answer after `most` bytes, or one that is packed, with an error of its
-    own (httpx.RemoteProtocolError)."""
-    import httpx
-
-    class Counted(httpx.AsyncByteStream):
-        def __init__(self, stream: httpx.AsyncByteStream) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = most
-            async for piece in self._stream:
-                left -= len(piece)
-                if left < 0:
-                    raise httpx.RemoteProtocolError(f"The answer is longer than {most:,} bytes.")
-                yield piece
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    class Bounded(httpx.AsyncHTTPTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            response = await super().handle_async_request(request)
-            assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = Counted(response.stream)
-            if response.headers.get("content-encoding", "identity") != "identity":
-                await response.aclose()
-                raise httpx.RemoteProtocolError("The answer is packed, though it was not to be.")
-            return response
-
-    return httpx.AsyncClient(transport=Bounded(), headers={"Accept-Encoding": "identity"})
-
-
 SECONDS = 120.0
-"""How long a remote may be silent."""
+"""The longest silence of a remote agent."""
 POLL_SECONDS = 1.0
-"""How often a remote is asked that left a task to be asked about."""
+"""The interval for polling a task that is still running."""
 CANCEL_SECONDS = 2.0
 MOST_BYTES = 64 * 1024 * 1024
-"""How much of one answer is read."""
+"""The most bytes of one response."""
 
 _TAG = "<next>"
-_HARMLESS = "&lt;next>"
+_ESCAPED_TAG = "&lt;next>"
 
 
 class A2aAgent:
-    """An agent somewhere else, by its URL or its A2A card.
+    """A remote agent, given by its URL or its A2A card.
 
-    It keeps the conversation itself, under a context of its own for each session: it is handed the new message, with what
-    others said since, as far as `history` reaches. A private call is a conversation of its own. When its task needs input,
-    the user is asked, and the reply goes to that task. Files are taken up to limits.blob_bytes. What it says is text: it
-    names no next speaker, hands nothing over and changes no state.
-    A URL's card is fetched at the first turn, and must lead to the same host; to trust one that leads elsewhere, give the
-    card. headers: sent with every request, or a function of our context, sync or async, that gives them. seconds: how long it
-    may be silent. connect: makes the HTTP client, for proxies or certificates. name, description: the given card's by
-    default; with a URL, a name is needed. children: the agents below it here. card: any other field of AgentCard.
+    The remote keeps the conversation, in a separate A2A context for each session. It gets the new message, with the
+    words that others said since its last turn. A private call is a separate conversation. If its task needs input, the
+    adapter asks the user and sends the reply to that task. The answer is content only: it names no next speaker,
+    transfers to nobody and changes no state.
 
-    Raises MissingExtra, AgentDefinitionError.
+    Args:
+        agent: The URL or the A2A card. The card of a URL is fetched at the first turn and must point to the same host.
+            To trust a card that points elsewhere, pass the card itself.
+        name: By default the card's name; required with a URL.
+        description: By default the card's description.
+        headers: Headers of every request, or a function of the AgentContext, sync or async, that returns them.
+        seconds: The longest silence of the remote.
+        connect: Creates the HTTP client, for example to set proxies or certificates.
+        history: The budget of the message, with the words of others.
+        children: The agents below this one.
+        card: Other fields of AgentCard. Files up to `limits.blob_bytes` are accepted in answers.
+
+    Raises:
+        MissingExtra: The A2A library is not installed.
+        AgentDefinitionError: The URL or the card is not valid.
     """
 
     def __init__(
@@ -139,56 +111,56 @@ class A2aAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+    async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         from a2a.client import ClientCallContext
 
-        own = f"a2a:{self.card.name}"
+        state_key = f"a2a:{self.card.name}"
         is_private = context.event().is_private
-        known = {} if is_private else dict(context.state.get(own, {}))
+        memory = {} if is_private else dict(context.state.get(state_key, {}))
         if resumed is None:
-            said = await new_message(context, self._history, known.get("heard", 0))
-            message, known["heard"], task, number = said.messages[0], said.until, "", 0
+            conversation = await new_message(context, self._history, memory.get("heard", 0))
+            message, memory["heard"], task, number = conversation.messages[0], conversation.until, "", 0
         else:
-            message, task, known["context"] = resumed.reply, resumed.kept["task"], resumed.kept["context"]
-            number = resumed.kept.get("number", 0) + 1
+            message, task, memory["context"] = resumed.reply, resumed.checkpoint["task"], resumed.checkpoint["context"]
+            number = resumed.checkpoint.get("number", 0) + 1
         call = ClientCallContext(timeout=self._seconds, service_parameters=dict(await resolved(self._headers, context) or {}))
         client = await self._client(call, streaming=context.config.streaming)
-        exchange = _Exchange(self.card.name, client, call, voice)
-        await exchange.hold(_message(message, known.get("context", ""), task, _id(context, number)))
+        exchange = _Exchange(self.card.name, client, call, writer)
+        await exchange.run(_message(message, memory.get("context", ""), task, _id(context, number)))
         if not is_private:
-            context.state[own] = {**known, "context": exchange.context_id}
-        return exchange.said(context.config.limits, number)
+            context.state[state_key] = {**memory, "context": exchange.context_id}
+        return exchange.answer(context.config.limits, number)
 
     async def _client(self, call: "ClientCallContext", *, streaming: bool) -> "Client":
         from a2a.client import ClientConfig, ClientFactory
 
         http = await loop_local((A2aAgent, self), self._connect)
-        card = self._theirs or await self._fetched(http, call)
+        card = self._theirs or await self._fetch_card(http, call)
         bindings = ["JSONRPC", "HTTP+JSON"]
         config = ClientConfig(streaming=streaming, httpx_client=http, supported_protocol_bindings=bindings)
         try:
             client = ClientFactory(config).create(card)
         except ValueError:
             offered = ", ".join(sorted({each.protocol_binding for each in card.supported_interfaces})) or "nothing"
-            raise AgentFailed(f"{self._named()} offers {offered}, and we speak {', '.join(bindings)}.") from None
+            raise AgentFailed(f"{self._label()} offers {offered}, and we speak {', '.join(bindings)}.") from None
         self._theirs = card
         return client
 
-    async def _fetched(self, http: "httpx.AsyncClient", call: "ClientCallContext") -> "theirs.AgentCard":
+    async def _fetch_card(self, http: "httpx.AsyncClient", call: "ClientCallContext") -> "theirs.AgentCard":
         from a2a.client import A2ACardResolver
 
         options = {"headers": call.service_parameters, "timeout": self._seconds}
         card = await A2ACardResolver(http, self._url).get_agent_card(http_kwargs=options)
-        strangers = sorted({_origin(each.url) for each in card.supported_interfaces} - {_origin(self._url)})
-        if strangers:
+        foreign_hosts = sorted({_origin(each.url) for each in card.supported_interfaces} - {_origin(self._url)})
+        if foreign_hosts:
             raise AgentFailed(
-                f"The card of {self._named()} leads to {', '.join(strangers)}.",
+                f"The card of {self._label()} leads to {', '.join(foreign_hosts)}.",
                 fix="If you trust that, give the adapter the card instead of the URL.",
             )
         return card
 
-    def _named(self) -> str:
-        return f"The remote agent {self.card.name!r} at {_shown(self._url)}"
+    def _label(self) -> str:
+        return f"The remote agent {self.card.name!r} at {_public_url(self._url)}"
 
     def _explain(self, error: Exception) -> TurnwiseError:
         import httpx
@@ -199,43 +171,78 @@ class A2aAgent:
         status = cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None
         if isinstance(error, A2AClientTimeoutError) or isinstance(cause, httpx.TimeoutException):
             return ModelUnavailable(
-                f"{self._named()} gave no answer in {self._seconds:g} s.", fix="Try again later, or raise `seconds`."
+                f"{self._label()} gave no answer in {self._seconds:g} s.", fix="Try again later, or raise `seconds`."
             )
         if isinstance(cause, httpx.RemoteProtocolError):
-            return AgentFailed(f"{self._named()} gave an answer that cannot be read: {error_text(cause)}")
+            return AgentFailed(f"{self._label()} gave an answer that cannot be read: {error_text(cause)}")
         if isinstance(cause, httpx.RequestError) or (status is not None and (status == 429 or status >= 500)):
             why = type(cause).__name__ if status is None else f"status {status}"
-            return ModelUnavailable(f"{self._named()} cannot be reached: {why}.", fix="Check that it runs, or try later.")
+            return ModelUnavailable(f"{self._label()} cannot be reached: {why}.", fix="Check that it runs, or try later.")
         if status is not None:
-            return AgentFailed(f"{self._named()} refused the request: status {status}.", fix="Check its URL and `headers`.")
+            return AgentFailed(f"{self._label()} refused the request: status {status}.", fix="Check its URL and `headers`.")
         if isinstance(error, A2AError):
-            return AgentFailed(f"{self._named()} answered {type(error).__name__}: {error_text(error)}")
+            return AgentFailed(f"{self._label()} answered {type(error).__name__}: {error_text(error)}")
         return model_error(self.card.name, error)
 
 
-class _Exchange:
-    """One message to a remote, and what came of it: a message, or a task in some state."""
+def bounded_client(most: int) -> "httpx.AsyncClient":
+    """Returns an HTTP client that follows no redirects and limits the size of a response.
 
-    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", voice: PieceWriter) -> None:
+    A response longer than `most` bytes, or one that is compressed, raises httpx.RemoteProtocolError.
+    """
+    import httpx
+
+    class Counted(httpx.AsyncByteStream):
+        def __init__(self, stream: httpx.AsyncByteStream) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = most
+            async for piece in self._stream:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx.RemoteProtocolError(f"The answer is longer than {most:,} bytes.")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    class Bounded(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await super().handle_async_request(request)
+            assert isinstance(response.stream, httpx.AsyncByteStream)
+            response.stream = Counted(response.stream)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                await response.aclose()
+                raise httpx.RemoteProtocolError("The answer is packed, though it was not to be.")
+            return response
+
+    return httpx.AsyncClient(transport=Bounded(), headers={"Accept-Encoding": "identity"})
+
+
+class _Exchange:
+    """One message to a remote agent and its outcome: a message, or a task in some state."""
+
+    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", writer: PieceWriter) -> None:
         from a2a.types import Message, Task
 
-        self._agent, self._client, self._call, self._voice = agent, client, call, voice
+        self._agent, self._client, self._call, self._writer = agent, client, call, writer
         self._task, self._message = Task(), Message()
-        self._shown: dict[str, int] = {}
+        self._shown_lengths: dict[str, int] = {}
 
     @property
     def context_id(self) -> str:
         return self._message.context_id or self._task.context_id
 
-    async def hold(self, message: "theirs.Message") -> None:
-        """Sends it, and returns when there is nothing more to wait for. When it is cancelled, so is the remote's task."""
+    async def run(self, message: "theirs.Message") -> None:
+        """Sends the message and waits for the outcome. If it is cancelled, it cancels the remote's task too."""
         from a2a.types import SendMessageRequest
 
         try:
             responses: Any = self._client.send_message(SendMessageRequest(message=message), context=self._call)
             async with aclosing(responses):
                 async for response in responses:
-                    await self._hear(response)
+                    await self._apply(response)
                     if self._is_settled():
                         break
             await self._poll()
@@ -243,25 +250,29 @@ class _Exchange:
             await self._cancel()
             raise
 
-    def said(self, limits: Limits, number: int) -> TurnAnswer:
-        """What it came to. AgentFailed when the task failed. number: how many messages the remote had before."""
+    def answer(self, limits: Limits, number: int) -> TurnAnswer:
+        """Returns the answer or the question. `number` counts the messages that the remote got before.
+
+        Raises:
+            AgentFailed: The task failed.
+        """
         from a2a.types import TaskState
 
         if self._message.parts:
-            return TurnAnswer(_taken(self._message.parts, limits))
+            return TurnAnswer(_converted(self._message.parts, limits))
         state, last = self._task.status.state, self._task.status.message.parts
         if state in (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED):
-            question = Content(parts=_taken(last, limits)).text or f"{self._agent} needs something more from you."
-            kept: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": number}
-            return TurnAnswer(question=question, kept=kept)
+            question = Content(parts=_converted(last, limits)).text or f"{self._agent} needs something more from you."
+            checkpoint: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": number}
+            return TurnAnswer(question=question, checkpoint=checkpoint)
         if state != TaskState.TASK_STATE_COMPLETED:
             ended = TaskState.Name(state).removeprefix("TASK_STATE_").lower()
-            why = error_text(Exception(Content(parts=_taken(last, limits)).text))
+            why = error_text(Exception(Content(parts=_converted(last, limits)).text))
             raise AgentFailed(f"The task of the remote agent {self._agent!r} is {ended}: {why or 'it does not say why'}")
-        parts = [part for artifact in self._task.artifacts for part in _taken(artifact.parts, limits)]
-        return TurnAnswer([*parts, *(part for part in _taken(last, limits) if part not in parts)][: limits.parts])
+        parts = [part for artifact in self._task.artifacts for part in _converted(artifact.parts, limits)]
+        return TurnAnswer([*parts, *(part for part in _converted(last, limits) if part not in parts)][: limits.parts])
 
-    async def _hear(self, response: "theirs.StreamResponse") -> None:
+    async def _apply(self, response: "theirs.StreamResponse") -> None:
         if response.HasField("message"):
             self._message.CopyFrom(response.message)
         elif response.HasField("task"):
@@ -271,11 +282,11 @@ class _Exchange:
             self._task.id, self._task.context_id = update.task_id, update.context_id
             self._task.status.CopyFrom(update.status)
         elif response.HasField("artifact_update"):
-            self._take(response.artifact_update)
+            self._apply_artifact(response.artifact_update)
         for artifact in self._task.artifacts:
             await self._show(artifact)
 
-    def _take(self, update: "theirs.TaskArtifactUpdateEvent") -> None:
+    def _apply_artifact(self, update: "theirs.TaskArtifactUpdateEvent") -> None:
         self._task.id, self._task.context_id = update.task_id, update.context_id
         same = [each for each in self._task.artifacts if each.artifact_id == update.artifact.artifact_id]
         if not same:
@@ -286,10 +297,10 @@ class _Exchange:
             same[0].CopyFrom(update.artifact)
 
     async def _show(self, artifact: "theirs.Artifact") -> None:
-        text = _settled("".join(part.text for part in artifact.parts))
-        before = self._shown.get(artifact.artifact_id, 0)
-        self._shown[artifact.artifact_id] = len(text)
-        await self._voice.piece(text[before:], artifact.artifact_id)
+        text = _stable_part("".join(part.text for part in artifact.parts))
+        before = self._shown_lengths.get(artifact.artifact_id, 0)
+        self._shown_lengths[artifact.artifact_id] = len(text)
+        await self._writer.piece(text[before:], artifact.artifact_id)
 
     async def _poll(self) -> None:
         from a2a.types import GetTaskRequest
@@ -314,7 +325,10 @@ class _Exchange:
 
 
 def _id(context: AgentContext, number: int) -> str:
-    """The same in every attempt, another for each message: a remote that looks at it does all the work, and none twice."""
+    """Returns the message id: the same in every attempt, different for each message.
+
+    A remote that checks the id therefore processes every message exactly once.
+    """
     return f"{context.invocation_id}:{context.event().branch}:{number}"
 
 
@@ -331,12 +345,12 @@ def _message(content: Content, context_id: str, task_id: str, id_: str) -> "thei
     return theirs.Message(message_id=id_, role=role, parts=parts, context_id=context_id, task_id=task_id)
 
 
-def _taken(parts: "Sequence[theirs.Part]", limits: Limits) -> tuple[Part, ...]:
-    """The parts as ours: texts that follow each other are one, as they come in pieces; no file that is too large."""
+def _converted(parts: "Sequence[theirs.Part]", limits: Limits) -> tuple[Part, ...]:
+    """Converts the parts to ours. Consecutive texts are joined, and files that are too large are replaced with a note."""
     taken: list[Part] = []
     for is_text, group in groupby(parts, lambda part: part.HasField("text")):
         if is_text:
-            taken.append(TextPart(text=_harmless("".join(part.text for part in group))))
+            taken.append(TextPart(text=_escape_tag("".join(part.text for part in group))))
         else:
             taken += [_other(part, limits) for part in group]
     return tuple(taken[: limits.parts])
@@ -355,15 +369,15 @@ def _other(part: "theirs.Part", limits: Limits) -> Part:
     return BlobPart(data=part.raw, mime_type=kind, name=part.filename or None)
 
 
-def _harmless(text: str) -> str:
-    """The text without the tag by which our own agents name the next speaker."""
-    return text.replace(_TAG, _HARMLESS)
+def _escape_tag(text: str) -> str:
+    """Escapes the tag by which our own agents name the next speaker."""
+    return text.replace(_TAG, _ESCAPED_TAG)
 
 
-def _settled(text: str) -> str:
-    """The beginning of a text that grows, as far as it stays the same whatever comes."""
-    held = next((size for size in range(len(_TAG) - 1, 0, -1) if text.endswith(_TAG[:size])), 0)
-    return _harmless(text[: len(text) - held])
+def _stable_part(text: str) -> str:
+    """Returns the beginning of a growing text that later chunks cannot change."""
+    undecided = next((size for size in range(len(_TAG) - 1, 0, -1) if text.endswith(_TAG[:size])), 0)
+    return _escape_tag(text[: len(text) - undecided])
 
 
 def _origin(url: str) -> str:
@@ -371,6 +385,6 @@ def _origin(url: str) -> str:
     return f"{split.scheme}://{split.netloc.rpartition('@')[2]}".lower()
 
 
-def _shown(url: str) -> str:
-    """The URL without what may be secret: no user, no query."""
+def _public_url(url: str) -> str:
+    """Returns the URL without user and query, which may be secret."""
     return f"{_origin(url)}{urlsplit(url).path}"

@@ -1,4 +1,4 @@
-"""Agents of Google's Agent Development Kit."""
+"""Adapter for agents of Google's Agent Development Kit (ADK)."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
@@ -30,20 +30,32 @@ from turnwise.transcript.view import Budget
 APP = "turnwise"
 
 _REFUSALS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"})
-_MAY_PASS = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "429", "500", "503", "504"})
+_TRANSIENT = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "429", "500", "503", "504"})
 
 
 class GoogleAdkAgent:
-    """An agent or a workflow of the ADK, with its sub-agents, tools, callbacks and plugins inside.
+    """An ADK agent or workflow, including its sub-agents, tools, callbacks and plugins.
 
-    Each turn runs in an ADK session of its own that lives in memory and holds the conversation as far as `history` reaches;
-    the record is ours. Its answer is its last final response; with an output schema that is said as data, named `output`.
-    state: the session's state at the beginning, or a function of our context, sync or async, that gives it. run_config: the
-    ADK's RunConfig, whose streaming mode is ours to set. plugins, artifact_service, memory_service, credential_service: as
-    for the ADK's Runner. name, description: the agent's own by default. children: the agents below it here. card: any other
-    field of AgentCard.
+    Each turn runs in a fresh in-memory ADK session that holds the conversation; the log is ours. The answer is the last
+    final response. With an output schema, it is a DataPart named `output`.
 
-    Raises ConfigError when the ADK is not installed, AgentDefinitionError for what is no such agent.
+    Args:
+        agent: The ADK agent or workflow.
+        name: By default the agent's name.
+        description: By default the agent's description.
+        state: The initial state of the ADK session, or a function of the AgentContext, sync or async, that returns it.
+        run_config: The ADK's RunConfig. The adapter sets its streaming mode.
+        plugins: Plugins for the ADK's Runner.
+        artifact_service: As for the ADK's Runner.
+        memory_service: As for the ADK's Runner.
+        credential_service: As for the ADK's Runner.
+        history: The budget of the conversation.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        ConfigError: The ADK is not installed or too old.
+        AgentDefinitionError: The object is not an ADK agent or workflow.
     """
 
     def __init__(
@@ -81,8 +93,8 @@ class GoogleAdkAgent:
         return f"GoogleAdkAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
-            return await self._answer(context, voice)
+        async def work(writer: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
+            return await self._answer(context, writer)
 
         await take_turn(context, work, self._explain)
         return
@@ -100,7 +112,7 @@ class GoogleAdkAgent:
         app = App(name=APP, root_agent=self._agent, plugins=self._plugins)
         return Runner(app=app, session_service=InMemorySessionService(), **self._services)
 
-    async def _answer(self, context: AgentContext, voice: PieceWriter) -> TurnAnswer:
+    async def _answer(self, context: AgentContext, writer: PieceWriter) -> TurnAnswer:
         runner = self._runner()
         session = await runner.session_service.create_session(
             app_name=APP,
@@ -111,7 +123,7 @@ class GoogleAdkAgent:
         messages = (await read_conversation(context, self._history)).messages
         for message in messages[:-1]:
             await runner.session_service.append_event(session, self._event(message))
-        answering = _RunEvents(self.card.name, voice)
+        run_events = _RunEvents(self.card.name, writer)
         events = runner.run_async(
             user_id=session.user_id,
             session_id=session.id,
@@ -120,8 +132,8 @@ class GoogleAdkAgent:
         )
         async with aclosing(events):
             async for event in events:
-                await answering.hear(event)
-        return answering.said(has_schema=_schema(answering.author, self._agent) is not None)
+                await run_events.add(event)
+        return run_events.answer(has_schema=_schema(run_events.author, self._agent) is not None)
 
     def _config(self, *, streaming: bool) -> Any:
         from google.adk.agents.run_config import RunConfig, StreamingMode
@@ -143,36 +155,41 @@ class GoogleAdkAgent:
 
 
 class _RunEvents:
-    """What becomes of the events of one run."""
+    """Collects the events of one ADK run."""
 
-    def __init__(self, agent: str, voice: PieceWriter) -> None:
+    def __init__(self, agent: str, writer: PieceWriter) -> None:
         self.author = ""
-        self._agent, self._voice = agent, voice
+        self._agent, self._writer = agent, writer
         self._answers: dict[str, int] = {}
         self._final: Any = None
         self._usage: Usage | None = None
         self._waits: list[str] = []
         self._problem: Any = None
 
-    async def hear(self, event: Any) -> None:
-        """Shows the pieces, and keeps what is final."""
+    async def add(self, event: Any) -> None:
+        """Streams the chunks and stores the final response."""
         place = self._answers.setdefault(event.author, 0)
         if event.partial:
-            await self._voice.piece(_text(event), f"{event.author}#{place}")
+            await self._writer.piece(_text(event), f"{event.author}#{place}")
             return
         self._answers[event.author] = place + 1
         if event.usage_metadata is not None:
             one = _usage(event)
             self._usage = one if self._usage is None else self._usage + one
         if event.error_code and not _text(event):
-            self._final, self._problem = None, event  # what was raised comes once the events are over, if anything was
+            self._final, self._problem = None, event  # an exception, if any, follows after the last event
         if event.long_running_tool_ids:
             self._waits += [call.name for call in event.get_function_calls() if call.id in event.long_running_tool_ids]
         elif event.is_final_response() and event.content is not None and event.content.parts:
             self._final, self.author = event, event.author
 
-    def said(self, *, has_schema: bool) -> TurnAnswer:
-        """The answer. ModelError when a model had a problem; AgentFailed when tools wait for somebody."""
+    def answer(self, *, has_schema: bool) -> TurnAnswer:
+        """Returns the answer.
+
+        Raises:
+            ModelError: A model failed, or its answer does not fit the output schema.
+            AgentFailed: Tools wait for a result.
+        """
         if self._final is None:
             if self._problem is not None:
                 raise _model_error(self._agent, self._problem)
@@ -191,17 +208,17 @@ class _RunEvents:
 
 
 def _schema(author: str, root: Any) -> Any:
-    """The output schema of the agent that answered."""
-    find = getattr(root, "find_agent", None)
-    found = find(author) if find is not None and author else None
-    return getattr(found, "output_schema", None)
+    """Returns the output schema of the agent that answered, or None."""
+    find_agent = getattr(root, "find_agent", None)
+    author_agent = find_agent(author) if find_agent is not None and author else None
+    return getattr(author_agent, "output_schema", None)
 
 
 def _model_error(agent: str, event: Any) -> TurnwiseError:
     code = str(event.error_code).removeprefix("FinishReason.").upper()
     if code in _REFUSALS:
         return ModelRefused(f"Agent {agent!r}: its model refused to answer: {code}.", fix="Ask in other words.")
-    if code in _MAY_PASS:
+    if code in _TRANSIENT:
         return ModelUnavailable(f"Agent {agent!r}: a model is not available: {code}.", fix="Try again later.")
     if code == "MAX_TOKENS":
         return ModelAnswerInvalid(f"Agent {agent!r}: its model ran into its limit of tokens.", fix="Raise max_output_tokens.")
@@ -209,7 +226,7 @@ def _model_error(agent: str, event: Any) -> TurnwiseError:
 
 
 def _text(event: Any) -> str:
-    """The text of an event, without thoughts."""
+    """Returns the text of an event, without thoughts."""
     parts = (event.content.parts if event.content else None) or ()
     return "".join(part.text for part in parts if part.text and not part.thought)
 
@@ -218,9 +235,9 @@ def _parts(event: Any) -> Sequence[Part]:
     parts: list[Part] = [*text_parts(_text(event))]
     for part in event.content.parts:
         if part.inline_data is not None and part.inline_data.data is not None:
-            held = part.inline_data
+            inline = part.inline_data
             parts.append(
-                BlobPart(data=held.data, mime_type=held.mime_type or BlobPart(data=b"").mime_type, name=held.display_name)
+                BlobPart(data=inline.data, mime_type=inline.mime_type or BlobPart(data=b"").mime_type, name=inline.display_name)
             )
     if not parts and event.output is not None:
         parts.append(

@@ -1,4 +1,4 @@
-"""A tool by which an agent of another library hands the conversation to another agent of ours."""
+"""A handoff tool for agents of other libraries: transfers the conversation to one of our agents."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,24 +6,27 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.ports.context import AgentContext
-from turnwise.tools.transfer import NAME, described
+from turnwise.tools.transfer import NAME, transfer_description
 
 __all__ = ["NAME", "Target", "Targets"]
 
 
 class Target(NamedTuple):
-    """Who answers from now on. message: what that agent is to answer instead of the user's message."""
+    """The agent that takes over."""
 
     agent: str
     message: str | None = None
+    """The message that this agent answers instead of the user's; None means the user's message."""
 
-    def kept(self) -> JsonValue:
+    def to_json(self) -> JsonValue:
+        """Returns the target as JSON, for the session state."""
         return {"agent": self.agent, "message": self.message}
 
 
 class Targets:
-    """The agents that may take over in this turn, and the one that was chosen. The hand-over itself comes after the answer
-    is on record, so that a turn that is taken up again hands over without asking the library again.
+    """The agents that may take over in this turn, and the one that was chosen.
+
+    The transfer follows once the answer is recorded, so a resumed turn transfers without another run of the library.
     """
 
     def __init__(self, names: Sequence[str], description: str) -> None:
@@ -32,19 +35,23 @@ class Targets:
 
     @classmethod
     def of(cls, context: AgentContext) -> "Targets | None":
-        """Those of this turn; None when there is nobody."""
+        """Returns the targets of this turn, or None if there are none."""
         names = context.transfer_targets
-        return cls(names, described(context)) if names else None
+        return cls(names, transfer_description(context)) if names else None
 
     def schema(self) -> dict[str, JsonValue]:
-        """The tool's parameters as a JSON schema."""
+        """Returns the tool's parameters as a JSON schema."""
         agent: JsonValue = {"type": "string", "enum": list(self.names), "description": "Who is to answer."}
-        told = "What they are to answer instead of the user's message. Leave it out as a rule."
-        message: JsonValue = {"type": ["string", "null"], "description": told}
+        about = "What they are to answer instead of the user's message. Leave it out as a rule."
+        message: JsonValue = {"type": ["string", "null"], "description": about}
         return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
 
     def choose(self, agent: object, message: object = None) -> str | None:
-        """Notes who takes over; what the model is told instead when that agent cannot. The first choice counts."""
+        """Stores the agent that takes over. The first choice counts.
+
+        Returns:
+            None, or the error text for the model if that agent cannot take over.
+        """
         if agent not in self.names:
             return f"There is no agent {agent!r} that could take over. Choose one of: {', '.join(self.names)}."
         if self.chosen is not None:

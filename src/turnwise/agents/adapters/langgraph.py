@@ -1,4 +1,4 @@
-"""Graphs of LangGraph."""
+"""Adapter for LangGraph graphs."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -36,27 +36,40 @@ from turnwise.transcript.view import Budget
 _DEFAULT_NAME = "LangGraph"
 
 
-class Ended(NamedTuple):
-    """How a run of a graph ended: its last state, and the interrupts that it stands at."""
+class _Outcome(NamedTuple):
+    """The outcome of a graph run."""
 
     state: Any
+    """The last state."""
     interrupts: Sequence[Any]
+    """The interrupts at which the run stopped."""
 
 
 class LangGraphAgent:
-    """A compiled graph of LangGraph. Its subgraphs and agents stay inside.
+    """A compiled LangGraph graph, including its subgraphs and agents.
 
-    Its state has a list of messages under `messages_key`, where it is handed the conversation as far as `history` reaches;
-    its answer is the last message by a model there, or `structured_response`, which is said as data, named `output`.
-    input, output: functions for graphs of another shape: what the graph is given, from the messages and our context; and
-    what it answered, from its last state (a str, or something that is JSON).
-    keeps_history: the graph has a checkpointer that remembers the conversation. Then it is handed only the new message, with
-    what others said since; each session has a thread of its own; and what the graph asks by `interrupt` is asked of the user.
-    config: the run's config, or a function of our context, sync or async, that gives it. runtime: what its nodes get as
-    `runtime.context`, likewise. name, description: the graph's own name by default. children: the agents below it here. card:
-    any other field of AgentCard.
+    The graph gets the conversation as messages under `messages_key` of its state. The answer is the last model message
+    there, or `structured_response`, which becomes a DataPart named `output`.
 
-    Raises ConfigError when LangGraph is not installed, AgentDefinitionError for what is no compiled graph, or has no name.
+    Args:
+        graph: The compiled graph.
+        name: By default the graph's name.
+        description: The card's description.
+        messages_key: The state key that holds the messages.
+        input: For graphs of another shape: builds the graph's input from the messages and the AgentContext.
+        output: For graphs of another shape: returns the answer from the last state, a str or a JSON value.
+        keeps_history: The graph has a checkpointer that stores the conversation. It then gets only the new message,
+            with the words that others said since. Each session has a separate thread. An `interrupt` of the graph
+            becomes a question to the user.
+        config: The run's config, or a function of the AgentContext, sync or async, that returns it.
+        runtime: The value of `runtime.context` in the nodes, or a function of the AgentContext that returns it.
+        history: The budget of the conversation.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        ConfigError: LangGraph is not installed or too old.
+        AgentDefinitionError: The object is not a compiled graph, or has no name.
     """
 
     def __init__(
@@ -85,7 +98,7 @@ class LangGraphAgent:
         self.card = card_of(graph, name, description, card)
         self.children = members_of(self.card.name, children)
         self._graph, self._key, self._input, self._output = graph, messages_key, input, output
-        self._keeps, self._config, self._runtime, self._history = keeps_history, config, runtime, history
+        self._keeps_history, self._config, self._runtime, self._history = keeps_history, config, runtime, history
 
     def __repr__(self) -> str:
         return f"LangGraphAgent({self.card.name!r})"
@@ -95,67 +108,69 @@ class LangGraphAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+    async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         counter = _counter()
         config = dict(await resolved(self._config, context) or {})
         callbacks = config.get("callbacks") or []
         config["callbacks"] = [*callbacks, counter] if isinstance(callbacks, list) else callbacks
-        if self._keeps:
+        if self._keeps_history:
             config["configurable"] = {"thread_id": _thread(context), **config.get("configurable", {})}
-        asked = await self._asked(context, resumed)
-        ended = await self._ended(asked, config, context, voice)
+        graph_input = await self._graph_input(context, resumed)
+        ended = await self._run_graph(graph_input, config, context, writer)
         if ended.interrupts:
             return self._question(ended.interrupts[0], counter.usage)
         return TurnAnswer(self._parts(ended.state), counter.usage)
 
-    async def _asked(self, context: AgentContext, resumed: ResumedRun | None) -> Any:
+    async def _graph_input(self, context: AgentContext, resumed: ResumedRun | None) -> Any:
         if resumed is not None:
             from langgraph.types import Command
 
-            return Command(resume={resumed.kept: resumed.reply.text})
-        if self._keeps:
-            known = f"langgraph:{self.card.name}"
-            said = await new_message(context, self._history, 0 if _is_private(context) else context.state.get(known, 0))
+            return Command(resume={resumed.checkpoint: resumed.reply.text})
+        if self._keeps_history:
+            state_key = f"langgraph:{self.card.name}"
+            conversation = await new_message(
+                context, self._history, 0 if _is_private(context) else context.state.get(state_key, 0)
+            )
             if not _is_private(context):
-                context.state[known] = said.until
+                context.state[state_key] = conversation.until
         else:
-            said = await read_conversation(context, self._history)
-        messages = _messages(said.messages, _run_id(context))
+            conversation = await read_conversation(context, self._history)
+        messages = _messages(conversation.messages, _run_id(context))
         return {self._key: messages} if self._input is None else self._input(messages, context)
 
-    async def _ended(self, asked: Any, config: Any, context: AgentContext, voice: PieceWriter) -> Ended:
+    async def _run_graph(self, graph_input: Any, config: Any, context: AgentContext, writer: PieceWriter) -> _Outcome:
         from langchain_core.messages import AIMessageChunk
 
         modes = ["values", "messages"] if context.config.streaming else ["values"]
         state: Any = None
         interrupts: Sequence[Any] = ()
         runtime = await resolved(self._runtime, context)
-        async with aclosing(self._graph.astream(asked, config, context=runtime, stream_mode=modes)) as chunks:
+        async with aclosing(self._graph.astream(graph_input, config, context=runtime, stream_mode=modes)) as chunks:
             async for mode, chunk in chunks:
                 if mode == "values":
                     interrupts = chunk.get("__interrupt__", ()) if isinstance(chunk, dict) else ()
                     state = state if interrupts else chunk
                 elif isinstance(chunk[0], AIMessageChunk):
-                    await voice.piece(str(chunk[0].text), str(chunk[0].id))
-        return Ended(state, interrupts)
+                    await writer.piece(str(chunk[0].text), str(chunk[0].id))
+        return _Outcome(state, interrupts)
 
     def _question(self, interrupt: Any, usage: Usage | None) -> TurnAnswer:
-        if not self._keeps:
+        if not self._keeps_history:
             raise AgentFailed(
                 f"The graph of agent {self.card.name!r} was interrupted, and nothing kept where it stood.",
                 fix="Give the graph a checkpointer, and the adapter keeps_history=True.",
             )
-        return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), kept=interrupt.id)
+        return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), checkpoint=interrupt.id)
 
     def _parts(self, state: Any) -> Sequence[Part]:
         from langchain_core.messages import AIMessage
 
         if self._output is not None:
-            return _said(self._output(state))
-        held = state if isinstance(state, dict) else {}
-        if held.get("structured_response") is not None:
-            return _said(held["structured_response"])
-        messages = held.get(self._key)
+            return _output_parts(self._output(state))
+        values = state if isinstance(state, dict) else {}
+        if values.get("structured_response") is not None:
+            return _output_parts(values["structured_response"])
+        messages = values.get(self._key)
         if not isinstance(messages, list):
             raise AgentFailed(
                 f"The state of agent {self.card.name!r} has no list of messages under {self._key!r}.",
@@ -173,7 +188,7 @@ class LangGraphAgent:
 
 
 def _run_id(context: AgentContext) -> str:
-    """The same in every attempt, so that a graph which was told of the message before does not take it for another."""
+    """Returns the message id: the same in every attempt, so the graph does not add a repeated message twice."""
     return f"{context.invocation_id}:{context.event().branch}"
 
 
@@ -182,7 +197,7 @@ def _is_private(context: AgentContext) -> bool:
 
 
 def _thread(context: AgentContext) -> str:
-    """One for each session and agent; a private call has its own, as the conversation is not for it."""
+    """Returns the thread id of the session and agent. A private call has a separate thread."""
     parts = [*context.session, context.card.name]
     if _is_private(context):
         parts += [context.invocation_id, context.event().branch]
@@ -194,18 +209,18 @@ def _messages(messages: Sequence[Content], run_id: str) -> list[Any]:
 
     last = len(messages) - 1
     return [
-        HumanMessage(_asked(message), id=run_id if place == last else None)
+        HumanMessage(_message_content(message), id=run_id if place == last else None)
         if message.role == "user"
         else AIMessage(joined(usable_parts(message)))
         for place, message in enumerate(messages)
     ]
 
 
-def _asked(content: Content) -> Any:
-    found = usable_parts(content)
-    if all(isinstance(piece, str) for piece in found):
-        return joined(found)
-    return [{"type": "text", "text": piece} if isinstance(piece, str) else _file(piece) for piece in found]
+def _message_content(content: Content) -> Any:
+    pieces = usable_parts(content)
+    if all(isinstance(piece, str) for piece in pieces):
+        return joined(pieces)
+    return [{"type": "text", "text": piece} if isinstance(piece, str) else _file(piece) for piece in pieces]
 
 
 def _file(blob: BlobPart) -> dict[str, str]:
@@ -215,19 +230,19 @@ def _file(blob: BlobPart) -> dict[str, str]:
     return {"type": kind, "base64": b64encode(blob.data).decode(), "mime_type": blob.mime_type}
 
 
-def _said(output: Any) -> Sequence[Part]:
+def _output_parts(output: Any) -> Sequence[Part]:
     if output is None or isinstance(output, str):
         return text_parts(output or "")
     return (DataPart(name="output", data=_json(output)),)
 
 
 def _json(value: Any) -> JsonValue:
-    made: JsonValue = to_jsonable_python(value)
-    return made
+    plain: JsonValue = to_jsonable_python(value)
+    return plain
 
 
 def _counter() -> Any:
-    """Counts what the models take that the graph asks, however deep inside."""
+    """Returns a callback that adds up the usage of all models in the graph, including nested ones."""
     from langchain_core.callbacks import AsyncCallbackHandler
 
     class Counter(AsyncCallbackHandler):  # type: ignore[misc, unused-ignore]

@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK."""
+"""Adapter for agents of the OpenAI Agents SDK."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -36,19 +36,30 @@ MAX_TURNS = 10
 
 
 class OpenAiAgent:
-    """An agent of the OpenAI Agents SDK, with its own model, tools, handoffs and guardrails, which stay inside.
+    """An agent of the OpenAI Agents SDK, including its model, tools, handoffs and guardrails.
 
-    It is handed the conversation as far as `history` reaches; what its tools did in earlier turns it does not see again. An
-    output that is no text is said as data, named `output`. Tools that need approval are asked about: a plain yes approves
-    all that wait, anything else rejects them, and is told to the model.
-    run_context: what its tools get as `context.context`, or a function of our context, sync or async, that gives it.
-    max_turns: how often its models are asked in one run. run_config: the SDK's RunConfig. tracing: whether the SDK sends
-    traces to OpenAI. hands_over: whether it gets a tool that hands the conversation to those agents whom this one may
-    hand over to; its run ends with that call, unless it has a `tool_use_behavior` of its own. name, description: the agent's
-    own by default, the latter from `handoff_description`. children: the agents below it here. card: any other field of
-    AgentCard.
+    The agent gets the conversation, without its tool calls of earlier turns. An output that is not text becomes a
+    DataPart named `output`. Tools that need approval lead to one question: a plain yes approves all of them. Any other
+    reply rejects them and goes to the model as the reason.
 
-    Raises ConfigError when the SDK is not installed, AgentDefinitionError for what is no such agent.
+    Args:
+        agent: The SDK's agent.
+        name: By default the agent's name.
+        description: By default the agent's `handoff_description`.
+        run_context: The value of `context.context` in its tools, or a function of the AgentContext, sync or async, that
+            returns it.
+        max_turns: The most model calls in one run.
+        run_config: The SDK's RunConfig.
+        tracing: Lets the SDK send traces to OpenAI.
+        hands_over: Adds a tool that transfers to the agent's transfer targets. The run ends with that call, unless the
+            agent sets `tool_use_behavior`.
+        history: The budget of the conversation.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        ConfigError: The SDK is not installed or too old.
+        AgentDefinitionError: The object is not an agent of the SDK.
     """
 
     def __init__(
@@ -85,26 +96,26 @@ class OpenAiAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+    async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         from agents import Runner
 
-        mine = await resolved(self._run_context, context)
+        run_context = await resolved(self._run_context, context)
         targets = Targets.of(context) if self._hands_over else None
         agent = self._agent if targets is None else _with_transfer(self._agent, targets)
-        asked: Any
+        run_input: Any
         if resumed is None:
-            asked = _input((await read_conversation(context, self._history)).messages)
+            run_input = _input((await read_conversation(context, self._history)).messages)
         else:
-            asked = await self._resumed(agent, resumed, mine)
-        options: dict[str, Any] = {"context": mine, "max_turns": self._max_turns, "run_config": self._config()}
+            run_input = await self._resumed_state(agent, resumed, run_context)
+        options: dict[str, Any] = {"context": run_context, "max_turns": self._max_turns, "run_config": self._config()}
         if context.config.streaming:
-            result = Runner.run_streamed(agent, asked, **options)
-            await _show(result, voice)
+            result = Runner.run_streamed(agent, run_input, **options)
+            await _stream_text(result, writer)
         else:
-            result = await Runner.run(agent, asked, **options)
+            result = await Runner.run(agent, run_input, **options)
         usage = _usage(result)
         if result.interruptions:
-            return TurnAnswer(usage=usage, question=_question(result.interruptions), kept=_kept(result))
+            return TurnAnswer(usage=usage, question=_question(result.interruptions), checkpoint=_checkpoint(result))
         if targets is not None and targets.chosen is not None:
             return TurnAnswer(usage=usage, target=targets.chosen)
         return TurnAnswer(_parts(result.final_output), usage)
@@ -117,17 +128,17 @@ class OpenAiAgent:
         config = self._run_config or RunConfig()
         return config if self._tracing else replace(config, tracing_disabled=True)
 
-    async def _resumed(self, agent: Any, resumed: ResumedRun, mine: Any) -> Any:
-        """The state of the run that waited, with the person's decision in it."""
+    async def _resumed_state(self, agent: Any, resumed: ResumedRun, run_context: Any) -> Any:
+        """Returns the state of the suspended run with the person's decision."""
         from agents import RunState
 
-        state = await RunState.from_json(agent, resumed.kept, context_override=mine)
-        said = answer_of(ToolResultPart(call_id="", result=resumed.reply.text))
+        state = await RunState.from_json(agent, resumed.checkpoint, context_override=run_context)
+        answer = answer_of(ToolResultPart(call_id="", result=resumed.reply.text))
         for item in state.get_interruptions():
-            if said.approved:
+            if answer.approved:
                 state.approve(item)
             else:
-                state.reject(item, rejection_message=f"The person who was asked did not agree. {said.reason}".strip())
+                state.reject(item, rejection_message=f"The person who was asked did not agree. {answer.reason}".strip())
         return state
 
     def _explain(self, error: Exception) -> TurnwiseError:
@@ -149,7 +160,7 @@ class OpenAiAgent:
 
 
 def _with_transfer(agent: Any, targets: Targets) -> Any:
-    """The agent with the tool that hands over, whose call ends its run."""
+    """Returns a copy of the agent with the transfer tool, whose call ends the run."""
     from agents import FunctionTool, ToolsToFinalOutputResult
 
     async def transfer(_: Any, written: str) -> str:
@@ -157,20 +168,20 @@ def _with_transfer(agent: Any, targets: Targets) -> Any:
             arguments = from_json(written or "{}")
         except ValueError:
             arguments = {}
-        said = arguments if isinstance(arguments, dict) else {}
-        return targets.choose(said.get("agent"), said.get("message")) or f"{said['agent']} takes over."
+        values = arguments if isinstance(arguments, dict) else {}
+        return targets.choose(values.get("agent"), values.get("message")) or f"{values['agent']} takes over."
 
     tool = FunctionTool(NAME, targets.description, targets.schema(), transfer, strict_json_schema=False)
 
     def ends(_context: Any, _results: Any) -> Any:
         return ToolsToFinalOutputResult(is_final_output=targets.chosen is not None, final_output="")
 
-    before = agent.tool_use_behavior
-    return agent.clone(tools=[*agent.tools, tool], tool_use_behavior=ends if before == "run_llm_again" else before)
+    behavior = agent.tool_use_behavior
+    return agent.clone(tools=[*agent.tools, tool], tool_use_behavior=ends if behavior == "run_llm_again" else behavior)
 
 
-async def _show(result: Any, voice: PieceWriter) -> None:
-    """Shows the run's texts to its end; when this is left, nothing of it runs any more."""
+async def _stream_text(result: Any, writer: PieceWriter) -> None:
+    """Streams the run's text to its end. Once this returns or raises, no part of the run is still active."""
     answers = 0
     try:
         async for event in result.stream_events():
@@ -179,7 +190,7 @@ async def _show(result: Any, voice: PieceWriter) -> None:
             if event.data.type == "response.created":
                 answers += 1
             elif event.data.type == "response.output_text.delta" and result.current_agent.output_type in (None, str):
-                await voice.piece(event.data.delta, str(answers))
+                await writer.piece(event.data.delta, str(answers))
     finally:
         if not result.is_complete:
             result.cancel()
@@ -189,14 +200,14 @@ async def _show(result: Any, voice: PieceWriter) -> None:
 
 def _input(messages: Sequence[Content]) -> list[dict[str, Any]]:
     return [
-        {"role": "user", "content": [_asked(piece) for piece in usable_parts(message)]}
+        {"role": "user", "content": [_input_piece(piece) for piece in usable_parts(message)]}
         if message.role == "user"
         else {"role": "assistant", "content": joined(usable_parts(message))}
         for message in messages
     ]
 
 
-def _asked(piece: str | BlobPart) -> dict[str, str]:
+def _input_piece(piece: str | BlobPart) -> dict[str, str]:
     if isinstance(piece, str):
         return {"type": "input_text", "text": piece}
     from base64 import b64encode
@@ -225,21 +236,21 @@ def _arguments(item: Any) -> Mapping[str, JsonValue]:
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
-def _kept(result: Any) -> JsonValue:
-    # What the tools get is made anew when the run goes on.
-    kept: JsonValue = to_jsonable_python(result.to_state().to_json(context_serializer=lambda _: {}))
-    return kept
+def _checkpoint(result: Any) -> JsonValue:
+    # The tools' context is not stored: it is created again when the run resumes.
+    state: JsonValue = to_jsonable_python(result.to_state().to_json(context_serializer=lambda _: {}))
+    return state
 
 
 def _usage(result: Any) -> Usage:
-    whole = result.context_wrapper.usage
+    total = result.context_wrapper.usage
     model = result.last_agent.model
     name = model if isinstance(model, str) else getattr(model, "model", None)
     name = name if isinstance(name, str) else ""
     return Usage(
         model=name if ":" in name or not name else f"openai:{name}",
-        input_tokens=whole.input_tokens,
-        cached_tokens=whole.input_tokens_details.cached_tokens or 0,
-        output_tokens=whole.output_tokens,
-        calls=whole.requests,
+        input_tokens=total.input_tokens,
+        cached_tokens=total.input_tokens_details.cached_tokens or 0,
+        output_tokens=total.output_tokens,
+        calls=total.requests,
     )

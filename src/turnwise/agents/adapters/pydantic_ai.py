@@ -1,4 +1,4 @@
-"""Agents of Pydantic AI."""
+"""Adapter for Pydantic AI agents."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,16 +36,26 @@ if TYPE_CHECKING:
 
 
 class PydanticAiAgent:
-    """An agent of Pydantic AI, with its own model, tools and instructions.
+    """A Pydantic AI agent, including its model, tools and instructions.
 
-    It is handed the conversation as far as `history` reaches; what its tools did in earlier turns it does not see again. An
-    output that is no text is said as data, named `output`.
-    deps: what its tools get as `ctx.deps`, or a function of our context, sync or async, that gives it. usage_limits: its own
-    limits for one run. hands_over: whether it gets a tool that hands the conversation to those agents whom this one may
-    hand over to; its run ends with that call. name, description: the agent's own by default. children: the agents below it
-    here. card: any other field of AgentCard.
+    The agent gets the conversation, without its tool calls of earlier turns. An output that is not text becomes a
+    DataPart named `output`.
 
-    Raises MissingExtra or ConfigError when Pydantic AI is missing or too old. Raises AgentDefinitionError for another object.
+    Args:
+        agent: The Pydantic AI agent.
+        name: By default the agent's name.
+        description: By default the agent's description.
+        deps: The value of `ctx.deps` in its tools, or a function of the AgentContext, sync or async, that returns it.
+        usage_limits: The agent's limits for one run.
+        hands_over: Adds a tool that transfers to the agent's transfer targets. The run ends with that call.
+        history: The budget of the conversation.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        MissingExtra: Pydantic AI is not installed.
+        ConfigError: Pydantic AI is too old.
+        AgentDefinitionError: The object is not a Pydantic AI agent.
     """
 
     def __init__(
@@ -75,14 +85,14 @@ class PydanticAiAgent:
         return f"PydanticAiAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
-            return await self._answer(context, voice)
+        async def work(writer: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
+            return await self._answer(context, writer)
 
         await take_turn(context, work, self._explain)
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: PieceWriter) -> TurnAnswer:
+    async def _answer(self, context: AgentContext, writer: PieceWriter) -> TurnAnswer:
         from pydantic_ai.usage import RunUsage
 
         messages = (await read_conversation(context, self._history)).messages
@@ -94,24 +104,24 @@ class PydanticAiAgent:
         }
         targets = Targets.of(context) if self._hands_over else None
         if targets is None:
-            return await self._run(messages, context, voice, options)
+            return await self._run(messages, context, writer, options)
         options |= {"toolsets": [_transfer_tools(targets)], "usage": (used := RunUsage())}
         try:
-            return await self._run(messages, context, voice, options)
+            return await self._run(messages, context, writer, options)
         except _HandedOver:
             return TurnAnswer(usage=_counted(used), target=targets.chosen)
 
     async def _run(
-        self, messages: Sequence[Content], context: AgentContext, voice: PieceWriter, options: dict[str, Any]
+        self, messages: Sequence[Content], context: AgentContext, writer: PieceWriter, options: dict[str, Any]
     ) -> TurnAnswer:
         if context.config.streaming:
-            result = await self._streamed(_asked(messages[-1]), voice, options)
+            result = await self._streamed(_prompt(messages[-1]), writer, options)
         else:
-            result = await self._agent.run(_asked(messages[-1]), **options)
+            result = await self._agent.run(_prompt(messages[-1]), **options)
         return TurnAnswer(self._parts(result.output), _usage(result))
 
     async def _streamed(
-        self, prompt: "str | list[theirs.UserContent]", voice: PieceWriter, options: dict[str, Any]
+        self, prompt: "str | list[theirs.UserContent]", writer: PieceWriter, options: dict[str, Any]
     ) -> "AgentRunResult[Any]":
         from pydantic_ai import messages as theirs
         from pydantic_ai.run import AgentRunResultEvent
@@ -125,9 +135,9 @@ class PydanticAiAgent:
                     answers += 1
                 match event:
                     case theirs.PartStartEvent(part=theirs.TextPart(content=text)) if is_text:
-                        await voice.piece(text, str(answers))
+                        await writer.piece(text, str(answers))
                     case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)) if is_text:
-                        await voice.piece(text, str(answers))
+                        await writer.piece(text, str(answers))
                     case AgentRunResultEvent():
                         result = event.result
         if result is None:
@@ -155,10 +165,10 @@ class PydanticAiAgent:
 
         name = self.card.name
         if isinstance(error, theirs.UsageLimitExceeded):
-            told = error_text(error).partition(" Consider ")[0]
-            if "request_limit" in told:
-                return too_many_steps(name, theirs.AgentRunError(told), f"the usage_limits of agent {name!r}")
-            return AgentFailed(f"Agent {name!r} reached a limit of its own: {told}", fix="Raise its usage_limits.")
+            message = error_text(error).partition(" Consider ")[0]
+            if "request_limit" in message:
+                return too_many_steps(name, theirs.AgentRunError(message), f"the usage_limits of agent {name!r}")
+            return AgentFailed(f"Agent {name!r} reached a limit of its own: {message}", fix="Raise its usage_limits.")
         if isinstance(error, theirs.ContentFilterError):
             return ModelRefused(f"Agent {name!r}: a filter of the provider stopped its model.", fix="Ask in other words.")
         if isinstance(error, theirs.UnexpectedModelBehavior):
@@ -173,7 +183,7 @@ class PydanticAiAgent:
 
 
 class _HandedOver(Exception):
-    """Ends the run of an agent that handed over."""
+    """Ends the run of an agent that transferred the conversation."""
 
 
 def _transfer_tools(targets: Targets) -> Any:
@@ -190,20 +200,20 @@ def _transfer_tools(targets: Targets) -> Any:
     return FunctionToolset([tool])
 
 
-def _asked(content: Content) -> "str | list[theirs.UserContent]":
+def _prompt(content: Content) -> "str | list[theirs.UserContent]":
     from pydantic_ai.messages import BinaryContent
 
-    found = usable_parts(content)
-    if all(isinstance(each, str) for each in found):
-        return joined(found)
-    return [each if isinstance(each, str) else BinaryContent(each.data, media_type=each.mime_type) for each in found]
+    pieces = usable_parts(content)
+    if all(isinstance(each, str) for each in pieces):
+        return joined(pieces)
+    return [each if isinstance(each, str) else BinaryContent(each.data, media_type=each.mime_type) for each in pieces]
 
 
 def _history(messages: Sequence[Content]) -> "list[theirs.ModelMessage]":
     from pydantic_ai import messages as theirs
 
     return [
-        theirs.ModelRequest([theirs.UserPromptPart(_asked(message))])
+        theirs.ModelRequest([theirs.UserPromptPart(_prompt(message))])
         if message.role == "user"
         else theirs.ModelResponse([theirs.TextPart(joined(usable_parts(message)))])
         for message in messages
@@ -211,7 +221,7 @@ def _history(messages: Sequence[Content]) -> "list[theirs.ModelMessage]":
 
 
 def _may_be_text(output: Any) -> bool:
-    """Whether an output of that type may be the text that the model writes."""
+    """Checks whether an output of that type may be the model's plain text."""
     return output is str or (isinstance(output, Sequence) and any(each is str for each in output))
 
 
@@ -220,15 +230,15 @@ def _usage(result: "AgentRunResult[Any]") -> Usage:
 
     responses = [message for message in result.new_messages() if isinstance(message, ModelResponse)]
     names = {":".join(name for name in (each.provider_name, each.model_name) if name) for each in responses}
-    whole = result.usage
-    costs = [_cost(each) for each in responses] if len(responses) == whole.requests else [None]
+    total = result.usage
+    costs = [_cost(each) for each in responses] if len(responses) == total.requests else [None]
     return Usage(
         model=names.pop() if len(names) == 1 else "",
-        input_tokens=whole.input_tokens,
-        cached_tokens=whole.cache_read_tokens,
-        output_tokens=whole.output_tokens,
+        input_tokens=total.input_tokens,
+        cached_tokens=total.cache_read_tokens,
+        output_tokens=total.output_tokens,
         cost=None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),
-        calls=whole.requests,
+        calls=total.requests,
     )
 
 
@@ -244,5 +254,5 @@ def _counted(used: "RunUsage") -> Usage:
 def _cost(response: "theirs.ModelResponse") -> float | None:
     try:
         return float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):  # nobody knows this model's price, or it did not count
+    except (LookupError, ValueError, AssertionError):  # the model's price or the usage is unknown
         return None

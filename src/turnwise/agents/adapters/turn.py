@@ -1,4 +1,4 @@
-"""One turn of an agent of another library: its words while they come, then the whole, said once, and its questions."""
+"""Runs one turn of an agent of another library: streams chunks, records the answer, and asks its questions."""
 
 import inspect
 import time
@@ -22,29 +22,33 @@ from turnwise.transcript.view import Budget
 
 
 class TurnAnswer(NamedTuple):
-    """What a run came to: an answer, or a question to the user.
-
-    usage: what its models took; None when that is not known. kept: what the run needs to go on once the question is answered.
-    target: who answers next, if the agent handed over.
-    """
+    """The outcome of a run: an answer, a question to the user, or a transfer."""
 
     parts: Sequence[Part] = ()
     usage: Usage | None = None
+    """The usage of its models; None if it is unknown."""
     question: str | None = None
-    kept: JsonValue = None
+    """The question to the user; None if the run is complete."""
+    checkpoint: JsonValue = None
+    """The data that the run needs to continue after the reply."""
     target: Target | None = None
+    """The agent that takes over, if there is one."""
 
 
 class ResumedRun(NamedTuple):
-    """A run that goes on: what it kept, and the reply to its question."""
+    """A run that continues after a question."""
 
-    kept: Any
+    checkpoint: Any
+    """The data that it stored with its question."""
     reply: Content
+    """The user's reply."""
 
 
 class PieceWriter:
-    """Shows the pieces of texts while they come. A library may say several things before its answer, each under a `key` of
-    its own; only that which turns out to be the answer keeps the id under which it was shown.
+    """Streams text chunks as partial events.
+
+    A library may produce several texts before its answer, each under a different `key`. Only the text that becomes the
+    answer keeps the event id of its chunks.
     """
 
     def __init__(self, context: AgentContext, show: Show) -> None:
@@ -52,7 +56,7 @@ class PieceWriter:
         self._shown: dict[str, tuple[Event, str]] = {}
 
     async def piece(self, text: str, key: str = "") -> None:
-        """Shows the next piece of that text."""
+        """Emits the next chunk of the text with that key."""
         if not text or not self._context.config.streaming:
             return
         event, before = self._shown.get(key) or (self._context.event(), "")
@@ -60,17 +64,17 @@ class PieceWriter:
         await self._show(event.model_copy(update={"content": text_content(text), "partial": True}))
 
     async def whole(self, parts: Sequence[Part], usage: Usage | None, *, ends: bool = True) -> Event:
-        """The event of the answer. Its text is what was shown under its id, neither more nor less."""
+        """Returns the event of the answer. Its text equals the chunks that were shown under its id."""
         content = Content(parts=tuple(parts))
         event = await self._event_of(content.text)
         actions = event.actions.model_copy(update={"usage": usage, "end": End() if ends else None})
         return event.model_copy(update={"content": content, "actions": actions})
 
     async def _event_of(self, text: str) -> Event:
-        begun = [(key, shown) for key, (_, shown) in self._shown.items() if shown and text.startswith(shown)]
-        if not begun:
+        candidates = [(key, shown) for key, (_, shown) in self._shown.items() if shown and text.startswith(shown)]
+        if not candidates:
             return self._context.event()
-        key, shown = max(begun, key=lambda each: len(each[1]))
+        key, shown = max(candidates, key=lambda each: len(each[1]))
         await self.piece(text[len(shown) :], key)
         return self._shown[key][0]
 
@@ -80,15 +84,15 @@ Explain = Callable[[Exception], TurnwiseError]
 
 
 async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None:
-    """Runs `work` and says what it came to; when it asks, waits, and runs it again with the reply.
+    """Runs `work` and emits its outcome. After a question, it waits and runs `work` again with the reply.
 
-    Each run is on record with what it said, so that a turn that is taken up again does not run it again. What it raises
-    becomes what `explain` makes of it; errors of ours stay as they are.
+    Each run is recorded with its outcome, so a resumed turn does not repeat it. An exception of `work` is converted by
+    `explain`; a TurnwiseError is raised unchanged.
     """
     place = f"waits:{context.invocation_id}:{context.event().branch}"
     resumed: ResumedRun | None = None
     for number in count(1):
-        await context.once(f"answer#{number}", _making(context, work, explain, place, resumed))
+        await context.once(f"answer#{number}", _event_maker(context, work, explain, place, resumed))
         waits = context.state.get(place)
         if waits is None:
             return
@@ -100,92 +104,95 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
         resumed = ResumedRun(waits["kept"], reply)
 
 
-def _making(
+def _event_maker(
     context: AgentContext, work: Work, explain: Explain, place: str, resumed: ResumedRun | None
 ) -> Callable[[Show], Awaitable[Event]]:
     async def make(show: Show) -> Event:
-        voice = PieceWriter(context, show)
+        writer = PieceWriter(context, show)
         began = time.perf_counter()
         try:
-            said = await work(voice, resumed)
+            answer = await work(writer, resumed)
         except TurnwiseError:
             raise
         except Exception as error:
             raise explain(error) from error
-        usage = said.usage and said.usage.model_copy(update={"ms": (time.perf_counter() - began) * 1000})
-        if said.question is not None:
-            context.state[place] = {"question": said.question, "kept": said.kept}
+        usage = answer.usage and answer.usage.model_copy(update={"ms": (time.perf_counter() - began) * 1000})
+        if answer.question is not None:
+            context.state[place] = {"question": answer.question, "kept": answer.checkpoint}
             return context.event(usage=usage)
-        if said.target is not None:
-            context.state[place] = {"target": said.target.kept()}
-            return await voice.whole(said.parts, usage, ends=False)
+        if answer.target is not None:
+            context.state[place] = {"target": answer.target.to_json()}
+            return await writer.whole(answer.parts, usage, ends=False)
         if resumed is not None:
             del context.state[place]
-        return await voice.whole(said.parts, usage)
+        return await writer.whole(answer.parts, usage)
 
     return make
 
 
 async def resolved(value: Any, context: AgentContext) -> Any:
-    """The value, or what it gives when it is a function of the context, sync or async."""
-    made = value(context) if callable(value) else value
-    return await made if inspect.isawaitable(made) else made
+    """Returns the value, or the result of the value if it is a function of the context, sync or async."""
+    result = value(context) if callable(value) else value
+    return await result if inspect.isawaitable(result) else result
 
 
 def text_parts(text: str) -> tuple[Part, ...]:
-    """The text as parts: none when it is empty."""
+    """Returns the text as parts: none if it is empty."""
     return (TextPart(text=text),) if text else ()
 
 
 HISTORY = Budget(tokens=24_000, events=200)
-"""How much of the conversation is handed in."""
+"""The default budget of the conversation."""
 
 _MARK = "<said "
 
 
 class ReadConversation(NamedTuple):
-    """messages: of user and agent in turn, the first and the last the user's. until: the sequence number of the newest event
-    that was read."""
+    """The conversation for one request."""
 
     messages: tuple[Content, ...]
+    """Alternating messages of user and agent; the first and the last are the user's."""
     until: int
+    """The sequence number of the newest event that was read."""
 
 
 async def read_conversation(context: AgentContext, budget: Budget) -> ReadConversation:
-    """The conversation up to now as this agent sees it; what others said is marked, and the marks are explained."""
+    """Reads the conversation as this agent sees it. Other agents' words are marked, and the marks are explained."""
     events, until, reader = await _read(context, budget)
     return ReadConversation(
-        _explained(compile_transcript(events, reader.view, context.message, budget).messages, context), until
+        _with_preamble(compile_transcript(events, reader.view, context.message, budget).messages, context), until
     )
 
 
 async def new_message(context: AgentContext, budget: Budget, since: int) -> ReadConversation:
-    """For an agent that keeps the conversation itself: one message of the user, with what others said after the event
-    numbered `since`."""
+    """Reads only the new message, for an agent that stores the conversation itself.
+
+    The message includes the words that others said after the event with sequence number `since`.
+    """
     events, until, reader = await _read(context, budget)
     unheard = [event for event in events if (event.sequence or 0) > since and event.author != context.card.name]
     messages = compile_transcript(unheard, reader.view, context.message, budget).messages
     parts = [part for message in messages if message.role == "user" for part in message.parts]
     return ReadConversation(
-        _explained((Content(role="user", parts=tuple(_attributed(parts, context.message))),), context), until
+        _with_preamble((Content(role="user", parts=tuple(_attributed(parts, context.message))),), context), until
     )
 
 
 def usable_parts(content: Content) -> list[str | BlobPart]:
-    """What of a content another library can take: texts, and files. Tool calls of ours are nothing to it."""
+    """Returns the texts and files of a content. Our own tool calls are omitted."""
     return [piece for piece in map(_piece, content.parts) if piece]
 
 
-def joined(found: Iterable[str | BlobPart]) -> str:
-    """The pieces as one text; a file is named."""
-    return "\n".join(each if isinstance(each, str) else f"[file: {each.name or each.mime_type}]" for each in found)
+def joined(pieces: Iterable[str | BlobPart]) -> str:
+    """Joins the pieces to one text; a file becomes its name."""
+    return "\n".join(each if isinstance(each, str) else f"[file: {each.name or each.mime_type}]" for each in pieces)
 
 
 def _attributed(parts: Sequence[Part], message: Content) -> list[Part]:
-    """The parts, with what the user said before the message marked as said before."""
-    own = {escape_fences(part.text) for part in message.parts if isinstance(part, TextPart)}
+    """Returns the parts, with the user's earlier messages marked as earlier."""
+    new_texts = {escape_fences(part.text) for part in message.parts if isinstance(part, TextPart)}
     plain = [place for place, part in enumerate(parts) if isinstance(part, TextPart) and not part.text.startswith(_MARK)]
-    earlier = [place for place in plain[:-1] if getattr(parts[place], "text", "") not in own]
+    earlier = [place for place in plain[:-1] if getattr(parts[place], "text", "") not in new_texts]
     return [
         TextPart(text=attributed(USER, part.text)) if place in earlier and isinstance(part, TextPart) else part
         for place, part in enumerate(parts)
@@ -198,7 +205,7 @@ async def _read(context: AgentContext, budget: Budget) -> tuple[Sequence[Event],
     return events, max((event.sequence or 0 for event in events), default=0), reader
 
 
-def _explained(messages: tuple[Content, ...], context: AgentContext) -> tuple[Content, ...]:
+def _with_preamble(messages: tuple[Content, ...], context: AgentContext) -> tuple[Content, ...]:
     marked = any(
         isinstance(part, TextPart) and _MARK in part.text
         for message in messages

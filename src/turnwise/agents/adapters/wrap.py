@@ -1,4 +1,4 @@
-"""What is the same in every adapter when it is made: the library that has to be there, and the card."""
+"""Shared helpers of the adapters: the library check, the card, and error conversion."""
 
 import importlib.util
 import re
@@ -21,19 +21,23 @@ from turnwise.facts.errors import (
 
 
 def require_library(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
-    """MissingExtra when the module is not there, ConfigError when its package is older than `minimum`.
+    """Checks that the library is installed in a recent version.
 
-    pip does not refuse an old version that was there before, and an old one fails somewhere inside of a turn.
+    pip does not refuse an older version that is installed already, and that version fails in the middle of a turn.
+
+    Raises:
+        MissingExtra: The module cannot be found.
+        ConfigError: The package is older than `minimum`.
     """
     try:
-        found = importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # what it stands in is not there either
-        found = False
-    if not found:
+        is_installed = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent package is missing too
+        is_installed = False
+    if not is_installed:
         raise MissingExtra(f"An agent of {package}", extra)
     try:
         installed = version(package)
-    except PackageNotFoundError:  # a checkout on the path, of a version that nobody says
+    except PackageNotFoundError:  # a source checkout on the path has no version
         return
     numbers = tuple(int(part) for part in re.findall(r"\d+", installed)[: len(minimum)])
     if numbers < minimum:
@@ -45,54 +49,63 @@ def require_library(module: str, package: str, extra: str, minimum: tuple[int, .
 
 
 def card_of(wrapped: object, name: str | None, description: str | None, fields: Mapping[str, Any]) -> AgentCard:
-    """The card of an adapter: name and description are those of what it wraps, unless others are given.
+    """Builds the card of an adapter; name and description default to those of the wrapped object.
 
-    AgentDefinitionError when there is no name at all.
+    Raises:
+        AgentDefinitionError: There is no name.
     """
-    own = name or getattr(wrapped, "name", None)
-    if not isinstance(own, str) or not own:
+    card_name = name or getattr(wrapped, "name", None)
+    if not isinstance(card_name, str) or not card_name:
         raise AgentDefinitionError(f"The {type(wrapped).__name__} has no name.", fix="Give the adapter a name.")
     about = getattr(wrapped, "description", None) if description is None else description
-    return make_card({"kind": "llm", "name": own, "description": about if isinstance(about, str) else "", **fields})
+    return make_card({"kind": "llm", "name": card_name, "description": about if isinstance(about, str) else "", **fields})
 
 
 def not_an_agent(wrapped: object, wanted: str) -> AgentDefinitionError:
-    """The error for something that cannot be wrapped."""
+    """Returns the error for an object that cannot be wrapped."""
     return AgentDefinitionError(f"A {type(wrapped).__name__} cannot be wrapped here.", fix=f"Give {wanted}.")
 
 
 CHARACTERS = 500
 
-_MAY_PASS = frozenset({408, 409, 425, 429})
-_UNREACHED = frozenset({"APIConnectionError", "APITimeoutError", "TransportError", "ServiceUnavailable", "ModelTimeoutError"})
-"""Classes, by name, of errors of clients that got no answer; httpx's, and those of the models' own libraries."""
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_CONNECTION_ERRORS = frozenset(
+    {"APIConnectionError", "APITimeoutError", "TransportError", "ServiceUnavailable", "ModelTimeoutError"}
+)
+"""Class names of client errors without a response: those of httpx and of the model libraries."""
 
 
 def model_error(agent: str, error: Exception) -> TurnwiseError:
-    """ModelUnavailable or ModelRefused when the error says by its class or its HTTP status that it is one of a model's
-    service; AgentFailed for everything else.
+    """Converts an error to one of ours.
 
-    What a service says may repeat the conversation, so of it only the kind and the status are told.
+    A service's message may repeat the conversation, so only the error's class and status are shown.
+
+    Returns:
+        ModelUnavailable or ModelRefused if the class or the HTTP status shows an error of a model service; AgentFailed
+            otherwise.
     """
-    found = _first(error)
-    kind = type(found).__name__
-    status = _status(found)
-    if _is_unreached(found) or (status is not None and (status in _MAY_PASS or status >= 500)):
-        return ModelUnavailable(f"Agent {agent!r}: a model is not available: {_told(kind, status)}.", fix="Try again later.")
+    first = _first_of_group(error)
+    kind = type(first).__name__
+    status = _status(first)
+    if _is_connection_error(first) or (status is not None and (status in _TRANSIENT or status >= 500)):
+        return ModelUnavailable(
+            f"Agent {agent!r}: a model is not available: {_with_status(kind, status)}.", fix="Try again later."
+        )
     if status is not None and status >= 400:
         return ModelRefused(
-            f"Agent {agent!r}: a model refused the request: {_told(kind, status)}.", fix="The cause of this error says why."
+            f"Agent {agent!r}: a model refused the request: {_with_status(kind, status)}.",
+            fix="The cause of this error says why.",
         )
-    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(found)}")
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(first)}")
 
 
 def too_many_steps(agent: str, error: Exception, raise_what: str) -> LimitReached:
-    """For a library's own limit of how often models are asked; `raise_what` names where it is set."""
+    """Returns the error for a library's own limit of model calls; `raise_what` names its setting."""
     return LimitReached("steps", f"Agent {agent!r} did not come to an end: {error_text(error)}", fix=f"Raise {raise_what}.")
 
 
 def error_text(error: BaseException) -> str:
-    """The error's own words, cut, as they can be stored."""
+    """Returns the error's message, cut to a limit, in a form that can be stored."""
     try:
         text = str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:
@@ -100,24 +113,24 @@ def error_text(error: BaseException) -> str:
     return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}…"
 
 
-def _told(kind: str, status: int | None) -> str:
+def _with_status(kind: str, status: int | None) -> str:
     return kind if status is None else f"{kind}, status {status}"
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_of_group(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _is_unreached(error: BaseException) -> bool:
+def _is_connection_error(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    return any(base.__name__ in _UNREACHED for base in type(error).__mro__)
+    return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status under the names by which clients of models carry it."""
+    """Returns the HTTP status of the error, under any of the attribute names that model clients use."""
     response = getattr(error, "response", None)
     for value in (getattr(error, "status_code", None), getattr(error, "code", None), getattr(response, "status_code", None)):
         if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:

@@ -1,4 +1,4 @@
-"""Agents that think with a model."""
+"""LLM agents: a model answers and calls tools."""
 
 from turnwise.agents.llm.agent import LlmAgent
 

@@ -1,4 +1,4 @@
-"""Agents that think with a model and act with tools."""
+"""LlmAgent: an agent whose model answers and calls tools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,31 +26,45 @@ from turnwise.tools.names import OF_AGENTS
 from turnwise.transcript.view import Budget
 
 HISTORY = Budget(tokens=24_000, events=200)
-"""How much a model is sent: instructions, tools, and as much of the conversation as they leave room for."""
+"""The default budget of one model request: instructions, tools, and the part of the conversation that still fits."""
 RESULT_CHARACTERS = 20_000
-"""How much of a tool's result a model is shown."""
+"""The default number of characters of a tool result that the model sees."""
 OUTPUT_RETRIES = 2
-"""How often a model may try again to give an answer of the wanted type."""
+"""The default number of retries after an answer that does not have the output type."""
 
 
 class LlmAgent:
-    """An agent whose turn is a loop: the model answers, its tool calls are made, it reads the results, until it is done.
+    """An agent that runs a model and its tool calls in a loop until the model answers, transfers or waits.
 
-    model: a name such as `openai:gpt-5`, an endpoint, a Model, or a list of which the first that answers counts. It is sent
-    the conversation as this agent saw it, never another session's, as far as `history` reaches.
-    instructions: a text in which `{key}` stands for what the state holds (`{user:name}`, `{app:shop}`; `{key?}` may be
-    missing, `{{key}}` is that text itself), and `{artifact.name}` for the text of an artifact; or a function of the context,
-    sync or async, whose text is taken as it is.
-    tools: Tools, Toolsets, and plain functions. What one gives is shown to the model up to `result_characters`; one that
-    fails tells the model why.
-    output_type: a type that pydantic knows. The answer is then data of that type (`DataPart` named `output`), and a model
-    that gives something else is told what is wrong, `output_retries` times. str and None: the answer is text.
-    output_key: the state key that gets the answer. settings: passed on to the provider. max_steps: how often the model is
-    asked in one run; None = limits.steps. summary_model: sums up, after the turn, what soon does not fit any more.
-    names_next: tells the model its colleagues, and how to name the next. callers_tools: whether it may call what
-    callers offer with their messages. children: the agents below it. card: any other field of AgentCard.
+    The model gets the conversation as this agent saw it, never another session's.
 
-    Raises AgentDefinitionError, and ConfigError for a model or a function that cannot be used.
+    Args:
+        name: The agent's name.
+        model: A name such as `openai:gpt-5`, an endpoint, a Model, or a list of these. Of a list, the first model that
+            answers is used.
+        instructions: A template, or a function of the context, sync or async. In a template, `{key}` is replaced with
+            the state's value (`{user:name}`, `{app:shop}`), and `{artifact.name}` with the text of an artifact.
+            `{key?}` may be missing, and `{{key}}` is a literal `{key}`. The text of a function is used unchanged.
+        tools: Tools, Toolsets and plain functions. The model sees at most `result_characters` of a result. A tool that
+            fails gives the model the reason.
+        output_type: A type that pydantic knows. The answer is then a DataPart named `output`. With None or str, the
+            answer is text.
+        output_key: The state key that stores the answer.
+        output_retries: The number of retries after an answer that does not fit `output_type`; the model sees the
+            problem.
+        settings: Settings for the provider.
+        max_steps: The most model calls in one run; None means `limits.steps`.
+        history: The budget of one model request.
+        summary_model: Summarizes the older conversation after the turn, before it exceeds the budget. None means no
+            summary.
+        names_next: Lists the agent's colleagues in the prompt, with the tag that names the next speaker.
+        callers_tools: Lets the model call tools that callers offer with their messages.
+        children: The agents below this one.
+        card: Other fields of AgentCard.
+
+    Raises:
+        AgentDefinitionError: A value is not valid.
+        ConfigError: A model or a function cannot be used.
     """
 
     def __init__(
@@ -76,14 +90,14 @@ class LlmAgent:
     ) -> None:
         self.card = make_card({"name": name, "description": description, "kind": "llm", **card})
         self.children = members_of(self.card.name, children)
-        given = [_tool(each, name) for each in tools]
-        _check(name, 1, max_steps=max_steps, result_characters=result_characters, **history._asdict())
-        _check(name, 0, output_retries=output_retries)
+        all_tools = [_tool(each, name) for each in tools]
+        _check_minimum(name, 1, max_steps=max_steps, result_characters=result_characters, **history._asdict())
+        _check_minimum(name, 0, output_retries=output_retries)
         self._design = Design(
             model=model_of(model),
             instructions=instructions,
-            tools=_distinct([each for each in given if _is_tool(each)], name),
-            toolsets=[each for each in given if not _is_tool(each)],
+            tools=_distinct([each for each in all_tools if _is_tool(each)], name),
+            toolsets=[each for each in all_tools if not _is_tool(each)],
             output=None if output_type in (None, str) else OutputTool(output_type, name),
             output_key=output_key,
             output_retries=output_retries,
@@ -101,33 +115,40 @@ class LlmAgent:
 
     @property
     def model(self) -> str:
-        """The name of its model; of a list, all names."""
+        """The name of the model; for a list, all names."""
         return self._design.model.name
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        await LlmRun(self._design, context).run()  # which says all of it once, and finds it again
+        await LlmRun(self._design, context).run()  # emits every event through the context, so a resumed run replays them
         return
         yield
 
     async def do_job(self, job: BackgroundJob, log: LogPages) -> Actions | None:
-        """Makes the summary that a turn asked for. None when it is there, or this agent makes none any more. ModelError."""
+        """Makes the summary that a turn requested.
+
+        Returns:
+            The actions with the summary, or None if a summary already covers the events or the agent makes none.
+
+        Raises:
+            ModelError: The model failed.
+        """
         if self._design.summary_model is None or job.request.kind != KIND:
             return None
         return await summed_up(self._design.summary_model, job, log, self._design.history)
 
     async def close(self) -> None:
-        """Gives up what its toolsets hold; a later use opens it anew."""
+        """Closes the toolsets; a later use opens them again."""
         await asyncio.gather(*(toolset.close() for toolset in self._design.toolsets))
 
 
-def _check(agent: str, least: int, **numbers: int | None) -> None:
+def _check_minimum(agent: str, minimum: int, **numbers: int | None) -> None:
     for field, value in numbers.items():
-        if value is not None and value < least:
-            raise AgentDefinitionError(f"Agent {agent!r}: {field} is {value}.", fix=f"Use {least} or more.")
+        if value is not None and value < minimum:
+            raise AgentDefinitionError(f"Agent {agent!r}: {field} is {value}.", fix=f"Use {minimum} or more.")
 
 
 def _tool(given: Any, agent: str) -> Any:
-    """The tool or toolset that was given, or made of a function."""
+    """Returns the tool or toolset unchanged; wraps a function in a FunctionTool."""
     if _is_tool(given) or callable(getattr(given, "tools", None)):
         return given
     if isinstance(getattr(given, "card", None), AgentCard):

@@ -1,4 +1,4 @@
-"""What an LLM agent was made of."""
+"""The settings of an LLM agent."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,13 +15,14 @@ Instructions = str | Callable[[AgentContext], str] | Callable[[AgentContext], Aw
 
 
 class Design(NamedTuple):
-    """See `LlmAgent`. output: the tool by which the model gives its answer; None when that is text."""
+    """The settings of an LLM agent; see `LlmAgent`."""
 
     model: Model
     instructions: Instructions
     tools: Sequence[Tool]
     toolsets: Sequence[Toolset]
     output: OutputTool | None
+    """The tool by which the model gives its answer; None if the answer is text."""
     output_key: str | None
     output_retries: int
     settings: Mapping[str, JsonValue]
@@ -34,9 +35,11 @@ class Design(NamedTuple):
 
 
 def design_for_turn(design: Design, context: AgentContext) -> Design:
-    """The design in this turn. To whom a flow gives it, the flow says what is to be given and who goes on: there is no answer
-    of a type of its own, and no colleague to name. Whose answer is to be what it always is keeps both, as do the parts of a
-    composite, which works for the flow as a whole.
+    """Returns the design for this turn.
+
+    An agent that a flow gave tools reports its result with those tools. It then has no output tool and names no next
+    speaker. All other agents keep both, including agents whose answer is relayed unchanged and the parts of a
+    composite.
     """
     if context.assignment is None or not context.assignment.tools:
         return design

@@ -1,4 +1,4 @@
-"""Answers of a type: the model gives them through a tool of its own, whose arguments are checked."""
+"""Typed answers: the model gives its answer as the arguments of an output tool, which validates them."""
 
 import json
 from typing import Any
@@ -12,16 +12,18 @@ from turnwise.tools import names
 
 NAME = names.OUTPUT
 MORE_TOKENS = "Raise max_tokens in the agent's settings, or ask for less in one answer."
-"""What helps when a model runs into its limit of tokens before it has given its answer."""
+"""The fix for an answer that hit the model's token limit."""
 PROBLEMS_SHOWN = 10
 _WRAPPED = "result"
 
 
 class OutputTool:
-    """Takes the answer as any type that pydantic knows. What `run` returns is the answer as JSON.
+    """Validates the answer as any type that pydantic knows; `run` returns the answer as JSON.
 
-    A type whose schema is no object stands in the arguments as `result`. Raises AgentDefinitionError for a type without a
-    schema.
+    If the type's schema is not an object, the value is the argument `result`.
+
+    Raises:
+        AgentDefinitionError: The type has no JSON schema.
     """
 
     def __init__(self, output_type: Any, agent: str) -> None:
@@ -43,7 +45,7 @@ class OutputTool:
         self.rules = ToolRules(recorded=False, last=True, private=True)
 
     async def run(self, call: ToolCall) -> JsonValue:
-        """ToolFailed says what does not fit the type."""
+        """Returns the validated answer. Raises ToolFailed, which states the problems, if it does not fit the type."""
         arguments: Any = dict(call.arguments)
         if self._is_wrapped:
             if arguments.keys() != {_WRAPPED}:
@@ -52,7 +54,9 @@ class OutputTool:
         try:
             value = self._adapter.validate_json(json.dumps(arguments))
         except ValidationError as error:
-            raise ToolFailed(f"The answer does not fit: {_told(error)}.", fix="Call it again with what fits.") from None
+            raise ToolFailed(
+                f"The answer does not fit: {_problems_text(error)}.", fix="Call it again with what fits."
+            ) from None
         answer: JsonValue = self._adapter.dump_python(value, mode="json")
         return answer
 
@@ -63,7 +67,7 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [_WRAPPED], "additionalProperties": False} | definitions
 
 
-def _told(error: ValidationError) -> str:
+def _problems_text(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_input=False)
     lines = [f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in problems[:PROBLEMS_SHOWN]]
     more = f" ({len(problems) - PROBLEMS_SHOWN} more)" if len(problems) > PROBLEMS_SHOWN else ""

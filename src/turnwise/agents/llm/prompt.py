@@ -1,4 +1,4 @@
-"""What a model is told about its part, besides the conversation."""
+"""The instructions that a model gets besides the conversation."""
 
 import inspect
 import json
@@ -19,15 +19,17 @@ from turnwise.transcript.fences import PREAMBLE
 _ARTIFACT = "artifact."
 _NAME = r"(?:user:)?\w[\w./-]*(?: [\w./-]+)*"
 _KEY = rf"(?:artifact\.{_NAME}|(?:app:|user:|temp:)?[A-Za-z_][\w.-]*)"
-_PLACE = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
+_PLACEHOLDER = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
 
 
 def fill_template(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
-    """The template with the state's values in place of `{key}`; texts as they are, everything else as JSON.
+    """Replaces `{key}` in the template with values of the state: strings unchanged, other values as JSON.
 
-    `{artifact.name}` stands for the text of `artifacts`. `{key?}` is empty when there is no such key, `{{key}}` stands for
-    `{key}` itself; any other brace is left alone. What is filled in is not looked at again. AgentFailed names a key, or an
-    artifact, that is missing.
+    `{artifact.name}` is replaced with a text of `artifacts`. `{key?}` is empty if the key is missing, and `{{key}}` is
+    a literal `{key}`. Other braces stay. Inserted text is not expanded again.
+
+    Raises:
+        AgentFailed: A key or an artifact is missing; the message names it.
     """
     texts = artifacts or {}
 
@@ -38,30 +40,32 @@ def fill_template(template: str, state: State, agent: str, artifacts: Mapping[st
         name = _artifact_of(key)
         value = state.get(key) if name is None else texts.get(name)
         if value is None and not optional:
-            raise _missing(key, name, agent)
+            raise _missing_error(key, name, agent)
         if value is None:
             return ""
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
-    return _PLACE.sub(fill, template)
+    return _PLACEHOLDER.sub(fill, template)
 
 
 async def texts_of(template: str, artifacts: Artifacts, agent: str) -> dict[str, str]:
-    """The texts of the artifacts that the template names, by name; without those that do not exist.
+    """Loads the artifacts that the template names and returns their texts by name, without those that do not exist.
 
-    AgentFailed for an artifact that is no text. ConfigError when the app has no artifact store.
+    Raises:
+        AgentFailed: An artifact is not text.
+        ConfigError: The app has no artifact store.
     """
-    found = (_artifact_of(match[2]) for match in _PLACE.finditer(template) if match[2])
-    loaded = {name: await artifacts.load(name) for name in dict.fromkeys(found) if name is not None}
+    names = (_artifact_of(match[2]) for match in _PLACEHOLDER.finditer(template) if match[2])
+    loaded = {name: await artifacts.load(name) for name in dict.fromkeys(names) if name is not None}
     return {name: _text(artifact, agent) for name, artifact in loaded.items() if artifact is not None}
 
 
 def _artifact_of(key: str) -> str | None:
-    """The artifact that the key names; None for a key of the state."""
+    """Returns the artifact that the key names; None for a state key."""
     return key.removeprefix(_ARTIFACT) or None if key.startswith(_ARTIFACT) else None
 
 
-def _missing(key: str, artifact: str | None, agent: str) -> AgentFailed:
+def _missing_error(key: str, artifact: str | None, agent: str) -> AgentFailed:
     what = f"state key {key!r}, which is not set" if artifact is None else f"artifact {artifact!r}, which does not exist"
     first = "Set it" if artifact is None else "Save it"
     fix = f"{first}, write {{{key}?}} if it may be missing, or {{{{{key}}}}} if these braces are meant."
@@ -82,30 +86,34 @@ _MARK = "<said "
 
 
 class Prompt(NamedTuple):
-    """What a model is told besides the conversation; `marks`: how to read those in it, which is told where there are some."""
+    """The parts of a model's instructions."""
 
     own: str
+    """The agent's own instructions."""
     marks: str
+    """The explanation of the marks around other speakers' words; sent only if the messages contain such marks."""
     situation: str
+    """The text about transfers, colleagues, the assignment and tools."""
 
     def text(self, messages: Sequence[Content]) -> str:
-        """All that is told with these messages."""
-        parts = (self.own, self.marks if _holds_marks(messages) else "", self.situation)
+        """Returns the instructions for a request with these messages."""
+        parts = (self.own, self.marks if _has_marks(messages) else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 
 
 async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> Prompt:
-    """The agent's own instructions, and what it has to know of its conversation, of its tools, and of those around it.
+    """Builds the instructions for this turn: the agent's own, and the text about its conversation, tools and colleagues.
 
-    AgentFailed for a state key or an artifact that is missing, and for a function of instructions that gives no text.
+    Raises:
+        AgentFailed: A state key or an artifact is missing, or the instructions function returned no text.
     """
-    own = (await _own(design, context)).strip()
+    own = (await _own_instructions(design, context)).strip()
     marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
     situation = (part.strip() for part in _situation(design, context, toolbox))
     return Prompt(own, marks, "\n\n".join(part for part in situation if part))
 
 
-async def _own(design: Design, context: AgentContext) -> str:
+async def _own_instructions(design: Design, context: AgentContext) -> str:
     given = design.instructions
     if isinstance(given, str):
         name = context.card.name
@@ -128,18 +136,18 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Itera
         yield context.assignment.instructions
     if design.output is not None:
         yield f"Give your answer by calling {OUTPUT}, never as plain text."
-    if toolbox.problems:  # in whose words stands what a server said, which is no instruction
+    if toolbox.problems:  # the problems quote text of servers, which is untrusted
         yield "Some of your tools cannot be had now."
     yield context.notice
 
 
-def _holds_marks(messages: Sequence[Content]) -> bool:
-    heard = (part for message in messages if message.role == "user" for part in message.parts)
-    return any(isinstance(part, TextPart) and _MARK in part.text for part in heard)
+def _has_marks(messages: Sequence[Content]) -> bool:
+    parts = (part for message in messages if message.role == "user" for part in message.parts)
+    return any(isinstance(part, TextPart) and _MARK in part.text for part in parts)
 
 
 def _transfers(context: AgentContext, tool: str) -> str:
-    listed = "\n".join(_line(context, name) for name in context.transfer_targets)
+    listed = "\n".join(_agent_line(context, name) for name in context.transfer_targets)
     return (
         f"When one of these agents fits the request better than you do, hand the conversation to it with {tool}, "
         f"instead of an answer of your own:\n{listed}"
@@ -147,8 +155,9 @@ def _transfers(context: AgentContext, tool: str) -> str:
 
 
 def _team(context: AgentContext) -> str:
-    """How the agent names who speaks next (behaviours B4 to B7); empty when it stands alone. Outside of a team it may name the
-    agents that it may hand over to.
+    """Returns the text on naming the next speaker (behaviours B4 to B7); empty if there is no other agent.
+
+    In a team, the candidates are the other members. Outside a team, they are the agent's transfer targets.
     """
     tree, name = context.tree, context.card.name
     parent = tree.card(name).parent
@@ -157,7 +166,7 @@ def _team(context: AgentContext) -> str:
         others = [other for other in tree.children(parent) if other != name and tree.card(other).enabled]
     if not others:
         return ""
-    listed = "\n".join(_line(context, other) for other in others)
+    listed = "\n".join(_agent_line(context, other) for other in others)
     return (
         f"You are {_quoted(name)}, and work in a team with:\n{listed}\n"
         "When one of them has to go on, end your answer with their name in a tag, like this: <next>@Name</next>. "
@@ -165,7 +174,7 @@ def _team(context: AgentContext) -> str:
     )
 
 
-def _line(context: AgentContext, name: str) -> str:
+def _agent_line(context: AgentContext, name: str) -> str:
     description = " ".join(context.tree.card(name).description.split())
     return f"- {name}: {description}" if description else f"- {name}"
 

@@ -1,4 +1,4 @@
-"""One step's call of the model: what it is sent, and the event that comes of its answer."""
+"""The model call of one step: builds the request and turns the reply into an event."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,40 +24,42 @@ from turnwise.transcript.view import Budget
 
 
 def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
-    """What the agent's budget leaves for the messages, by estimate; there is always room to explain the marks in them.
+    """Returns the part of the agent's budget that is left for messages, by estimate. Room for explaining marks is
+    reserved.
 
-    AgentFailed says what takes how much when instructions and tools alone take all of it.
+    Raises:
+        AgentFailed: Instructions and tools alone use the whole budget; the message gives their sizes.
     """
-    told = tokens_of(prompt.own) + tokens_of(prompt.situation) + PART_TOKENS
-    offered = [tokens_of_tool(tool) for tool in tools]
-    left = budget.tokens - told - sum(offered)
+    instruction_tokens = tokens_of(prompt.own) + tokens_of(prompt.situation) + PART_TOKENS
+    tool_tokens = [tokens_of_tool(tool) for tool in tools]
+    left = budget.tokens - instruction_tokens - sum(tool_tokens)
     if left > 0:
         return budget._replace(tokens=max(0, left - tokens_of(prompt.marks)))
     problem = (
-        f"Of the {budget.tokens:,} tokens that the model of agent {agent!r} may be sent, its instructions take {told:,} and "
-        f"its {len(tools)} tools {sum(offered):,}: there is no room for the conversation."
+        f"Of the {budget.tokens:,} tokens that the model of agent {agent!r} may be sent, its instructions take "
+        f"{instruction_tokens:,} and its {len(tools)} tools {sum(tool_tokens):,}: there is no room for the conversation."
     )
     if tools:
-        size, largest = max(zip(offered, (tool.name for tool in tools), strict=True))
+        size, largest = max(zip(tool_tokens, (tool.name for tool in tools), strict=True))
         problem += f" The largest tool is {largest!r} with {size:,}."
     raise AgentFailed(problem, fix="Raise the tokens of its history, shorten its instructions, or give it fewer tools.")
 
 
 def tokens_of_tool(tool: ToolSpec) -> int:
-    """The estimate for a tool as a model is shown it."""
+    """Returns the estimated tokens of a tool's definition."""
     return CALL_TOKENS + sum(tokens_of(text) for text in (tool.name, tool.description, as_text(tool.parameters)))
 
 
 BROKEN_OFF = 2
-"""How often an answer is asked for again that broke off after pieces of it were shown."""
+"""The most retries after a reply that broke off once chunks of it were shown."""
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before that, if the provider does not say how long; and how long it may say."""
+"""Seconds before such a retry if the provider names none, and the longest pause that a provider may name."""
 NOT_TEXT = f"This is not shown to anybody. Give your answer by calling {OUTPUT}."
 NOT_WHOLE = f"It ran into your limit of tokens. {NOT_TEXT}"
 
 
 class ModelRequests:
-    """Asks the model, step by step. What it is sent comes from the log alone."""
+    """Calls the model, step by step. Every request is built from the log."""
 
     def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
         self._design, self._context, self._toolbox = design, context, toolbox
@@ -65,23 +67,25 @@ class ModelRequests:
         self._reader = HistoryReader(context, design.history)
 
     async def make(self, show: Show) -> Event:
-        """The event of the model's next answer. With an end, if the answer holds no calls.
+        """Calls the model and returns the event of its answer. The event ends the turn if it holds no tool calls.
 
-        ModelError; AgentFailed for instructions that cannot be made, or leave the conversation no room.
+        Raises:
+            ModelError: The model failed, or gave no valid answer after all retries.
+            AgentFailed: The instructions cannot be built, or leave no room for the conversation.
         """
         tools = await self._toolbox.every()
         offered = self._toolbox.offered(tools)
         marks = CallMarks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
         request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
-            event, reply = await self._answer(request, marks, show)
+            event, reply = await self._call_model(request, marks, show)
             event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
             if self._design.output is None or reply.content.tool_calls:
-                return self._acting(answer_event(event, reply, marks, most=self._most_parts()))
+                return self._with_end(answer_event(event, reply, marks, most=self._most_parts()))
             await self._reject(event)
-            said = text_content(reply.content.text.strip() or "(nothing)")
-            why = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
-            request = request._replace(messages=(*request.messages, said, why))
+            rejected_text = text_content(reply.content.text.strip() or "(nothing)")
+            correction = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
+            request = request._replace(messages=(*request.messages, rejected_text, correction))
         raise ModelAnswerInvalid(
             f"The model {self._design.model.name} did not call {OUTPUT}, but answered agent "
             f"{self._context.card.name!r} in plain text {self._design.output_retries + 1} times.",
@@ -91,7 +95,7 @@ class ModelRequests:
         )
 
     async def _reject(self, draft: Event) -> None:
-        """Puts on record what a draft took of which nothing is said, whatever becomes of the next."""
+        """Records the usage of a rejected draft, even if the next attempt fails."""
 
         async def make(_: Show) -> Event:
             return draft
@@ -99,7 +103,7 @@ class ModelRequests:
         await self._context.once(f"draft#{draft.id}", make)
 
     def _most_parts(self) -> int:
-        """Of one answer: an answer of a type stands beside the results of all calls of its step."""
+        """Returns the most parts of one answer. A typed answer needs one part beside the results of its step."""
         return max(1, self._context.config.limits.parts - (self._design.output is not None))
 
     async def _request(self, specs: tuple[ToolSpec, ...]) -> ModelRequest:
@@ -107,7 +111,7 @@ class ModelRequests:
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
-        view = self._reader.view._replace(calls_as_text=not specs)  # some providers take no calls from who has no tools
+        view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
         transcript = compile_transcript(events, view, context.message, budget)
         self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(
@@ -118,25 +122,25 @@ class ModelRequests:
             settings=design.settings,
         )
 
-    async def _answer(self, request: ModelRequest, marks: CallMarks, show: Show) -> tuple[Event, ModelReply]:
-        """The model's answer, and the event that is to hold it, under whose id its pieces were shown."""
+    async def _call_model(self, request: ModelRequest, marks: CallMarks, show: Show) -> tuple[Event, ModelReply]:
+        """Returns the model's reply and its event. The chunks were shown under that event's id."""
         for attempt in range(BROKEN_OFF + 1):
-            # A new event each time: the pieces of one that broke off belong to no other.
+            # Each attempt gets a new event, so chunks of a broken reply are not mixed with those of the next.
             event = self._context.event()
-            shown, size, yielding = False, 0, LoopYielder()
+            has_shown, size, yielding = False, 0, LoopYielder()
             try:
                 async with open_answer(self._design.model, request, stream=self._context.config.streaming) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, ModelReply):
                             return event, piece
-                        shown, size = True, size + len(piece.text)
+                        has_shown, size = True, size + len(piece.text)
                         self._check_size(size)
                         await yielding.turn()
-                        if self._design.output is None or piece.kind != "text":  # text is no answer of a type
+                        if self._design.output is None or piece.kind != "text":  # plain text is no typed answer
                             await show(partial_event(event, piece, marks))
             except ModelUnavailable as error:
                 pause = PAUSE * 2**attempt if error.retry_after is None else error.retry_after
-                if not shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:
+                if not has_shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:
                     raise
                 await asyncio.sleep(pause)
             else:
@@ -144,13 +148,13 @@ class ModelRequests:
         raise ModelAnswerInvalid(f"The model {self._design.model.name} gave pieces of an answer, but no whole one.")
 
     def _check_size(self, size: int) -> None:
-        """LimitReached (answer_bytes). What a model writes is bounded also where none of it is shown."""
+        """Raises LimitReached (`answer_bytes`) if a reply is too long, even if no chunk of it is shown."""
         limit = self._context.config.limits.answer_bytes
         if size > limit:
             problem = f"The model {self._design.model.name} wrote more than {limit:,} bytes in one answer."
             raise LimitReached("answer_bytes", problem, fix="Set max_tokens, or raise limits.answer_bytes.")
 
-    def _acting(self, event: Event) -> Event:
+    def _with_end(self, event: Event) -> Event:
         assert event.content is not None
         if event.content.tool_calls:
             return event

@@ -1,4 +1,4 @@
-"""A model's answer as events: the pieces while it comes, then the whole."""
+"""Turns a model's reply into events: partial events for the chunks, then the complete event."""
 
 import hashlib
 import re
@@ -11,18 +11,18 @@ from turnwise.ports.model import LENGTH, ModelPiece, ModelReply
 from turnwise.transcript.sizes import as_text
 
 TOKENS, PARTS = "tokens", "parts"
-"""What an answer ran into that is not whole: the model's limit, or ours (`Actions.cut_off`)."""
+"""The limit that cut an answer off (`Actions.cut_off`): the model's token limit, or our limit of parts."""
 
 ID_CHARACTERS = 28
-"""What is left of 40 for the number of the call, and what is derived from its id."""
+"""The length of the base of a call id. The rest of 40 characters is for the call's number and for derived ids."""
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def call_id(event_id: str, place: int) -> str:
-    """The id of the call at that place of the answer: no other call has it, in whatever session or app.
+    """Returns the id of the tool call at that position of the answer; unique across sessions and apps.
 
-    At most 40 characters that every provider takes.
+    It has at most 40 characters, all of which every provider accepts.
     """
     base = event_id.removeprefix("event-")
     if _FORBIDDEN.search(base) or len(base) > ID_CHARACTERS:
@@ -31,18 +31,20 @@ def call_id(event_id: str, place: int) -> str:
 
 
 class CallMarks(NamedTuple):
-    """How calls of tools are marked, by the tools' names: as nobody else's to see, and as the caller's to make."""
+    """The names of the tools whose calls get a mark."""
 
     private: Collection[str] = ()
+    """Tools whose calls other agents do not see."""
     offered: Collection[str] = ()
+    """Tools that the caller runs."""
 
     def on(self, call: ToolCallPart) -> ToolCallPart:
-        """The call with its marks, whatever it had."""
+        """Returns the call with both marks set by its tool's name."""
         return call.model_copy(update={"private": call.tool in self.private, "offered": call.tool in self.offered})
 
 
 def partial_event(event: Event, piece: ModelPiece, marks: CallMarks) -> Event:
-    """The piece as a partial event of that event."""
+    """Returns a partial event with that chunk, under the id of `event`."""
     part: Part
     if piece.kind == "text":
         part = TextPart(text=piece.text)
@@ -55,40 +57,40 @@ def partial_event(event: Event, piece: ModelPiece, marks: CallMarks) -> Event:
 
 
 def answer_event(event: Event, reply: ModelReply, marks: CallMarks, *, most: int) -> Event:
-    """The event with what the model answered, in at most so many parts, its calls under ids of ours.
+    """Returns the event with the model's answer, in at most `most` parts, with our own call ids.
 
-    What is not whole is marked as cut off. A call that lost arguments, or stands for others that are left out, has none: what
-    the model wrote of it is its `raw`, so that it is never made.
+    An incomplete answer is marked as cut off. A call that lost its arguments, or that represents omitted calls, gets
+    empty arguments and the written text as `raw`, so it is never made.
     """
-    left, cut_off = _left(reply, most)
+    kept, cut_off = _kept_parts(reply, most)
     parts: list[Part] = []
-    place = 0
-    for part in left:
+    number = 0
+    for part in kept:
         if isinstance(part, ToolCallPart):
-            parts.append(marks.on(part.model_copy(update={"call_id": call_id(event.id, place)})))
-            place += 1
+            parts.append(marks.on(part.model_copy(update={"call_id": call_id(event.id, number)})))
+            number += 1
         else:
             parts.append(part)
     actions = event.actions.model_copy(update={"cut_off": cut_off}) if cut_off else event.actions
     return event.model_copy(update={"content": Content(parts=tuple(parts)), "actions": actions})
 
 
-def _left(reply: ModelReply, most: int) -> tuple[Sequence[Part], str | None]:
-    """The parts that are kept, and what the answer ran into, if it did."""
+def _kept_parts(reply: ModelReply, most: int) -> tuple[Sequence[Part], str | None]:
+    """Returns the parts that stay and the limit that cut the answer off; None if it is complete."""
     parts = list(reply.content.parts)
     kept, calls = parts[:most], [part for part in parts[most:] if isinstance(part, ToolCallPart)]
     if calls:
         last = kept[-1]
-        kept[-1] = _unmade(last if isinstance(last, ToolCallPart) else calls[0])
+        kept[-1] = _without_arguments(last if isinstance(last, ToolCallPart) else calls[0])
     if len(parts) > most:
         return kept, PARTS
     if reply.finish != LENGTH:
         return kept, None
     if kept and isinstance(kept[-1], ToolCallPart):
-        kept[-1] = _unmade(kept[-1])
+        kept[-1] = _without_arguments(kept[-1])
     return kept, TOKENS
 
 
-def _unmade(call: ToolCallPart) -> ToolCallPart:
+def _without_arguments(call: ToolCallPart) -> ToolCallPart:
     written = as_text(call.arguments) if call.raw is None else call.raw
     return call.model_copy(update={"arguments": {}, "raw": written})

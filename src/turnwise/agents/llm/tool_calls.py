@@ -32,11 +32,14 @@ CUT_OFF = {
     TOKENS: ": your answer ran into its limit of tokens before the call was whole. Call it again, with less in one answer.",
     PARTS: ", nor was what you called after it: your answer had more parts than are allowed. Call again, fewer at once.",
 }
-"""What a model is told of the last call of an answer that was cut off."""
+"""The text a model gets for the last call of an answer that was cut off."""
 
 
 def refusal_reason(call: ToolCallPart, event: Event) -> str:
-    """Why that call of the event is not made, whatever tool it is for; empty when it may be."""
+    """Returns the reason why the call is not made, regardless of its tool; empty if it may be made.
+
+    A guardrail may have blocked it, or its arguments may be incomplete.
+    """
     blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
     if blocked is not None:
         because = f": {blocked.reason}" if blocked.reason else "."
@@ -50,13 +53,13 @@ def refusal_reason(call: ToolCallPart, event: Event) -> str:
 
 
 def argument_problem(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
-    """What is plainly wrong with the arguments by the tool's schema: names that are missing, and names that it has not.
+    """Checks the argument names against the tool's schema: missing and unknown ones.
 
-    Empty when there is nothing; the tool itself checks the rest.
+    Returns the problem as text, or an empty string. The tool itself checks the rest.
     """
     schema: Mapping[str, Any] = spec.parameters
     properties, required = schema.get("properties"), schema.get("required")
-    # A schema of a foreign toolset may hold anything.
+    # The schema of an external toolset may hold anything.
     known = [name for name in properties if isinstance(name, str)] if isinstance(properties, Mapping) else []
     needed = [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
     missing = [name for name in needed if name not in arguments]
@@ -71,18 +74,23 @@ ERROR_CHARACTERS = 500
 
 
 class ToolOutcome(NamedTuple):
-    """What the model is told; `failed`: that is an error."""
+    """The result of a tool call as the model sees it."""
 
     result: JsonValue
     failed: bool = False
+    """True if the result is an error text."""
 
 
 async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome:
-    """What the tool gave, or how it failed: a result that the model can react to.
+    """Runs the tool and returns its result, or its failure as a result that the model can react to.
 
-    At most `characters` of it, with a mark where it was cut. Raises Suspend when the tool waits, and StaleWriter: nothing can
-    be recorded any more. Other errors of a session or a store may be those of another one, which the tool uses; whether this
-    one has a problem shows when the result is recorded.
+    The result has at most `characters` characters, with a mark if it was cut. Other errors of a session or a store may
+    come from another session that the tool uses. A problem of this session shows when the result is recorded.
+
+    Raises:
+        Suspend: The tool waits.
+        StaleWriter: Nothing can be recorded any more.
+        LimitReached: The event limit is reached (`events`).
     """
     seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
     task = asyncio.current_task()
@@ -95,20 +103,18 @@ async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutco
     except ToolFailed as problem:
         return ToolOutcome(shortened(str(problem), characters), failed=True)
     except BaseException as error:
-        # A cancellation that nobody asked for, SystemExit, a panic of an extension module: the tool's failure, not ours.
+        # An unrequested cancellation, SystemExit or a panic of an extension module is a failure of the tool, not ours.
         if is_stopped(error, task):
             raise
         if isinstance(error, LimitReached) and error.which == "events":
             raise
         if isinstance(error, TimeoutError) and clock.expired():
             return ToolOutcome(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
-        return _raised(error)
+        return _failure(error)
 
 
 def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome | None:
-    """What the model is told of a call that the tool would not take, as `call_tool` tells it; None when it would, as far as can
-    be known before.
-    """
+    """Checks the arguments before the call. Returns the same failure as `call_tool`, or None if no problem is found."""
     if not isinstance(tool, ChecksCalls):
         problem = argument_problem(tool.spec, call.arguments)
         return ToolOutcome(problem, failed=True) if problem else None
@@ -117,14 +123,15 @@ def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome
     except ToolFailed as problem:
         return ToolOutcome(shortened(str(problem), characters), failed=True)
     except Exception as error:
-        return _raised(error)
+        return _failure(error)
     return None
 
 
 def shortened(value: JsonValue, characters: int) -> JsonValue:
-    """The value as it can be stored and is short enough; one that is too long is text, and says how long it was.
+    """Returns the value if it is short enough; otherwise the beginning of its text, which states the full length.
 
-    TypeError, ValueError, RecursionError for what is no JSON value.
+    Raises:
+        TypeError, ValueError, RecursionError: The value is not JSON.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
     plain: JsonValue = json.loads(text)
@@ -134,7 +141,7 @@ def shortened(value: JsonValue, characters: int) -> JsonValue:
     return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
 
 
-def _raised(error: BaseException) -> ToolOutcome:
+def _failure(error: BaseException) -> ToolOutcome:
     return ToolOutcome(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
 
 
@@ -146,80 +153,90 @@ def _words(error: BaseException) -> str:
 
 
 class ToolCallJob:
-    """One call, and how far it is. place: its step and its place in it. told: what the model is told, once that is known.
-    begun: whether the tool ran, or the caller runs it, and its result comes later.
+    """One tool call of a step and its progress.
+
+    Args:
+        place: The step and the position in it, as `step.position`; the key for recording.
+        outcome: The result for the model, once it is known.
+        begun: True if the tool was started, or the caller runs it, and the result comes later.
     """
 
     def __init__(
-        self, place: str, part: ToolCallPart, tool: Tool | None, told: ToolOutcome | None = None, *, begun: bool = False
+        self, place: str, part: ToolCallPart, tool: Tool | None, outcome: ToolOutcome | None = None, *, begun: bool = False
     ) -> None:
-        self.place, self.part, self.told, self.begun = place, part, told, begun
+        self.place, self.part, self.outcome, self.begun = place, part, outcome, begun
         self._tool = tool
 
     @property
     def tool(self) -> Tool:
-        """The tool that is called; ask only when nothing is told yet."""
+        """The tool that is called. Valid only while the call is open."""
         assert self._tool is not None
         return self._tool
 
     @property
     def is_open(self) -> bool:
-        return self.told is None and not self.begun
+        return self.outcome is None and not self.begun
 
     @property
     def result(self) -> ToolResultPart:
-        told = self.told or ToolOutcome(None)
-        return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=told.result, failed=told.failed)
+        outcome = self.outcome or ToolOutcome(None)
+        return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=outcome.result, failed=outcome.failed)
 
 
 class StepResults(NamedTuple):
-    """The results of all calls of a step, in their order; said: the ids of those calls whose results are in the log by now."""
+    """The results of all calls of one step, in their order."""
 
     results: Sequence[ToolResultPart]
-    said: frozenset[str]
+    recorded: frozenset[str]
+    """The ids of the calls whose results are in the log already."""
 
 
 class _NotRecorded(Exception):
-    """What the tool gave is on record by what it did. That it failed is not, and has to become a step like any other's."""
+    """The result needs no record, because the tool's effect is already recorded.
 
-    def __init__(self, told: ToolOutcome) -> None:
+    A failure has no such effect, so it is recorded like that of any other tool.
+    """
+
+    def __init__(self, outcome: ToolOutcome) -> None:
         super().__init__()
-        self.told = told
+        self.outcome = outcome
 
 
 class ToolRunner:
-    """Makes the calls of one step after the other. It keeps nothing between them: the log does."""
+    """Makes the tool calls of one step. It keeps no state between steps: the log does."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, *, characters: int) -> None:
         self._context, self._toolbox, self._characters = context, toolbox, characters
 
     async def act(self, step: int, event: Event) -> StepResults:
-        """What came of the event's calls. Suspend when some of them wait, and all others are recorded.
+        """Makes the calls of the event and returns their results.
 
-        However it ends before all is done, what was done is said first: whatever is said next in this conversation, by
-        whomever, its model reads what came of the calls that were made.
+        If the step stops early, the finished results are recorded first. The model of any later turn then sees them.
+
+        Raises:
+            Suspend: Some calls wait, and all others are recorded.
         """
         calls = event.content.tool_calls if event.content else ()
-        jobs = [await self._job(f"{step}.{place}", call, event) for place, call in enumerate(calls)]
-        await self._said(step)  # before anything new is done, the turn comes to all that was said
+        jobs = [await self._new_job(f"{step}.{place}", call, event) for place, call in enumerate(calls)]
+        await self._recorded_results(step)  # replay recorded results before any new work
         try:
-            await self._work_off(jobs)
+            await self._settle_all(jobs)
         except Suspend:
-            await self._say(step, jobs)
+            await self._record_results(step, jobs)
             raise
         except (Exception, asyncio.CancelledError) as error:
             if not (isinstance(error, LimitReached) and error.which == "events"):
-                with suppress(TurnwiseError):  # the first error is the one that tells why
-                    await self._say(step, jobs)
+                with suppress(TurnwiseError):  # the first error explains the failure
+                    await self._record_results(step, jobs)
             raise
-        return StepResults([job.result for job in jobs], (await self._said(step))[1])
+        return StepResults([job.result for job in jobs], (await self._recorded_results(step))[1])
 
-    async def _say(self, step: int, jobs: Sequence[ToolCallJob]) -> None:
-        """Says what is told by now and was not said before. An answer of a type is said at the end alone."""
-        count, said = await self._said(step)
+    async def _record_results(self, step: int, jobs: Sequence[ToolCallJob]) -> None:
+        """Records the results that are known but not recorded yet. A typed answer is recorded only at the end."""
+        count, recorded = await self._recorded_results(step)
         output = self._toolbox.output.spec.name if self._toolbox.output else None
-        told = [job.result for job in jobs if job.told is not None and job.part.tool != output]
-        new = tuple(result for result in told if result.call_id not in said)
+        known = [job.result for job in jobs if job.outcome is not None and job.part.tool != output]
+        new = tuple(result for result in known if result.call_id not in recorded)
 
         async def make(_: Show) -> Event:
             return self._context.event(Content(parts=new))
@@ -227,52 +244,52 @@ class ToolRunner:
         if new:
             await self._context.once(f"told#{step}.{count + 1}", make)
 
-    async def _said(self, step: int) -> tuple[int, frozenset[str]]:
-        """How often something was said before all calls of the step were done, and of which calls."""
-        count, said = 0, frozenset[str]()
+    async def _recorded_results(self, step: int) -> tuple[int, frozenset[str]]:
+        """Returns how many partial records of results this step has, and the ids of their calls."""
+        count, call_ids = 0, frozenset[str]()
         while (key := f"told#{step}.{count + 1}") in self._context.recorded:
             event = await self._context.once(key, _never)
-            said |= {result.call_id for result in event.content.tool_results} if event.content else frozenset()
+            call_ids |= {result.call_id for result in event.content.tool_results} if event.content else frozenset()
             count += 1
-        return count, said
+        return count, call_ids
 
-    async def _work_off(self, jobs: Sequence[ToolCallJob]) -> None:
-        """Sees to it that something is told of every call. Suspend when some of them wait."""
-        asked = [job for job in jobs if job.is_open and await self._asks(job)]
-        plain = [job for job in jobs if job.is_open and job not in asked]
-        waits = await self._make(job for job in plain if not job.tool.rules.last)
-        for job in asked:
-            await self._question(job)
-        asked = [job for job in asked if job.is_open]
-        # Before anything new is done, the turn comes to all that it waited for.
-        waits |= await self._await([job for job in jobs if job.begun], self._arrived)
-        undecided = await self._await(asked, self._decided, id_of=approval.question_id)
+    async def _settle_all(self, jobs: Sequence[ToolCallJob]) -> None:
+        """Gets an outcome for every call. Raises Suspend if some calls wait."""
+        to_approve = [job for job in jobs if job.is_open and await self._needs_approval(job)]
+        unattended = [job for job in jobs if job.is_open and job not in to_approve]
+        waits = await self._make_all(job for job in unattended if not job.tool.rules.last)
+        for job in to_approve:
+            await self._ask_approval(job)
+        to_approve = [job for job in to_approve if job.is_open]
+        # Results that arrived are replayed before any new work.
+        waits |= await self._await([job for job in jobs if job.begun], self._take_result)
+        undecided = await self._await(to_approve, self._take_decision, id_of=approval.question_id)
         if not undecided:
-            waits |= await self._make(job for job in asked if job.is_open and not job.tool.rules.last)
-            waits |= await self._await([job for job in jobs if job.begun], self._arrived)
+            waits |= await self._make_all(job for job in to_approve if job.is_open and not job.tool.rules.last)
+            waits |= await self._await([job for job in jobs if job.begun], self._take_result)
         if waits or undecided:
             raise Suspend
         await self._make_last([job for job in jobs if job.is_open])
 
-    async def _job(self, place: str, call: ToolCallPart, event: Event) -> ToolCallJob:
+    async def _new_job(self, place: str, call: ToolCallPart, event: Event) -> ToolCallJob:
         problem = refusal_reason(call, event)
         if call.offered and not problem:
-            return self._offered(place, call)
+            return self._caller_job(place, call)
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
-            # A call that was made needs no tool any more, and its tool may be out of reach now.
+            # A call that was made needs no tool any more, and its toolset may be unavailable now.
             if (key := f"tool#{place}") in self._context.recorded:
-                told = ToolOutcome(**await self._context.step(key, _never))
+                outcome = ToolOutcome(**await self._context.step(key, _never))
                 begun = f"later#{place}" in self._context.recorded
-                return ToolCallJob(place, call, None, None if begun else told, begun=begun)
+                return ToolCallJob(place, call, None, None if begun else outcome, begun=begun)
             own = await self._toolbox.every()
             names = ", ".join([*own, *self._toolbox.offered(own)]) or "none"
-            away = "".join(f" Some tools cannot be had now: {why}" for why in self._toolbox.problems)
-            problem = f"There is no tool {call.tool[:64]!r}{' now' if away else ''}. Your tools: {names}.{away}"
+            unavailable = "".join(f" Some tools cannot be had now: {why}" for why in self._toolbox.problems)
+            problem = f"There is no tool {call.tool[:64]!r}{' now' if unavailable else ''}. Your tools: {names}.{unavailable}"
         return ToolCallJob(place, call, tool, ToolOutcome(problem, failed=True) if problem else None)
 
-    def _offered(self, place: str, call: ToolCallPart) -> ToolCallJob:
-        """The call of a tool that the caller offered, as the call itself says: whatever tools there are by now."""
+    def _caller_job(self, place: str, call: ToolCallPart) -> ToolCallJob:
+        """Creates the job of a tool that the caller offered, whichever tools the agent has by now."""
         spec = self._toolbox.offer(call.tool)
         problem = argument_problem(spec, call.arguments) if spec else ""
         return ToolCallJob(place, call, None, ToolOutcome(problem, failed=True) if problem else None, begun=not problem)
@@ -280,38 +297,38 @@ class ToolRunner:
     def _call(self, job: ToolCallJob) -> ToolCall:
         return ToolCall(job.part.call_id, job.part.arguments, self._context)
 
-    async def _asks(self, job: ToolCallJob) -> bool:
-        """Whether a person has to be asked first. A call that the tool will not take is nobody's to decide on."""
+    async def _needs_approval(self, job: ToolCallJob) -> bool:
+        """Checks whether the call needs approval. A call with bad arguments fails without a question."""
         confirm = job.tool.rules.confirm
         if not confirm:
             return False
         if f"tool#{job.place}" not in self._context.recorded:
-            job.told = bad_arguments(job.tool, self._call(job), characters=self._characters)
-        if job.told is not None:
+            job.outcome = bad_arguments(job.tool, self._call(job), characters=self._characters)
+        if job.outcome is not None:
             return False
         if confirm is True:
             return True
-        return bool(await self._context.step(f"confirm?#{job.place}", lambda: self._needs(job)))
+        return bool(await self._context.step(f"confirm?#{job.place}", lambda: self._ask_rule(job)))
 
-    async def _needs(self, job: ToolCallJob) -> bool:
+    async def _ask_rule(self, job: ToolCallJob) -> bool:
         return await approval.is_needed(job.tool, self._call(job))
 
-    async def _question(self, job: ToolCallJob) -> None:
+    async def _ask_approval(self, job: ToolCallJob) -> None:
         async def make(_: Show) -> Event:
             return approval.question(self._context, job.part)
 
         event = await self._context.once(f"confirm#{job.place}", make)
         if event.actions.awaits is None:
             by = event.actions.guarded[-1].guardrail if event.actions.guarded else "a guardrail"
-            job.told = ToolOutcome(f"It was not called: the question whether it may was blocked by {by}.", failed=True)
+            job.outcome = ToolOutcome(f"It was not called: the question whether it may was blocked by {by}.", failed=True)
 
-    def _decided(self, job: ToolCallJob, result: ToolResultPart) -> None:
+    def _take_decision(self, job: ToolCallJob, result: ToolResultPart) -> None:
         answer = approval.answer_of(result)
         if not answer.approved:
-            job.told = ToolOutcome(approval.refusal(answer), failed=True)
+            job.outcome = ToolOutcome(approval.refusal(answer), failed=True)
 
-    def _arrived(self, job: ToolCallJob, result: ToolResultPart) -> None:
-        job.told, job.begun = ToolOutcome(shortened(result.result, self._characters), result.failed), False
+    def _take_result(self, job: ToolCallJob, result: ToolResultPart) -> None:
+        job.outcome, job.begun = ToolOutcome(shortened(result.result, self._characters), result.failed), False
 
     async def _await(
         self,
@@ -320,7 +337,7 @@ class ToolRunner:
         *,
         id_of: Callable[[str], str] = str,
     ) -> bool:
-        """Gives each job the result that it waits for; True when not all are there."""
+        """Passes each job its awaited result to `take`. Returns True if some results are missing."""
         try:
             results = await self._context.results(*(id_of(job.part.call_id) for job in jobs)) if jobs else ()
         except Suspend:
@@ -329,42 +346,43 @@ class ToolRunner:
             take(job, result)
         return False
 
-    async def _make(self, jobs: Iterable[ToolCallJob]) -> bool:
-        """Makes these calls side by side; True when some of them wait."""
+    async def _make_all(self, jobs: Iterable[ToolCallJob]) -> bool:
+        """Makes the calls concurrently. Returns True if some of them wait."""
         return any(await run_together([self._make_one(job) for job in jobs]))
 
     async def _make_last(self, jobs: Sequence[ToolCallJob]) -> None:
-        """Makes these calls one after the other."""
+        """Makes the calls one after the other."""
         for job in jobs:
             if await self._make_one(job):
                 raise Suspend
-        if await self._await([job for job in jobs if job.begun], self._arrived):
+        if await self._await([job for job in jobs if job.begun], self._take_result):
             raise Suspend
 
     async def _make_one(self, job: ToolCallJob) -> bool:
-        """Makes the call, unless that is on record; True when it waits, and has to be made again."""
+        """Makes the call unless it is recorded. Returns True if it waits and has to be made again."""
 
         async def work() -> ToolResultPart:
-            told = await call_tool(job.tool, self._call(job), characters=self._characters)
-            if not (job.tool.rules.recorded or told.failed):
-                raise _NotRecorded(told)
-            # As a result it is recorded with what guardrails leave of it; a word that it has begun is none of this call.
-            later = job.tool.rules.later and not told.failed
+            outcome = await call_tool(job.tool, self._call(job), characters=self._characters)
+            if not (job.tool.rules.recorded or outcome.failed):
+                raise _NotRecorded(outcome)
+            # Guardrails see the result before it is recorded. The note that a call has begun is not its result, so it
+            # gets another id.
+            later = job.tool.rules.later and not outcome.failed
             id_ = f"{job.part.call_id}-begun" if later else job.part.call_id
-            return ToolResultPart(call_id=id_, tool=job.part.tool, result=told.result, failed=told.failed)
+            return ToolResultPart(call_id=id_, tool=job.part.tool, result=outcome.result, failed=outcome.failed)
 
         try:
             recorded: Any = await self._context.step(f"tool#{job.place}", work)
-            told = ToolOutcome(**recorded)
-        except _NotRecorded as done:
-            told = done.told
+            outcome = ToolOutcome(**recorded)
+        except _NotRecorded as error:
+            outcome = error.outcome
         except Suspend:
             return True
-        if job.tool.rules.later and not told.failed:
+        if job.tool.rules.later and not outcome.failed:
             await self._context.step(f"later#{job.place}", lambda: True)
             job.begun = True
         else:
-            job.told = told
+            job.outcome = outcome
         return False
 
 

@@ -1,4 +1,4 @@
-"""The tools that one run of an agent has."""
+"""The tools of one run of an LLM agent."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,44 +12,48 @@ from turnwise.tools.names import reserved_for
 from turnwise.tools.transfer import transfer_tool
 
 NAME_CHARACTERS = 64
-"""How much of a toolset's name is told."""
+"""The most characters of a toolset's name that are shown."""
 
 log = logging.getLogger("turnwise.agents")
 
 
 class Toolbox:
-    """Those of its tasks in a flow first, then its own, those of toolsets when somebody asks for them. Of two with one name the
-    first counts.
+    """Collects the tools of one run: those of assigned tasks, then the agent's own, then those of toolsets, loaded on
+    demand.
 
-    transfer: the tool by which the floor is handed over; None when there is nobody to hand it to. What the caller offered is
-    none of these: it is not called here.
+    Of two tools with one name, the first is used. Tools that the caller offers are listed separately, as they do not
+    run here.
+
+    Attributes:
+        transfer: The tool that transfers to another agent; None if there is no target.
+        output: The tool that takes a typed answer; None if the answer is text.
     """
 
     def __init__(self, design: Design, context: AgentContext) -> None:
         self._context, self._toolsets = context, design.toolsets
         self.transfer, self.output = transfer_tool(context), design.output
-        self._own = _by_name([*_of_tasks(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
+        self._own = _by_name([*_assigned_tools(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
         self._offers = {offer.name: _spec(offer) for offer in context.message_context.tools}
-        self._takes_offers = design.callers_tools
+        self._uses_offers = design.callers_tools
         self._left_out: frozenset[str] = frozenset()
-        self._known: dict[int, Sequence[Tool]] = {}
+        self._loaded: dict[int, Sequence[Tool]] = {}
         self._problems: dict[int, str] = {}
 
     async def every(self) -> Mapping[str, Tool]:
-        """All tools by name. A toolset that cannot say its tools now has none: see `problems`."""
-        await self._look()
+        """Returns all tools by name. A toolset that is unavailable contributes none: see `problems`."""
+        await self._load_missing()
         return _by_name([*self._own.values(), *(tool for _, tool in self._of_toolsets())])
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of that name; None when there is none."""
+        """Returns the tool of that name, or None."""
         return self._own.get(name) or (await self.every()).get(name)
 
     def offered(self, own: Collection[str]) -> Mapping[str, ToolSpec]:
-        """The tools that the caller offered, by name, beside these of the agent's own; of one name, its own counts.
+        """Returns the caller's tools by name, without those named like one of the agent's own tools in `own`.
 
-        None while a toolset cannot say its tools: nobody knows then which names are its.
+        It is empty while a toolset is unavailable, because the names of its tools are unknown.
         """
-        if not self._takes_offers:
+        if not self._uses_offers:
             return {}
         left_out = frozenset(name for name in self._offers if self._problems or name in own or reserved_for(name))
         if new := sorted(left_out - self._left_out):
@@ -59,20 +63,20 @@ class Toolbox:
         return {name: spec for name, spec in self._offers.items() if name not in left_out}
 
     def offer(self, name: str) -> ToolSpec | None:
-        """What the caller offered under that name, whether or not the agent takes it; None when there is no such offer."""
+        """Returns the caller's tool of that name, even if the agent does not use it; None if there is none."""
         return self._offers.get(name)
 
     @property
     def problems(self) -> Sequence[str]:
-        """Why some toolsets had no tools when they were asked last."""
+        """The reasons why toolsets were unavailable at the last attempt."""
         return tuple(self._problems.values())
 
-    async def _look(self) -> None:
+    async def _load_missing(self) -> None:
         for place, toolset in enumerate(self._toolsets):
-            if place not in self._known:
-                await self._ask(place, toolset)
+            if place not in self._loaded:
+                await self._load(place, toolset)
 
-    async def _ask(self, place: int, toolset: Toolset) -> None:
+    async def _load(self, place: int, toolset: Toolset) -> None:
         try:
             tools = await toolset.tools(self._context)
             names = {tool.spec.name for tool in tools}
@@ -82,23 +86,23 @@ class Toolbox:
         except StaleWriter:
             raise
         except Exception as error:
-            log.exception("Agent %r cannot have the tools of %s.", self._context.card.name, _named(toolset))
-            self._problems[place] = f"{_named(toolset)} raised {type(error).__name__}."
+            log.exception("Agent %r cannot have the tools of %s.", self._context.card.name, _label(toolset))
+            self._problems[place] = f"{_label(toolset)} raised {type(error).__name__}."
             return
         self._problems.pop(place, None)
-        self._known[place] = tools
+        self._loaded[place] = tools
         taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
         for name in sorted(names & taken):
             log.warning(
-                "Agent %r has two tools named %r; that of %s is not used.", self._context.card.name, name, _named(toolset)
+                "Agent %r has two tools named %r; that of %s is not used.", self._context.card.name, name, _label(toolset)
             )
 
     def _of_toolsets(self) -> Iterator[tuple[int, Tool]]:
-        return ((place, tool) for place in sorted(self._known) for tool in self._known[place])
+        return ((place, tool) for place in sorted(self._loaded) for tool in self._loaded[place])
 
 
-def _of_tasks(design: Design, context: AgentContext) -> Sequence[Tool]:
-    """What a flow brings for this turn; it is told which of the agent's own tools that replaces."""
+def _assigned_tools(design: Design, context: AgentContext) -> Sequence[Tool]:
+    """Returns the tools of the assignment; logs a warning for each own tool that they replace."""
     if context.assignment is None:
         return ()
     brought: Sequence[Tool] = context.assignment.tools
@@ -116,21 +120,21 @@ def _spec(offer: OfferedTool) -> ToolSpec:
     return ToolSpec(name=offer.name, description=offer.description, parameters=offer.parameters)
 
 
-def _named(toolset: Toolset) -> str:
-    """The toolset for people and models: by its `name` if it has one, else by its class."""
+def _label(toolset: Toolset) -> str:
+    """Returns the toolset's label for people and models: its class, and its `name` if it has one."""
     name = getattr(toolset, "name", None)
     kind = type(toolset).__name__
     return f"The toolset {kind} {name[:NAME_CHARACTERS]!r}" if isinstance(name, str) and name else f"The toolset {kind}"
 
 
-def _problem(toolset: Toolset, words: str) -> str:
-    """What a toolset says of itself, with its name in it."""
+def _problem(toolset: Toolset, message: str) -> str:
+    """Returns the toolset's error message with its name in it."""
     name = getattr(toolset, "name", None)
-    return words if isinstance(name, str) and name and name in words else f"{_named(toolset)}: {words}"
+    return message if isinstance(name, str) and name and name in message else f"{_label(toolset)}: {message}"
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    tools_by_name: dict[str, Tool] = {}
     for tool in tools:
-        found.setdefault(tool.spec.name, tool)
-    return found
+        tools_by_name.setdefault(tool.spec.name, tool)
+    return tools_by_name

@@ -1,1 +1,1 @@
-"""A run of a flow at work: what its agents are handed, what is said in the log, and the loop around it."""
+"""The running flow: assignments for its agents, its events in the log, and the control loop."""

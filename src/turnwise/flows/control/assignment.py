@@ -1,4 +1,4 @@
-"""An agent's part in a flow, for one turn: what it is to do, and how it says that it is done (behaviours D3, D6)."""
+"""The assignment of one turn: its tasks, and the tools that report how they ended (behaviours D3, D6)."""
 
 import asyncio
 import json
@@ -24,11 +24,17 @@ from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec
 from turnwise.tools.ask import ask_user
 from turnwise.tools.names import tool_name
 
-_RULES = ToolRules(recorded=False, last=True, private=True)
+_TOOL_RULES = ToolRules(recorded=False, last=True, private=True)
 
 
 def task_tools(assignment: Assignment, tasks: Sequence[Task], others: Sequence[str]) -> Sequence[Tool]:
-    """The tools for one turn. tasks: what it is about; others: who else works in the flow, to whom the turn may go."""
+    """Returns the tools of one turn.
+
+    Args:
+        assignment: The turn's assignment.
+        tasks: The turn's tasks.
+        others: The flow's other agents, which may get the next turn.
+    """
     alone = len(tasks) == 1
     tools: list[Tool] = [SuccessTool(assignment, task, alone=alone) for task in tasks]
     tools.append(FailureTool(assignment, [task.name for task in tasks]))
@@ -42,11 +48,11 @@ def task_tools(assignment: Assignment, tasks: Sequence[Task], others: Sequence[s
 
 
 class SuccessTool:
-    """Ends one task with its result. alone: the agent has no other task."""
+    """Ends one task with its result. `alone` is true if the turn has no other task."""
 
     def __init__(self, assignment: Assignment, task: Task, *, alone: bool) -> None:
         self._assignment, self._task = assignment, task.name
-        self.rules = _RULES
+        self.rules = _TOOL_RULES
         self.spec = ToolSpec(
             name=SUCCEEDED if alone else tool_name(task.name, f"{SUCCEEDED}_"),
             description=f"The task {task.name!r} is done; this is its result.",
@@ -65,7 +71,7 @@ class FailureTool:
 
     def __init__(self, assignment: Assignment, tasks: Sequence[str]) -> None:
         self._assignment, self._only = assignment, tasks[0] if len(tasks) == 1 else None
-        self.rules = _RULES
+        self.rules = _TOOL_RULES
         which: dict[str, Any] = {} if self._only else {"task": {"type": "string", "enum": list(tasks)}}
         reason = {"type": "string", "minLength": 1, "description": "Why."}
         self.spec = ToolSpec(
@@ -81,11 +87,11 @@ class FailureTool:
 
 
 class EndTurnTool:
-    """Lets a colleague go on."""
+    """Ends the turn before its tasks are done, so another agent continues."""
 
     def __init__(self, assignment: Assignment, others: Sequence[str]) -> None:
         self._assignment = assignment
-        self.rules = _RULES
+        self.rules = _TOOL_RULES
         self.spec = ToolSpec(
             name=END_TURN,
             description="Ends your turn before your tasks are done: a colleague goes on.",
@@ -120,22 +126,24 @@ def _text(arguments: Mapping[str, JsonValue], name: str) -> str:
 
 
 REASON_CHARACTERS = 2_000
-Way = Literal["close", "settle"]
-WAYS: Sequence[Way] = ("close", "settle")
-"""Who ends a task: the agent, while it is at work, or the flow for it, when its run is over."""
+EndMode = Literal["close", "settle"]
+"""How a task was ended."""
+END_MODES: Sequence[EndMode] = ("close", "settle")
+"""A task is ended by the agent during its turn (`close`), or by the flow when the agent's run is over (`settle`)."""
 
 
 class FlowRunState(NamedTuple):
-    """What all turns of one run of a flow share. waiting: who would have something to do once these tasks ended too.
-    colleagues: who works in the flow at all. relays: as of Design.
-    """
+    """The state that all turns of one run share."""
 
     context: AgentContext
     graph: Graph
     labels: Labels
     waiting: Callable[[Sequence[TaskEnd]], Sequence[str]]
+    """Returns the agents that would have ready tasks if these tasks ended too."""
     colleagues: Sequence[str]
+    """The names of all agents of the flow."""
     relays: bool = False
+    """As in Design."""
 
     @property
     def flow(self) -> str:
@@ -144,39 +152,43 @@ class FlowRunState(NamedTuple):
 
 
 class TurnAssignment:
-    """One turn's assignment (implements `ports.assignment.Assignment`). How tasks end is said by the flow, at once.
+    """The assignment of one turn; implements `ports.assignment.Assignment`. The end of a task is recorded at once.
 
-    runs_again: all that the agent does is on record, as of one with a model. So its run is not over because of what it did in
-    a process that died: it is run again, comes to all of that again, and goes on behind it.
+    Args:
+        state: The state of the flow's run.
+        turn: The turn.
+        runs_again: True if all actions of the agent are recorded, as for one with a model. After a crash such an agent
+            runs again and replays its recorded actions. The recorded end of a task then does not end its turn before
+            the replay reaches it.
     """
 
-    def __init__(self, desk: FlowRunState, turn: Turn, *, runs_again: bool = False) -> None:
-        self._desk, self._turn, self._runs_again = desk, turn, runs_again
+    def __init__(self, state: FlowRunState, turn: Turn, *, runs_again: bool = False) -> None:
+        self._state, self._turn, self._runs_again = state, turn, runs_again
         self.closings: dict[str, TaskEnd] = {}
         self.ended: TurnEnd | None = None
-        self._behind: set[str] = set()
-        """Tasks whose end is on record, and the run has not come to again."""
-        self._end_is_behind = False
-        self._tries: dict[tuple[Way, str], int] = {}
+        self._unreplayed: set[str] = set()
+        """Tasks whose recorded end the replay has not reached yet."""
+        self._end_is_unreplayed = False
+        self._attempts: dict[tuple[EndMode, str], int] = {}
         self._unsure: set[str] = set()
-        """Tasks whose end was about to be said when whoever said it was stopped."""
-        self._saying = asyncio.Lock()
+        """Tasks whose end may have been recorded when the recording was interrupted."""
+        self._lock = asyncio.Lock()
         self._is_closed = False
 
     @property
     def by(self) -> str:
-        return self._desk.flow
+        return self._state.flow
 
     @property
     def giver(self) -> str | None:
-        if not self._desk.relays:
+        if not self._state.relays:
             return self.by
-        outer = self._desk.context.assignment
+        outer = self._state.context.assignment
         return outer.giver if outer is not None else None
 
     @property
     def request(self) -> Content:
-        return self._desk.context.message
+        return self._state.context.message
 
     @property
     def tasks(self) -> tuple[AssignedTask, ...]:
@@ -188,88 +200,88 @@ class TurnAssignment:
 
     @property
     def is_over(self) -> bool:
-        if self.ended is not None and not self._end_is_behind:
+        if self.ended is not None and not self._end_is_unreplayed:
             return True
-        return len(self.closings) == len(self.tasks) and self._behind.isdisjoint(self.closings)
+        return len(self.closings) == len(self.tasks) and self._unreplayed.isdisjoint(self.closings)
 
     @cached_property
     def instructions(self) -> str:
-        return part_instructions(self._others) if self._desk.relays else instructions(self.by, self.tasks, self._others)
+        return part_instructions(self._others) if self._state.relays else instructions(self.by, self.tasks, self._others)
 
     @cached_property
     def tools(self) -> Sequence[Tool]:
-        if self._desk.relays:
+        if self._state.relays:
             return ()
-        return task_tools(self, [self._desk.graph.tasks[task.name] for task in self.tasks], self._others)
+        return task_tools(self, [self._state.graph.tasks[task.name] for task in self.tasks], self._others)
 
     async def restore(self) -> None:
-        """Takes up what is on record of this turn."""
+        """Loads the recorded ends of this turn and of its tasks."""
         for task in self.tasks:
-            closing, way = await self._recorded(task.name)
+            closing, mode = await self._recorded(task.name)
             if closing is not None:
                 self.closings[task.name] = closing
-                if self._runs_again and way == "close":
-                    self._behind.add(task.name)
-        await self._take_up_end()
-        self._end_is_behind = self.ended is not None and self._runs_again
+                if self._runs_again and mode == "close":
+                    self._unreplayed.add(task.name)
+        await self._load_turn_end()
+        self._end_is_unreplayed = self.ended is not None and self._runs_again
 
     async def close(self) -> None:
-        """The turn is over: returns when all is said that was begun; what comes later raises ToolFailed."""
+        """Closes the assignment after the turn. Waits for recordings in progress; later calls raise ToolFailed."""
         self._is_closed = True
-        async with self._saying:
+        async with self._lock:
             for name in tuple(self._unsure):
-                await self._make_sure(name)
-            await self._take_up_end()
+                await self._reload_unsure(name)
+            await self._load_turn_end()
 
     async def succeed(self, result: JsonValue = "", *, task: str | None = None) -> None:
-        name = self._named(task)
-        await self._close("close", self._success(name, self._desk.graph.tasks[name].result.checked(result)))
+        name = self._task_name(task)
+        await self._record_end("close", self._success(name, self._state.graph.tasks[name].result.checked(result)))
 
     async def answer(self, text: str, data: JsonValue) -> None:
-        """The agent came to its end with these words: they are the result of the first task that is open."""
+        """Uses the agent's final answer as the result of the first open task."""
         name = next((task.name for task in self.tasks if task.name not in self.closings), self.tasks[0].name)
         try:
-            await self._close("settle", self._success(name, self._desk.graph.tasks[name].result.of_answer(text, data)))
-        except ToolFailed as misfit:
-            await self.fail_all(str(misfit))
+            await self._record_end("settle", self._success(name, self._state.graph.tasks[name].result.of_answer(text, data)))
+        except ToolFailed as error:
+            await self.fail_all(str(error))
 
     async def fail(self, reason: str, *, task: str | None = None) -> None:
-        await self._close("close", _failure(self._named(task), reason))
+        await self._record_end("close", _failure(self._task_name(task), reason))
 
     async def fail_all(self, reason: str) -> None:
-        """No task that is open will be done in this turn, or at all."""
+        """Fails all open tasks."""
         for task in self.tasks:
             try:
-                await self._close("settle", _failure(task.name, reason))
-            except ToolFailed as blocked:
-                if task.name not in self.closings:  # a guardrail lets the reason not be said
-                    await self._close("settle", _failure(task.name, str(blocked)))
+                await self._record_end("settle", _failure(task.name, reason))
+            except ToolFailed as error:
+                if task.name not in self.closings:  # a guardrail blocked the reason
+                    await self._record_end("settle", _failure(task.name, str(error)))
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
         content = text_content(message) if isinstance(message, str) else message
         ended = TurnEnd(next, HandoffNote(self._turn.agent, content) if content is not None and content.parts else None)
 
         async def make(_: Show) -> Event:
-            event = self._desk.context.event(turn_end_content(self.by, self._turn.agent, ended), checkpoint=True)
-            return event.model_copy(update={"scope": (self._desk.labels.own,)})
+            event = self._state.context.event(turn_end_content(self.by, self._turn.agent, ended), checkpoint=True)
+            return event.model_copy(update={"scope": (self._state.labels.own,)})
 
-        async with self._saying:
-            self._refuse_late()
-            if self._end_key not in self._desk.context.recorded:
-                self._refuse_idle(next)
-            self.ended = self._ended_by(await self._desk.context.once(self._end_key, make))
-            self._end_is_behind = False
+        async with self._lock:
+            self._check_open()
+            if self._end_key not in self._state.context.recorded:
+                self._check_next(next)
+            self.ended = self._turn_end(await self._state.context.once(self._end_key, make))
+            self._end_is_unreplayed = False
 
     @property
     def _others(self) -> Sequence[str]:
-        return [name for name in self._desk.colleagues if name != self._turn.agent]
+        return [name for name in self._state.colleagues if name != self._turn.agent]
 
     @property
     def _end_key(self) -> str:
         return f"end#{self._turn.number}"
 
-    def _named(self, task: str | None) -> str:
-        """The name of the task that is meant."""
+    def _task_name(self, task: str | None) -> str:
+        """Returns the name of the task that the agent refers to."""
         names = [each.name for each in self.tasks]
         if task is None and len(names) > 1:
             raise ToolFailed("You have several tasks.", fix=f"Say which: {', '.join(names)}.")
@@ -278,101 +290,103 @@ class TurnAssignment:
             raise ToolFailed(f"{name[:64]!r} is no task of yours.", fix=f"Yours: {', '.join(names)}.")
         return name
 
-    def _refuse_idle(self, named: str | None) -> None:
-        candidates = self._desk.waiting(tuple(self.closings.values()))
+    def _check_next(self, named: str | None) -> None:
+        candidates = self._state.waiting(tuple(self.closings.values()))
         if named is not None and named not in candidates:
             listed = ", ".join(candidates) or "nobody"
             raise ToolFailed(f"{named[:64]!r} has nothing to do in {self.by!r} now.", fix=f"Those who have: {listed}.")
 
     def _success(self, name: str, result: JsonValue) -> TaskEnd:
-        """ToolFailed when the result is too large."""
-        most = self._desk.context.config.limits.message_bytes
+        """Builds the end of a successful task. Raises ToolFailed if the result is too large."""
+        most = self._state.context.config.limits.message_bytes
         size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         if size > most:
             raise ToolFailed(f"The result has {size:,} bytes, {most:,} are allowed.", fix="Save it as an artifact.")
         return TaskEnd(task=name, status=Status.SUCCESSFUL, result=result)
 
-    def _refuse_late(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ToolFailed(f"The turn of {self._turn.agent!r} is over.")
 
-    async def _close(self, way: Way, closing: TaskEnd) -> None:
-        """Says how the task ended. ToolFailed when it ended before, or a guardrail does not let it be said."""
+    async def _record_end(self, mode: EndMode, closing: TaskEnd) -> None:
+        """Records the end of a task. Raises ToolFailed if it has ended before, or if a guardrail blocks the result."""
         name = closing.task
-        async with self._saying:
-            self._refuse_late()
-            await self._make_sure(name)
-            if name in self.closings and (way == "settle" or name not in self._behind):
+        async with self._lock:
+            self._check_open()
+            await self._reload_unsure(name)
+            if name in self.closings and (mode == "settle" or name not in self._unreplayed):
                 raise ToolFailed(f"The task {name!r} is {self.closings[name].status} already.")
             self._unsure.add(name)
-            await self._say(way, self._signed(closing))
+            await self._emit_end(mode, self._with_turn(closing))
             self._unsure.discard(name)
-            self._behind.discard(name)
+            self._unreplayed.discard(name)
 
-    async def _make_sure(self, name: str) -> None:
-        """An end that is in the log counts, though whoever said it had no time left to see that."""
+    async def _reload_unsure(self, name: str) -> None:
+        """Loads an end that may have been recorded just before an interruption."""
         if name in self._unsure and name not in self.closings:
             closing, _ = await self._recorded(name)
             if closing is not None:
                 self.closings[name] = closing
         self._unsure.discard(name)
 
-    async def _take_up_end(self) -> None:
-        if self.ended is None and self._end_key in self._desk.context.recorded:
-            self.ended = self._ended_by(await self._desk.context.once(self._end_key, _never))
+    async def _load_turn_end(self) -> None:
+        if self.ended is None and self._end_key in self._state.context.recorded:
+            self.ended = self._turn_end(await self._state.context.once(self._end_key, _never))
 
-    async def _say(self, way: Way, closing: TaskEnd) -> None:
-        """Says it, or comes to it again."""
-        number = self._tries.get((way, closing.task), 0) + 1
-        key = self._close_key(way, number, closing)
-        if closing.task in self._behind and key not in self._desk.context.recorded:
-            return  # this time it is ended in another way: the first one counts
+    async def _emit_end(self, mode: EndMode, closing: TaskEnd) -> None:
+        """Records the end of the task, or replays the recorded one."""
+        number = self._attempts.get((mode, closing.task), 0) + 1
+        key = self._close_key(mode, number, closing)
+        if closing.task in self._unreplayed and key not in self._state.context.recorded:
+            return  # the replay ends it differently: the recorded end stays
 
         async def make(_: Show) -> Event:
-            event = self._desk.context.event(task_end_content(self.by, closing), checkpoint=True)
-            return event.model_copy(update={"scope": (self._desk.labels.of(closing.task),)})
+            event = self._state.context.event(task_end_content(self.by, closing), checkpoint=True)
+            return event.model_copy(update={"scope": (self._state.labels.of(closing.task),)})
 
-        said = await self._desk.context.once(key, make)
-        self._tries[way, closing.task] = number
-        left = self._left(said, closing)
-        if left is None:
-            by = repr(said.actions.guarded[-1].guardrail) if said.actions.guarded else "a guardrail"
+        event = await self._state.context.once(key, make)
+        self._attempts[mode, closing.task] = number
+        task_end = self._after_guardrails(event, closing)
+        if task_end is None:
+            by = repr(event.actions.guarded[-1].guardrail) if event.actions.guarded else "a guardrail"
             raise ToolFailed(f"The result was blocked by {by}.", fix="Leave out what it must not hold.")
-        self.closings[closing.task] = left
+        self.closings[closing.task] = task_end
 
-    def _left(self, said: Event, closing: TaskEnd) -> TaskEnd | None:
-        """The closing as guardrails left it; None when what they left is none any more."""
-        left = redacted_task_end(said, closing)
-        if left is not None and left.status is Status.SUCCESSFUL and said.actions.guarded:
+    def _after_guardrails(self, event: Event, closing: TaskEnd) -> TaskEnd | None:
+        """Returns the end as guardrails rewrote it; None if it is not valid any more."""
+        task_end = redacted_task_end(event, closing)
+        if task_end is not None and task_end.status is Status.SUCCESSFUL and event.actions.guarded:
             try:
-                return left.model_copy(update={"result": self._desk.graph.tasks[left.task].result.checked(left.result)})
+                return task_end.model_copy(
+                    update={"result": self._state.graph.tasks[task_end.task].result.checked(task_end.result)}
+                )
             except ToolFailed:
                 return None
-        return left
+        return task_end
 
-    def _ended_by(self, said: Event) -> TurnEnd:
-        """How the turn ended; a guardrail may have blocked whom the agent named, and its word."""
-        ended = turn_end_of(said) or TurnEnd()
+    def _turn_end(self, event: Event) -> TurnEnd:
+        """Returns the end of the turn; a guardrail may have removed the named agent and the note."""
+        ended = turn_end_of(event) or TurnEnd()
         return ended._replace(word=ended.word and ended.word._replace(by=self._turn.agent))
 
-    def _signed(self, closing: TaskEnd) -> TaskEnd:
+    def _with_turn(self, closing: TaskEnd) -> TaskEnd:
         return closing.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
 
-    def _close_key(self, way: Way, number: int, closing: TaskEnd) -> str:
-        return f"{way}#{self._turn.number}.{number}.{closing.status}:{closing.task}"
+    def _close_key(self, mode: EndMode, number: int, closing: TaskEnd) -> str:
+        return f"{mode}#{self._turn.number}.{number}.{closing.status}:{closing.task}"
 
-    async def _recorded(self, name: str) -> tuple[TaskEnd | None, Way]:
-        """How the task ended in this turn, as far as that is on record, and who ended it."""
-        ends = [self._signed(TaskEnd(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
-        for way in WAYS:
+    async def _recorded(self, name: str) -> tuple[TaskEnd | None, EndMode]:
+        """Returns the recorded end of the task in this turn, and the mode; None if there is none."""
+        ends = [self._with_turn(TaskEnd(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
+        for mode in END_MODES:
             for number in count(1):
-                keys = {self._close_key(way, number, known): known for known in ends}
-                said = [key for key in keys if key in self._desk.context.recorded]
-                for key in said:
-                    left = self._left(await self._desk.context.once(key, _never), keys[key])
-                    if left is not None:
-                        return left, way
-                if not said:
+                keys = {self._close_key(mode, number, known): known for known in ends}
+                recorded_keys = [key for key in keys if key in self._state.context.recorded]
+                for key in recorded_keys:
+                    task_end = self._after_guardrails(await self._state.context.once(key, _never), keys[key])
+                    if task_end is not None:
+                        return task_end, mode
+                if not recorded_keys:
                     break
         return None, "close"
 

@@ -1,7 +1,7 @@
-"""Runs a flow: turn after turn, until its tasks are done or nothing more can be (behaviours D3, D4, D10, D11, D13).
+"""The control loop of a flow: runs turns until all tasks are done or none can be (behaviours D3, D4, D10, D11, D13).
 
-What is next is decided elsewhere, by values; this file asks, runs, and puts on record. It holds nothing that is not in the
-log: a run that is taken up again comes to the same place by the same turns.
+Pure functions decide the next turn; this module calls, runs and records. All state is in the log, so a resumed run
+replays the same turns.
 """
 
 from collections.abc import Sequence
@@ -28,37 +28,37 @@ from turnwise.selection.conversational import matching_name
 
 
 async def is_request_in_log(context: AgentContext) -> bool:
-    """Whether the message of the flow whose turn this is stands in the log as the user's own, where everybody reads it; what
-    the flow was told by another flow, a caller, or who handed over, is shown to the flow alone.
+    """Checks whether the flow's request is in the log as the user's own message, which all agents can read.
+
+    A request from another flow, a private caller or a transferring agent is visible to the flow alone.
     """
-    part = context.assignment
-    if (part is not None and part.giver is not None) or context.event().is_private:
+    assignment = context.assignment
+    if (assignment is not None and assignment.giver is not None) or context.event().is_private:
         return False
     async for page in context.history.backwards():
-        if any(_says_it(event, context) for event in page):
+        if any(_is_request_event(event, context) for event in page):
             return True
     return False
 
 
-def _says_it(event: Event, context: AgentContext) -> bool:
+def _is_request_event(event: Event, context: AgentContext) -> bool:
     if event.author != USER or event.invocation_id != context.invocation_id:
         return False
-    said = event.actions.brief or event.content
-    return said is not None and said.parts == context.message.parts
+    content = event.actions.brief or event.content
+    return content is not None and content.parts == context.message.parts
 
 
 COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
 MODEL_KIND = "llm"
-Played = tuple[TurnAssignment, Outcome]
-"""What came of a turn."""
+TurnResult = tuple[TurnAssignment, Outcome]
+"""The result of a turn."""
 
 
 class RunEnding(NamedTuple):
-    """How a run of a flow ended. reason: complete, failed, stuck, limit:turns, limit:model_calls, or what the flow's `until`
-    said.
-    """
+    """How a run of a flow ended."""
 
     reason: str
+    """`complete`, `failed`, `stuck`, `limit:turns`, `limit:model_calls`, or the reason of the flow's `until`."""
     progress: Progress
     turns: int
     model_calls: int
@@ -69,34 +69,39 @@ class Controller:
 
     def __init__(self, design: Design, context: AgentContext) -> None:
         self._design, self._context = design, context
-        part = context.assignment
-        outer = part.scope if part is not None else EVERYTHING
+        assignment = context.assignment
+        outer = assignment.scope if assignment is not None else EVERYTHING
         if is_within(context.card.name, outer):
             raise FlowFailed(f"The flow {context.card.name!r} would be run for one of its own tasks.")
         self._labels = Labels(context.card.name, design.graph, outer)
-        self._desk = FlowRunState(context, design.graph, self._labels, self._waiting, design.names, design.relays)
+        self._state = FlowRunState(context, design.graph, self._labels, self._waiting, design.names, design.relays)
         self._is_open_to_all = all(context.tree.reachable(name, ()) for name in design.names)
         self._request_is_logged: bool | None = None
-        """Whether those who read the log find the request there; None before it was looked for."""
+        """True if agents that read the log find the request there; None before the first check."""
         self._progress = initial_progress(design.graph, design.targets)
         self._turns = 0
         self._active: list[str] = []
-        self._ended: list[TurnEnd] = []
-        self._said = ""
+        self._turn_ends: list[TurnEnd] = []
+        self._last_answer = ""
 
     async def run(self) -> RunEnding:
-        """Suspend when it waits for a person; errors of the store as they are."""
+        """Runs turns until the flow ends.
+
+        Raises:
+            Suspend: The flow waits for a person.
+            StoreError, SessionError: Errors of the store are not converted.
+        """
         while True:
-            pool = await self._pool_on_record()
-            reason = self._reason(pool)
+            pool = await self._recorded_pool()
+            reason = self._end_reason(pool)
             if reason is not None:
                 return RunEnding(reason, self._progress, self._turns, self._context.model_calls)
-            ended, self._ended = self._ended, []
-            turns = await self._choose(pool, [each.next for each in ended if each.next])
-            await self._play(turns, _heard(turns, ended))
+            ended, self._turn_ends = self._turn_ends, []
+            turns = await self._choose_turns(pool, [each.next for each in ended if each.next])
+            await self._run_turns(turns, _notes_for_turns(turns, ended))
 
-    def _reason(self, pool: Pool) -> str | None:
-        """Why the flow ends here; None when it goes on."""
+    def _end_reason(self, pool: Pool) -> str | None:
+        """Returns the reason why the flow ends now; None if it continues."""
         standing = RunCounts(self._design.graph, self._progress, self._turns, self._context.model_calls)
         met = self._design.conduct.until.met(standing)
         if met is not None:
@@ -111,9 +116,11 @@ class Controller:
     def _pool_key(self) -> str:
         return f"pool#{self._turns + 1}"
 
-    async def _pool_on_record(self) -> Pool:
-        """Who may do what is ready, for the turns that are chosen now. Whoever answers a question may have other roles than who
-        asked for the flow: where that matters, it is on record who was in reach, so that past turns stay as they were.
+    async def _recorded_pool(self) -> Pool:
+        """Returns the pool for the next turns.
+
+        A reply may come from a caller with other roles than the request. Where roles matter, the reachable agents are
+        recorded, so past turns are replayed unchanged.
         """
         pool, key = self._pool(self._progress), self._pool_key
         if self._is_open_to_all or not (pool or key in self._context.recorded):
@@ -133,30 +140,33 @@ class Controller:
             progress = with_task_ended(self._design.graph, progress, closing)
         return tuple(self._pool(progress))
 
-    async def _choose(self, pool: Pool, named: list[str]) -> Sequence[Turn]:
-        """Whose turn it is now, on record: one agent's, or several's side by side, with no task in common. named: who was
-        named by those who had the last turns, in their order.
+    async def _choose_turns(self, pool: Pool, named: list[str]) -> Sequence[Turn]:
+        """Picks and records the next turns: one, or several concurrent ones without common tasks.
+
+        Args:
+            pool: The agents with their ready tasks.
+            named: The agents named by the last turns, in order.
         """
-        turns = [await self._next(pool, named)]
+        turns = [await self._next_turn(pool, named)]
         while len(turns) < self._design.conduct.side_by_side and self._turns < self._design.max_turns:
             pool = pool_without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
             if not pool:
                 break
-            turns.append(await self._next(pool, named))
+            turns.append(await self._next_turn(pool, named))
         beside = len(turns) > 1
         return [turn._replace(beside=beside) for turn in turns]
 
-    async def _next(self, pool: Pool, named: list[str]) -> Turn:
+    async def _next_turn(self, pool: Pool, named: list[str]) -> Turn:
         active = next((name for name in self._active if name in pool), None)
-        wanted = next((name for name in named if matching_name(name, pool)), next(iter(named), None))
-        choice = TurnChoice(active, wanted, self._design.conduct.strategy)
+        next_named = next((name for name in named if matching_name(name, pool)), next(iter(named), None))
+        choice = TurnChoice(active, next_named, self._design.conduct.strategy)
         if choice.settled(pool) is None:
-            choice = TurnChoice(active, wanted, await self._strategy(pool))
-        elif active is None and wanted is not None:
-            named.remove(wanted)
+            choice = TurnChoice(active, next_named, await self._strategy(pool))
+        elif active is None and next_named is not None:
+            named.remove(next_named)
         counts = {name: len(tasks) for name, tasks in pool.items()}
         verdict = await self._context.select(choice, among=tuple(pool), tasks=counts)
-        # An older log may name somebody who is not in the pool any more.
+        # An older log may name an agent that is no longer in the pool.
         agent = verdict.agent if verdict.agent and verdict.agent in pool else next(iter(pool))
         self._turns += 1
         tasks = pool[agent] if self._has_model(agent) else pool[agent][:1]
@@ -165,12 +175,12 @@ class Controller:
         return turn
 
     async def _strategy(self, pool: Pool) -> Selector:
-        """The strategy for the next turn; a moderator is asked, if there is something to choose."""
+        """Returns the selector for the next turn. A moderator is asked if there is more than one candidate."""
         strategy = self._design.conduct.strategy
         if not isinstance(strategy, Moderated) or len(pool) < 2:
             return strategy
         tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
-        question = strategy.question(tasks, self._context.tree, said=self._said)
+        question = strategy.question(tasks, self._context.tree, said=self._last_answer)
         try:
             answer = await self._context.delegate(
                 strategy.moderator,
@@ -179,7 +189,7 @@ class Controller:
                 private=True,
             )
         except TurnwiseError as problem:
-            if not _is_an_agents(problem):
+            if not _is_agent_failure(problem):
                 raise
             return strategy.answered("")
         return strategy.answered(answer.text, answer.next)
@@ -187,28 +197,31 @@ class Controller:
     def _has_model(self, agent: str) -> bool:
         return self._context.tree.card(agent).kind == MODEL_KIND
 
-    async def _play(self, turns: Sequence[Turn], words: Sequence[Sequence[HandoffNote]]) -> None:
-        """Runs them; one that waits does not stop the others, but then the whole waits. words: what each of them is told."""
-        works = [self._turn(*each) for each in zip(turns, words, strict=True)]
-        played = await run_together(works)
-        self._active = []
-        for turn, each in zip(turns, played, strict=True):
-            self._settle(turn, *each)
+    async def _run_turns(self, turns: Sequence[Turn], notes: Sequence[Sequence[HandoffNote]]) -> None:
+        """Runs the turns concurrently.
 
-    def _settle(self, turn: Turn, assignment: TurnAssignment, outcome: Outcome) -> None:
-        """Takes what came of a turn into account."""
-        self._said = outcome.text
+        A turn that waits does not stop the others; the flow suspends after them. `words` holds the notes for each turn.
+        """
+        runs = [self._run_turn(*result) for result in zip(turns, notes, strict=True)]
+        turn_results = await run_together(runs)
+        self._active = []
+        for turn, result in zip(turns, turn_results, strict=True):
+            self._apply_result(turn, *result)
+
+    def _apply_result(self, turn: Turn, assignment: TurnAssignment, outcome: Outcome) -> None:
+        """Applies the result of a turn."""
+        self._last_answer = outcome.text
         for closing in assignment.closings.values():
             self._progress = with_task_ended(self._design.graph, self._progress, closing)
         if assignment.ended is not None:
-            self._ended.append(assignment.ended)
+            self._turn_ends.append(assignment.ended)
         elif outcome.next is not None:
-            self._ended.append(TurnEnd(outcome.next))
+            self._turn_ends.append(TurnEnd(outcome.next))
         elif self._has_model(turn.agent):
             self._active.append(turn.agent)
 
     async def _request(self, agent: str) -> Content | None:
-        """What the flow was asked, if that agent has to be told: it does not read the log, or not there."""
+        """Returns the request if the agent needs it in its brief: it does not read the log, or the request is not in it."""
         if self._has_model(agent):
             if self._request_is_logged is None:
                 self._request_is_logged = await is_request_in_log(self._context)
@@ -216,65 +229,66 @@ class Controller:
                 return None
         return self._context.message
 
-    async def _turn(self, turn: Turn, words: Sequence[HandoffNote]) -> Played:
-        assignment = TurnAssignment(self._desk, turn, runs_again=self._has_model(turn.agent))
+    async def _run_turn(self, turn: Turn, notes: Sequence[HandoffNote]) -> TurnResult:
+        assignment = TurnAssignment(self._state, turn, runs_again=self._has_model(turn.agent))
         await assignment.restore()
         try:
-            return await self._worked(turn, assignment, words)
+            return await self._work(turn, assignment, notes)
         finally:
             await assignment.close()
 
     def _has_lapsed(self, turn: Turn, assignment: TurnAssignment) -> bool:
-        """Whether the agent waited for an answer, and who gave it has not the roles for this agent. What came after a turn
-        that is over already is on record.
+        """Checks whether the agent waited for a reply and the replying caller may not reach it.
+
+        Once the next pool is recorded, the turn is not reopened.
         """
         is_open = assignment.ended is None and len(assignment.closings) < len(assignment.tasks)
         return is_open and not self._reachable(turn.agent) and self._pool_key not in self._context.recorded
 
-    async def _worked(self, turn: Turn, assignment: TurnAssignment, words: Sequence[HandoffNote]) -> Played:
+    async def _work(self, turn: Turn, assignment: TurnAssignment, notes: Sequence[HandoffNote]) -> TurnResult:
         if self._has_lapsed(turn, assignment):
             await assignment.end_turn()
         relays = self._design.relays
         alone = relays or not self._has_model(turn.agent)
-        told = assignment.request if relays else brief(turn.tasks, await self._request(turn.agent), words)
+        message = assignment.request if relays else brief(turn.tasks, await self._request(turn.agent), notes)
         try:
             outcome = await self._context.delegate(
-                turn.agent, segment=turn.segment, message=told, assignment=assignment, followed=alone
+                turn.agent, segment=turn.segment, message=message, assignment=assignment, followed=alone
             )
-        except TurnwiseError as problem:
-            if not _is_an_agents(problem):
+        except TurnwiseError as error:
+            if not _is_agent_failure(error):
                 raise
-            await assignment.fail_all(_in_words(turn.agent, problem))
+            await assignment.fail_all(_failure_reason(turn.agent, error))
             return assignment, Outcome()
         if alone and not assignment.is_over:
             await assignment.answer(outcome.text, _data(outcome))
         return assignment, outcome
 
 
-def _heard(turns: Sequence[Turn], ended: Sequence[TurnEnd]) -> Sequence[Sequence[HandoffNote]]:
-    """What each of these turns is told by those who ended theirs: who was named hears it, else who comes first."""
+def _notes_for_turns(turns: Sequence[Turn], ended: Sequence[TurnEnd]) -> Sequence[Sequence[HandoffNote]]:
+    """Returns the notes for each turn: a note goes to the agent it names, otherwise to the first turn."""
     agents = [turn.agent for turn in turns]
-    heard: list[list[HandoffNote]] = [[] for _ in turns]
-    for each in ended:
-        if each.word is not None and heard:
-            named = matching_name(each.next, agents) if each.next else None
-            heard[agents.index(named) if named else 0].append(each.word)
-    return heard
+    notes: list[list[HandoffNote]] = [[] for _ in turns]
+    for turn_end in ended:
+        if turn_end.word is not None and notes:
+            named = matching_name(turn_end.next, agents) if turn_end.next else None
+            notes[agents.index(named) if named else 0].append(turn_end.word)
+    return notes
 
 
-def _is_an_agents(problem: TurnwiseError) -> bool:
-    """Whether it is an agent's failure, not one of the store, or an end of the whole run."""
+def _is_agent_failure(problem: TurnwiseError) -> bool:
+    """Checks whether an agent failed, as opposed to the store or the whole run."""
     if isinstance(problem, LimitReached):
         return problem.which != "events"
     return not isinstance(problem, StoreError | SessionError)
 
 
 def _data(outcome: Outcome) -> JsonValue:
-    """The data in an agent's last word, but not what a flow says of itself."""
+    """Returns the data of an agent's answer, without data that a flow emits about itself."""
     parts = outcome.event.content.parts if outcome.event and outcome.event.content else ()
     return next((part.data for part in parts if isinstance(part, DataPart) and not part.private), None)
 
 
-def _in_words(agent: str, problem: TurnwiseError) -> str:
-    """Why an agent's task failed. Most errors name the agent themselves."""
+def _failure_reason(agent: str, problem: TurnwiseError) -> str:
+    """Returns the reason for a failed task. Most errors name the agent already."""
     return problem.problem if repr(agent) in problem.problem else f"Agent {agent!r} failed: {problem.problem}"

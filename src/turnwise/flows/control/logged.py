@@ -1,6 +1,6 @@
-"""What a flow says of itself in the log: how tasks and turns ended, and how it ended itself.
+"""Data parts that a flow emits: the ends of tasks and turns, and its own end.
 
-It is for programs. What an agent has to know of it, its brief tells.
+They are for programs, not for models: agents get what they need in their brief.
 """
 
 from typing import NamedTuple
@@ -13,34 +13,36 @@ from turnwise.flows.tasks.progress import TaskEnd
 from turnwise.flows.turns.briefs import HandoffNote
 
 TASK, TURN_END, FLOW = "task", "turn_end", "flow"
-"""The names of the data parts."""
+"""Names of the data parts."""
 
 
 class TurnEnd(NamedTuple):
-    """That an agent ended its turn: whom it named, and its word to whoever goes on."""
+    """The end of a turn by its agent."""
 
     next: str | None = None
+    """The agent that it names as the next one."""
     word: HandoffNote | None = None
+    """Its note for the next agent."""
 
 
 def task_end_content(flow: str, closing: TaskEnd) -> Content:
-    """That a task came to its end."""
+    """Returns the content that records the end of a task."""
     return hidden_data_part(TASK, {"flow": flow, **closing.model_dump(mode="json", exclude_defaults=True)})
 
 
 def task_end_of(event: Event) -> TaskEnd | None:
-    """The end of a task that the event tells; None when it tells none."""
+    """Returns the end of a task that the event records; None if there is none."""
     data = data_of(event, TASK)
     if data is None:
         return None
     try:
         return TaskEnd.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
     except ValidationError:
-        return None  # guardrails rewrote it, or somebody else said it
+        return None  # guardrails rewrote it, or another author emitted it
 
 
 def redacted_task_end(event: Event, closing: TaskEnd) -> TaskEnd | None:
-    """The closing with the result and the reason that guardrails left of it in the event; None when they left none."""
+    """Returns the end with the result and the reason as guardrails rewrote them in the event; None if they removed them."""
     data = data_of(event, TASK)
     reason = data.get("reason", "") if data is not None else None
     if data is None or not isinstance(reason, str):
@@ -49,13 +51,13 @@ def redacted_task_end(event: Event, closing: TaskEnd) -> TaskEnd | None:
 
 
 def turn_end_content(flow: str, by: str, ended: TurnEnd) -> Content:
-    """That an agent ended its turn before its tasks were done."""
-    word = ended.word.content.model_dump(mode="json") if ended.word else None
-    return hidden_data_part(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": word})
+    """Returns the content that records that an agent ended its turn before its tasks were done."""
+    note = ended.word.content.model_dump(mode="json") if ended.word else None
+    return hidden_data_part(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": note})
 
 
 def turn_end_of(event: Event) -> TurnEnd | None:
-    """How the event says that its turn was ended; None when it does not."""
+    """Returns the end of a turn that the event records; None if there is none."""
     data = data_of(event, TURN_END)
     if data is None:
         return None
@@ -68,14 +70,14 @@ def turn_end_of(event: Event) -> TurnEnd | None:
         return None
 
 
-def flow_content(text: str, told: dict[str, JsonValue]) -> Content:
-    """The flow's last word: its answer, and what became of its tasks."""
+def flow_content(text: str, data: dict[str, JsonValue]) -> Content:
+    """Returns the flow's final content: its answer, and data on its tasks."""
     parts = (TextPart(text=text),) if text else ()
-    return Content(parts=(*parts, DataPart(name=FLOW, data=told, private=True)))
+    return Content(parts=(*parts, DataPart(name=FLOW, data=data, private=True)))
 
 
 def data_of(event: Event, name: str) -> dict[str, JsonValue] | None:
-    """What the event's part of that name holds; None when it has none."""
+    """Returns the data of the event's part with that name; None if there is none."""
     parts = event.content.parts if event.content else ()
     for part in parts:
         if isinstance(part, DataPart) and part.name == name and isinstance(part.data, dict):
@@ -84,5 +86,5 @@ def data_of(event: Event, name: str) -> dict[str, JsonValue] | None:
 
 
 def hidden_data_part(name: str, data: dict[str, JsonValue]) -> Content:
-    """What holds this data, and shows it to no model."""
+    """Returns a content with this data that no model sees."""
     return Content(parts=(DataPart(name=name, data=data, private=True),))

@@ -1,4 +1,4 @@
-"""A flow's run from its design to its last word, and what that is: an answer, or why there is none (behaviours D10, D11)."""
+"""Runs a flow from its design to its final event: the answer, or the error (behaviours D10, D11)."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,98 +16,109 @@ from turnwise.flows.tasks.task import Status
 from turnwise.flows.turns.briefs import as_words
 from turnwise.ports.context import AgentContext
 
-TOLD = 10
-"""So many tasks are named in an error."""
+TASKS_SHOWN = 10
+"""The most tasks that an error names."""
 _FAILED = "failed"
 
 
 class RunResult(NamedTuple):
-    """What a run came to: why it ended, in one word, its answer, and what there is to raise."""
+    """The result of a run."""
 
     reason: str
+    """The reason why it ended, in one word."""
     answer: str = ""
     problem: FlowFailed | FlowStuck | LimitReached | None = None
+    """The error to raise; None if there is none."""
 
 
 def judge_run(graph: Graph, ending: RunEnding) -> RunResult:
-    """A flow's answer is the result of the tasks that no other needs: one as it is, several under their names. It has failed
-    when one of these did not succeed.
+    """Returns the result of a run: the results of the tasks that no other task needs.
+
+    One result is returned unchanged, several with the tasks' names. The flow has failed if one of these tasks did not
+    succeed.
     """
     unfinished = interrupted_result(graph, ending)
     if unfinished is not None:
         return unfinished
-    lost = (Status.FAILED, Status.SKIPPED)
-    failed = [name for name in _ends(graph, ending.progress) if ending.progress.statuses[name] in lost]
+    unsuccessful = (Status.FAILED, Status.SKIPPED)
+    failed = [name for name in _final_tasks(graph, ending.progress) if ending.progress.statuses[name] in unsuccessful]
     if failed or ending.reason == _FAILED:
         return failed_result(graph, ending, failed or graph.order)
-    found = results(graph, ending.progress)
-    if len(found) == 1:
-        return RunResult(ending.reason, next(iter(found.values())))
-    return RunResult(ending.reason, "\n\n".join(f"{task}: {text}" for task, text in found.items()))
+    texts = results(graph, ending.progress)
+    if len(texts) == 1:
+        return RunResult(ending.reason, next(iter(texts.values())))
+    return RunResult(ending.reason, "\n\n".join(f"{task}: {text}" for task, text in texts.items()))
 
 
 def interrupted_result(graph: Graph, ending: RunEnding) -> RunResult | None:
-    """What a run came to that did not come to its end: it is stuck, or reached a limit; None when it did."""
+    """Returns the result of a run that is stuck or has reached a limit; None if it came to its end."""
     if ending.reason.startswith(LIMIT):
         which = ending.reason.removeprefix(LIMIT)
         problem = f"The flow {graph.flow!r} came to no end in {ending.turns} turns."
         fix = "Give the flow more of them, or see in the log what its agents did with theirs."
         return RunResult(ending.reason, problem=LimitReached(which, problem, fix=fix))
     if ending.reason == STUCK:
-        ready = _several([repr(name) for name in ending.progress.ready], ", ")
+        ready = _joined([repr(name) for name in ending.progress.ready], ", ")
         stuck = f"Nobody whom the caller may reach does what is ready in the flow {graph.flow!r}: {ready}."
         return RunResult(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
     return None
 
 
 def failed_result(graph: Graph, ending: RunEnding, tasks: Sequence[str]) -> RunResult:
-    """That it failed, because of those of these tasks, and of what is upstream of them, that failed."""
-    meant, closings = graph.upstream(tasks), ending.progress.closings
-    failed = [closings[name] for name in graph.order if name in meant and _has_failed(ending.progress, name)]
-    why = _several([f"{each.task!r} failed{f': {each.reason}' if each.reason else ''}" for each in failed], "; ")
-    return RunResult(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {why}' if why else '.'}"))
+    """Returns the failed result. It names the failed tasks among these and upstream of them."""
+    relevant, closings = graph.upstream(tasks), ending.progress.closings
+    failed = [closings[name] for name in graph.order if name in relevant and _has_failed(ending.progress, name)]
+    reasons = _joined([f"{each.task!r} failed{f': {each.reason}' if each.reason else ''}" for each in failed], "; ")
+    return RunResult(
+        _FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {reasons}' if reasons else '.'}")
+    )
 
 
 def results(graph: Graph, progress: Progress) -> Mapping[str, str]:
-    """The results of the tasks that no other needs, of those that succeeded, in words."""
-    done = {task: progress.closings[task] for task in _ends(graph, progress) if task in progress.closings}
+    """Returns the results, as text, of the successful tasks that no other task needs."""
+    done = {task: progress.closings[task] for task in _final_tasks(graph, progress) if task in progress.closings}
     return {task: as_words(closing.result) for task, closing in done.items() if closing.status is Status.SUCCESSFUL}
 
 
-def _ends(graph: Graph, progress: Progress) -> Sequence[str]:
-    """The tasks that no other needs, of those that were to be done."""
-    there = progress.statuses
-    return [name for name in graph.order if name in there and not any(other in there for other in graph.needed_by[name])]
+def _final_tasks(graph: Graph, progress: Progress) -> Sequence[str]:
+    """Returns the tasks to be done that no other such task needs."""
+    statuses = progress.statuses
+    return [name for name in graph.order if name in statuses and not any(other in statuses for other in graph.needed_by[name])]
 
 
 async def run_design(
     design: Design, context: AgentContext, judge: Callable[[Graph, RunEnding], RunResult] = judge_run
 ) -> AsyncIterator[Event]:
-    """Runs the flow whose turn this is, with that design; gives its last word, and raises what `judge` finds there to raise."""
+    """Runs the flow with that design and yields its final event.
+
+    Raises:
+        FlowFailed, FlowStuck, LimitReached: The error in the result of `judge`.
+    """
     ending = await Controller(design, context).run()
-    judgement = judge(design.graph, ending)
-    told = _told(design.graph.flow, judgement.reason, ending)
-    yield context.event(flow_content(judgement.answer, told), end=None if judgement.problem else End())
-    if judgement.problem is not None:
-        raise judgement.problem
+    result = judge(design.graph, ending)
+    data = _flow_data(design.graph.flow, result.reason, ending)
+    yield context.event(flow_content(result.answer, data), end=None if result.problem else End())
+    if result.problem is not None:
+        raise result.problem
 
 
-def _several(told: Sequence[str], between: str) -> str:
-    more = f"{between}and {len(told) - TOLD} more" if len(told) > TOLD else ""
-    return between.join(told[:TOLD]) + more
+def _joined(items: Sequence[str], separator: str) -> str:
+    more = f"{separator}and {len(items) - TASKS_SHOWN} more" if len(items) > TASKS_SHOWN else ""
+    return separator.join(items[:TASKS_SHOWN]) + more
 
 
 def _has_failed(progress: Progress, task: str) -> bool:
     return task in progress.closings and progress.closings[task].status is Status.FAILED
 
 
-def _told(flow: str, reason: str, ending: RunEnding) -> dict[str, JsonValue]:
+def _flow_data(flow: str, reason: str, ending: RunEnding) -> dict[str, JsonValue]:
     tasks: Mapping[str, Any] = {
-        name: {"status": str(status), **_detail(ending.progress, name)} for name, status in ending.progress.statuses.items()
+        name: {"status": str(status), **_reason_data(ending.progress, name)}
+        for name, status in ending.progress.statuses.items()
     }
     return {"flow": flow, "reason": reason, "turns": ending.turns, "model_calls": ending.model_calls, "tasks": dict(tasks)}
 
 
-def _detail(progress: Progress, task: str) -> dict[str, JsonValue]:
+def _reason_data(progress: Progress, task: str) -> dict[str, JsonValue]:
     closing = progress.closings.get(task)
     return {"reason": closing.reason} if closing is not None and closing.reason else {}

@@ -1,1 +1,1 @@
-"""A flow's graph, with the states of its tasks, as a picture for people."""
+"""Drawings of a flow's graph with the states of its tasks."""

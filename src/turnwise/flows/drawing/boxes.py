@@ -1,4 +1,4 @@
-"""What a drawing says of each task."""
+"""The texts of a drawing for each task, and the Mermaid flowchart."""
 
 import json
 import re
@@ -22,19 +22,20 @@ AGENTS_NAMED = 3
 
 
 class Box(NamedTuple):
-    """One task in a drawing. state: how it stands, and who did it or may do it. note: why it stands so, if that needs a
-    reason. more: all that is known, for whoever looks closer.
-    """
+    """One task in a drawing."""
 
     name: str
     status: Status | None
     state: str
+    """The task's status, and the agent that did it or the agents that may do it."""
     note: str = ""
+    """The reason for the status, or the open question."""
     more: str = ""
+    """All details, for a tooltip."""
 
 
 def boxes_of(graph: Graph, record: FlowRecord | None) -> dict[str, Box]:
-    """The boxes of all tasks in the order they were made. Without a record they have no status."""
+    """Returns the boxes of all tasks in the order of their creation; without a record they have no status."""
     questions = {task: turn.question for turn in record.at_work for task in turn.tasks} if record else {}
     return {
         name: _box(task, record.tasks.get(name) if record else None, questions.get(name)) for name, task in graph.tasks.items()
@@ -42,23 +43,23 @@ def boxes_of(graph: Graph, record: FlowRecord | None) -> dict[str, Box]:
 
 
 def heading(graph: Graph, record: FlowRecord | None) -> str:
-    """How many tasks there are, and how they stand: `5 tasks · 3 successful · 2 pending · failed`."""
+    """Returns the number of tasks and their states: `5 tasks · 3 successful · 2 pending · ended: failed`."""
     count = len(graph.tasks)
-    told = [f"{count} task{'' if count == 1 else 's'}"]
+    parts = [f"{count} task{'' if count == 1 else 's'}"]
     if record is not None:
         statuses = Counter(task.status for task in record.tasks.values())
-        told += [f"{statuses[status]} {status.value}" for status in SIGNS if statuses[status]]
-        told += [f"ended: {record.end}"] if record.end else []
-    return " · ".join(told)
+        parts += [f"{statuses[status]} {status.value}" for status in SIGNS if statuses[status]]
+        parts += [f"ended: {record.end}"] if record.end else []
+    return " · ".join(parts)
 
 
 def subtasks(graph: Graph) -> frozenset[tuple[str, str]]:
-    """The edges that lead from a subtask to the task it is a part of."""
+    """Returns the edges from a subtask to its parent."""
     return frozenset((name, task.parent) for name, task in graph.tasks.items() if task.parent is not None)
 
 
 def named(agents: Sequence[str]) -> str:
-    """The agents that may do a task."""
+    """Returns the agents that may do a task, as text."""
     more = f" +{len(agents) - AGENTS_NAMED}" if len(agents) > AGENTS_NAMED else ""
     return ", ".join(agents[:AGENTS_NAMED]) + more if agents else ANYBODY
 
@@ -66,8 +67,8 @@ def named(agents: Sequence[str]) -> str:
 def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
     if record is None:
         return Box(task.name, None, named(task.agent_names), more=_more(task, ""))
-    who = record.by or (named(task.agent_names) if record.status is Status.PENDING else "")
-    state = f"{SIGNS[record.status]} {record.status.value}" + (f" · {who}" if who else "")
+    agents = record.by or (named(task.agent_names) if record.status is Status.PENDING else "")
+    state = f"{SIGNS[record.status]} {record.status.value}" + (f" · {agents}" if agents else "")
     note = f"asks: {question}" if question else record.reason
     return Box(task.name, record.status, state, note, _more(task, note))
 
@@ -89,8 +90,9 @@ _CLASSES: Mapping[Status | None, tuple[str, str]] = {
 
 
 def mermaid(graph: Graph, record: FlowRecord | None = None) -> str:
-    """The flowchart: a box for each task, those that need no other at the top, what needs them below; the way from a
-    subtask to the task it is a part of is dotted. With a record, how that run stands.
+    """Returns the Mermaid flowchart: a box for each task, below the tasks it needs.
+
+    The arrow from a subtask to its parent is dotted. With a record, the boxes show that run's state.
     """
     boxes = boxes_of(graph, record)
     keys = {name: f"t{number}" for number, name in enumerate(boxes, 1)}
@@ -107,9 +109,9 @@ def mermaid(graph: Graph, record: FlowRecord | None = None) -> str:
 
 def _label(box: Box) -> str:
     note = box.note if len(box.note) <= NOTE_CHARACTERS else box.note[: NOTE_CHARACTERS - 1] + "…"
-    return "<br/>".join((f"<b>{_safe(box.name)}</b>", *(f"{_safe(line)}" for line in (box.state, note) if line)))
+    return "<br/>".join((f"<b>{_escaped(box.name)}</b>", *(f"{_escaped(line)}" for line in (box.state, note) if line)))
 
 
-def _safe(text: str) -> str:
-    """Text that can neither end its quotes nor become markup: what could is written as its code."""
+def _escaped(text: str) -> str:
+    """Escapes every character that could end a quote or become markup."""
     return _UNSAFE.sub(lambda found: f"#{ord(found[0])};", " ".join(text.split()))

@@ -1,7 +1,7 @@
-"""Where the boxes of a graph stand, and the ways between them: in layers, no way through a box. Pure.
+"""Layered graph layout: the positions of boxes and edges, with no edge through a box. Pure.
 
-A box's layer is one more than the highest of those that it needs. Where a way passes a layer it has a place of its own there,
-as a box has, which all ways from the same box share.
+A box's layer is one above the highest layer of the boxes that it needs. An edge that crosses a layer gets a slot there,
+like a box; all edges from one box share the slot.
 """
 
 from bisect import bisect_left, insort
@@ -13,76 +13,83 @@ from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.tasks.graph import Graph
 
 MOST_DRAWN = 5_000
-"""Boxes, ways, and passings of ways through layers."""
+"""The most boxes, edges and crossed layers, counted together."""
 PATIENCE = 3
-"""How many rounds may bring nothing before the order stays as it is."""
+"""The number of rounds without an improvement after which ordering stops."""
 _SWEEPS = 12
 STRAIGHTNESS = 8
-"""How much more than a box the passing of a way keeps to where it wants to be."""
+"""How much more strongly an edge's slot keeps its desired position than a box does."""
 
-Spot = tuple[str, int]
-"""A box at its layer, or the passing of the ways from that box through a higher layer."""
+Slot = tuple[str, int]
+"""A slot: a box in its layer, or the edges from that box as they cross a higher layer."""
 
 
 class Sizes(NamedTuple):
-    """In the units of the drawing. along: of a box in the direction of the ways; across: the other one. between, beside: room
-    between layers, and within one. passing: the room that a way needs to pass a layer.
-    """
+    """Sizes and distances, in the units of the drawing."""
 
     along: float
+    """The size of a box in the direction of the edges."""
     across: float
+    """The size of a box in the other direction."""
     between: float
+    """The distance between layers."""
     beside: float
+    """The distance within a layer."""
     passing: float
+    """The room for edges that cross a layer."""
 
 
-class Way(NamedTuple):
-    """From a box to one that needs it: the layers that it leaves, passes and reaches are one more each, and `across` tells its
-    place in each of them.
-    """
+class Edge(NamedTuple):
+    """An edge from a box to one that needs it."""
 
     source: str
     target: str
     across: tuple[float, ...]
+    """The position in each layer, from the layer of the source to that of the target."""
 
 
 class Layout(NamedTuple):
-    """boxes: the layer of each, and the middle of its place across. layers: how many there are. across: the room of it all."""
+    """The positions of a drawing."""
 
     boxes: Mapping[str, tuple[int, float]]
-    ways: tuple[Way, ...]
+    """The layer and the center of each box."""
+    ways: tuple[Edge, ...]
+    """The edges."""
     layers: int
+    """The number of layers."""
     across: float
+    """The size across all layers."""
 
 
 class Layers:
-    """The layers of a graph, each in an order with few crossings of ways, whichever direction they are drawn in.
+    """The layers of a graph, each ordered for few crossings, for any drawing direction.
 
-    FlowDefinitionError when there is more to be drawn than 5,000 boxes, ways, and layers that ways pass.
+    Raises:
+        FlowDefinitionError: There are more than 5,000 boxes, edges and crossed layers.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._layer = _layers(graph)
-        rows = _spots(graph, self._layer)
+        rows = _slots(graph, self._layer)
         self._links = _links(graph, self._layer, rows)
         self._above = _reversed(self._links)
         self._rows = _ordered(rows, self._above, self._links)
 
     def layout(self, sizes: Sizes) -> Layout:
-        """The places of all, for boxes and distances of these sizes."""
+        """Returns the positions for boxes and distances of these sizes."""
         layer = self._layer
-        places = _placed(self._rows, self._above, self._links, layer, sizes)
-        low = min(place - _room(spot, sizes, layer) / 2 for spot, place in places.items())
-        high = max(place + _room(spot, sizes, layer) / 2 for spot, place in places.items())
+        places = _positions(self._rows, self._above, self._links, layer, sizes)
+        low = min(place - _extent(spot, sizes, layer) / 2 for spot, place in places.items())
+        high = max(place + _extent(spot, sizes, layer) / 2 for spot, place in places.items())
         moved = {spot: place - low for spot, place in places.items()}
         boxes = {name: (layer[name], moved[name, layer[name]]) for name in self._graph.order}
-        ways = [self._way(need, name, moved) for name in self._graph.order for need in self._graph.needs[name]]
+        ways = [self._edge(need, name, moved) for name in self._graph.order for need in self._graph.needs[name]]
         return Layout(boxes, tuple(ways), len(self._rows), high - low)
 
-    def _way(self, source: str, target: str, places: Mapping[Spot, float]) -> Way:
+    def _edge(self, source: str, target: str, places: Mapping[Slot, float]) -> Edge:
         passed = (places[source, at] for at in range(self._layer[source], self._layer[target]))
-        return Way(source, target, (*passed, places[target, self._layer[target]]))
+        return Edge(source, target, (*passed, places[target, self._layer[target]]))
 
 
 def _layers(graph: Graph) -> dict[str, int]:
@@ -92,22 +99,22 @@ def _layers(graph: Graph) -> dict[str, int]:
     return found
 
 
-def _spots(graph: Graph, layer: Mapping[str, int]) -> list[list[Spot]]:
-    """The spots of each layer, in the graph's order."""
+def _slots(graph: Graph, layer: Mapping[str, int]) -> list[list[Slot]]:
+    """Returns the slots of each layer, in the graph's order."""
     last = {name: max((layer[below] - 1 for below in graph.needed_by[name]), default=layer[name]) for name in graph.order}
     if sum(last[name] - layer[name] + 1 + len(graph.needs[name]) for name in graph.order) > MOST_DRAWN:
         problem = f"The graph of {graph.flow!r} is too large, or too tangled, to be drawn."
         raise FlowDefinitionError(problem, fix="Show it as Mermaid, or at the terminal.")
-    rows: list[list[Spot]] = [[] for _ in range(max(layer.values()) + 1)]
+    rows: list[list[Slot]] = [[] for _ in range(max(layer.values()) + 1)]
     for name in graph.order:
         for at in range(layer[name], last[name] + 1):
             rows[at].append((name, at))
     return rows
 
 
-def _links(graph: Graph, layer: Mapping[str, int], rows: Sequence[Sequence[Spot]]) -> dict[Spot, list[Spot]]:
-    """With each spot those of the layer below that ways lead on to."""
-    links: dict[Spot, list[Spot]] = {}
+def _links(graph: Graph, layer: Mapping[str, int], rows: Sequence[Sequence[Slot]]) -> dict[Slot, list[Slot]]:
+    """Returns, for each slot, the slots of the next layer that edges lead to."""
+    links: dict[Slot, list[Slot]] = {}
     for row in rows:
         for name, at in row:
             ends = [(below, at + 1) for below in graph.needed_by[name] if layer[below] == at + 1]
@@ -116,8 +123,8 @@ def _links(graph: Graph, layer: Mapping[str, int], rows: Sequence[Sequence[Spot]
     return links
 
 
-def _reversed(links: Mapping[Spot, Sequence[Spot]]) -> dict[Spot, list[Spot]]:
-    found: dict[Spot, list[Spot]] = {spot: [] for spot in links}
+def _reversed(links: Mapping[Slot, Sequence[Slot]]) -> dict[Slot, list[Slot]]:
+    found: dict[Slot, list[Slot]] = {spot: [] for spot in links}
     for spot, below in links.items():
         for each in below:
             found[each].append(spot)
@@ -125,23 +132,23 @@ def _reversed(links: Mapping[Spot, Sequence[Spot]]) -> dict[Spot, list[Spot]]:
 
 
 def _ordered(
-    rows: Sequence[Sequence[Spot]], above: Mapping[Spot, Sequence[Spot]], links: Mapping[Spot, Sequence[Spot]]
-) -> list[list[Spot]]:
-    """The layers, each in an order with few crossings: by the middles of what its spots are linked to, then pair by pair."""
+    rows: Sequence[Sequence[Slot]], above: Mapping[Slot, Sequence[Slot]], links: Mapping[Slot, Sequence[Slot]]
+) -> list[list[Slot]]:
+    """Orders each layer for few crossings: first by the mean position of linked slots, then by exchanging neighbours."""
     now = best = [list(row) for row in rows]
     fewest, idle = _crossings(best, links), 0
     while fewest and idle < PATIENCE:
-        now = _swept(now, above)
-        now = _exchanged(_swept(now[::-1], links)[::-1], above, links)
+        now = _by_mean_position(now, above)
+        now = _with_exchanges(_by_mean_position(now[::-1], links)[::-1], above, links)
         crossings, idle = _crossings(now, links), idle + 1
         if crossings < fewest:
             best, fewest, idle = now, crossings, 0
     return best
 
 
-def _swept(rows: Sequence[Sequence[Spot]], linked: Mapping[Spot, Sequence[Spot]]) -> list[list[Spot]]:
-    swept: list[list[Spot]] = []
-    place: dict[Spot, int] = {}
+def _by_mean_position(rows: Sequence[Sequence[Slot]], linked: Mapping[Slot, Sequence[Slot]]) -> list[list[Slot]]:
+    swept: list[list[Slot]] = []
+    place: dict[Slot, int] = {}
     for row in rows:
         middles = {}
         for number, spot in enumerate(row):
@@ -153,10 +160,10 @@ def _swept(rows: Sequence[Sequence[Spot]], linked: Mapping[Spot, Sequence[Spot]]
     return swept
 
 
-def _exchanged(
-    rows: Sequence[Sequence[Spot]], above: Mapping[Spot, Sequence[Spot]], links: Mapping[Spot, Sequence[Spot]]
-) -> list[list[Spot]]:
-    """The layers with neighbours exchanged wherever fewer ways cross then."""
+def _with_exchanges(
+    rows: Sequence[Sequence[Slot]], above: Mapping[Slot, Sequence[Slot]], links: Mapping[Slot, Sequence[Slot]]
+) -> list[list[Slot]]:
+    """Exchanges neighbours in each layer wherever this reduces crossings."""
     exchanged = [list(row) for row in rows]
     place = {spot: number for row in exchanged for number, spot in enumerate(row)}
 
@@ -174,7 +181,7 @@ def _exchanged(
     return exchanged
 
 
-def _crossings(rows: Sequence[Sequence[Spot]], links: Mapping[Spot, Sequence[Spot]]) -> int:
+def _crossings(rows: Sequence[Sequence[Slot]], links: Mapping[Slot, Sequence[Slot]]) -> int:
     count = 0
     for row, below in pairwise(rows):
         place = {spot: number for number, spot in enumerate(below)}
@@ -187,23 +194,23 @@ def _crossings(rows: Sequence[Sequence[Spot]], links: Mapping[Spot, Sequence[Spo
     return count
 
 
-def _room(spot: Spot, sizes: Sizes, layer: Mapping[str, int]) -> float:
+def _extent(spot: Slot, sizes: Sizes, layer: Mapping[str, int]) -> float:
     return sizes.across if layer[spot[0]] == spot[1] else sizes.passing
 
 
-def _placed(
-    rows: Sequence[Sequence[Spot]],
-    above: Mapping[Spot, Sequence[Spot]],
-    links: Mapping[Spot, Sequence[Spot]],
+def _positions(
+    rows: Sequence[Sequence[Slot]],
+    above: Mapping[Slot, Sequence[Slot]],
+    links: Mapping[Slot, Sequence[Slot]],
     layer: Mapping[str, int],
     sizes: Sizes,
-) -> dict[Spot, float]:
-    """The middle of each spot's place across: as near to what it is linked to as its layer's order and room allow."""
+) -> dict[Slot, float]:
+    """Returns the center of each slot, as near to its linked slots as the order and the room allow."""
     steps = {
-        number: [(_room(one, sizes, layer) + _room(other, sizes, layer)) / 2 + sizes.beside for one, other in pairwise(row)]
+        number: [(_extent(one, sizes, layer) + _extent(other, sizes, layer)) / 2 + sizes.beside for one, other in pairwise(row)]
         for number, row in enumerate(rows)
     }
-    places: dict[Spot, float] = {}
+    places: dict[Slot, float] = {}
     for number, row in enumerate(rows):
         at = -sum(steps[number]) / 2
         for spot, step in zip(row, [*steps[number], 0.0], strict=True):
@@ -214,18 +221,18 @@ def _placed(
         pulls = linked if sweep == _SWEEPS - 1 else above if sweep % 2 == 0 else links
         for number in range(len(rows)) if sweep % 2 == 0 else reversed(range(len(rows))):
             row = rows[number]
-            wanted = [_middle([places[each] for each in pulls[spot]], places[spot]) for spot in row]
+            wanted = [_mean([places[each] for each in pulls[spot]], places[spot]) for spot in row]
             weights = [1 if layer[name] == at else STRAIGHTNESS for name, at in row]
-            places |= dict(zip(row, _apart(wanted, weights, steps[number]), strict=True))
+            places |= dict(zip(row, _spread(wanted, weights, steps[number]), strict=True))
     return places
 
 
-def _middle(places: Sequence[float], own: float) -> float:
+def _mean(places: Sequence[float], own: float) -> float:
     return sum(places) / len(places) if places else own
 
 
-def _apart(wanted: Sequence[float], weights: Sequence[int], steps: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (by weighted least squares) that are at least those steps apart."""
+def _spread(wanted: Sequence[float], weights: Sequence[int], steps: Sequence[float]) -> list[float]:
+    """Returns the positions nearest to the wanted ones, by weighted least squares, that keep the minimum distances."""
     offsets = [0.0]
     for step in steps:
         offsets.append(offsets[-1] + step)

@@ -1,4 +1,4 @@
-"""A flow as an SVG picture, legible in light and dark. Pure."""
+"""Draws a flow as an SVG picture, for light and dark backgrounds. Pure."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from turnwise.flows.drawing.boxes import Box, boxes_of, heading, subtasks
-from turnwise.flows.drawing.layout import Layers, Layout, Sizes, Way
+from turnwise.flows.drawing.layout import Edge, Layers, Layout, Sizes
 from turnwise.flows.record import FlowRecord
 from turnwise.flows.tasks.graph import Graph
 
@@ -16,7 +16,7 @@ WIDTH, PADDING, LINE, MARGIN, HEAD = 216.0, 12.0, 17.0, 24.0, 64.0
 BESIDE, PASSING = 18.0, 10.0
 BETWEEN_ACROSS, BETWEEN_DOWN = 72.0, 48.0
 NAME_PIXELS, TEXT_PIXELS = 8.9, 7.3
-"""How wide a letter is, rather too wide than too narrow: nobody knows which font there will be."""
+"""Estimated width of a letter, rather too wide, because the font is unknown."""
 
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] "), frozenset("mwMW@%—…")
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -42,9 +42,10 @@ _DARK = """
 
 
 class _Frame(NamedTuple):
-    """The picture's directions: whether ways lead down or to the right, and the sizes for that."""
+    """The direction of a picture and its sizes."""
 
     down: bool
+    """True if edges lead down, False if they lead to the right."""
     sizes: Sizes
     height: float
 
@@ -53,19 +54,23 @@ class _Frame(NamedTuple):
         return x + MARGIN, y + HEAD
 
     def start(self, layer: int) -> float:
-        """Where a layer begins."""
+        """Returns the position where a layer begins."""
         return layer * (self.sizes.along + self.sizes.between)
 
     def room(self, layout: Layout) -> tuple[float, float]:
-        """How wide and high it all is."""
+        """Returns the width and height of the whole layout."""
         along = self.start(layout.layers) - self.sizes.between
         return (layout.across, along) if self.down else (along, layout.across)
 
 
 def svg(graph: Graph, record: FlowRecord | None = None) -> str:
-    """The picture: a box for each task, those that need no other at the top or on the left, whichever gives the smaller
-    picture; the way from a subtask to the task it is a part of is dashed. With a record, how that run stands. What does not
-    fit in a box is cut, and whole in its tooltip. FlowDefinitionError for a graph too large to be drawn.
+    """Returns the SVG picture: a box for each task, after the tasks it needs.
+
+    Edges lead down or to the right, whichever gives the smaller picture. The edge from a subtask to its parent is
+    dashed. With a record, the boxes show that run's state. Text that does not fit is cut, and complete in the tooltip.
+
+    Raises:
+        FlowDefinitionError: The graph is too large to be drawn.
     """
     boxes = boxes_of(graph, record)
     height = 2 * PADDING + LINE * max(len(_lines(box)) for box in boxes.values()) - 4
@@ -76,15 +81,15 @@ def svg(graph: Graph, record: FlowRecord | None = None) -> str:
     frame, layout = min(drawn, key=lambda pair: max(pair[0].room(pair[1])))
     parts = subtasks(graph)
     body = [
-        *(_way(frame, layout, way, part=(way.source, way.target) in parts) for way in layout.ways),
+        *(_edge(frame, layout, way, part=(way.source, way.target) in parts) for way in layout.ways),
         *(_box(frame, layout, box) for box in boxes.values()),
     ]
     wide, high = frame.room(layout)
     legend = "dashed arrows: from a subtask to its task" if parts else ""
-    return "\n".join(_whole(graph.flow, heading(graph, record), legend, body, wide, high)) + "\n"
+    return "\n".join(_document(graph.flow, heading(graph, record), legend, body, wide, high)) + "\n"
 
 
-def _whole(flow: str, summary: str, legend: str, body: Iterable[str], wide: float, high: float) -> Iterator[str]:
+def _document(flow: str, summary: str, legend: str, body: Iterable[str], wide: float, high: float) -> Iterator[str]:
     least = max(len(flow) * 10.0, len(summary) * TEXT_PIXELS, len(legend) * TEXT_PIXELS)
     width, height = max(wide, least) + 2 * MARGIN, high + HEAD + MARGIN + (LINE if legend else 0)
     yield (
@@ -109,26 +114,26 @@ def _box(frame: _Frame, layout: Layout, box: Box) -> str:
     x, y = frame.point(frame.start(layer), middle - frame.sizes.across / 2)
     lines = _lines(box)
     top = y + (frame.height - LINE * len(lines)) / 2 + 13
-    said = "".join(
+    texts = "".join(
         f'<text class="{kind}" x="{x + PADDING:.1f}" y="{top + LINE * number:.1f}">{_text(line)}</text>'
         for number, (kind, line) in enumerate(lines)
     )
     rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:.0f}" height="{frame.height:.0f}" rx="8"/>'
     state = box.status.value if box.status else "defined"
-    return f'<g class="{state}"><title>{_text(box.more)}</title>{rect}{said}</g>'
+    return f'<g class="{state}"><title>{_text(box.more)}</title>{rect}{texts}</g>'
 
 
 def _lines(box: Box) -> list[tuple[str, str]]:
-    """What stands in a box, line by line, with the kind of each."""
+    """Returns the lines of a box, each with its CSS class."""
     return [
-        *(("name", line) for line in _fitting(box.name, NAME_PIXELS, 2)),
-        *(("state", line) for line in _fitting(box.state, TEXT_PIXELS)),
-        *(("quiet", line) for line in _fitting(box.note, TEXT_PIXELS, 2)),
+        *(("name", line) for line in _wrapped(box.name, NAME_PIXELS, 2)),
+        *(("state", line) for line in _wrapped(box.state, TEXT_PIXELS)),
+        *(("quiet", line) for line in _wrapped(box.note, TEXT_PIXELS, 2)),
     ]
 
 
-def _way(frame: _Frame, layout: Layout, way: Way, *, part: bool) -> str:
-    """Straight through the layers that it passes, curved between them."""
+def _edge(frame: _Frame, layout: Layout, way: Edge, *, part: bool) -> str:
+    """Draws an edge: straight through the layers that it crosses, curved between them."""
     layer = layout.boxes[way.source][0]
     end = frame.start(layer) + frame.sizes.along
     points = [("M", end, way.across[0])]
@@ -147,12 +152,12 @@ def _pair(point: tuple[float, float]) -> str:
     return f"{point[0]:.1f} {point[1]:.1f}"
 
 
-def _fitting(text: str, pixels: float, most: int = 1) -> list[str]:
-    """The text on at most that many lines, broken at spaces where it can be, and cut where there is no more room."""
+def _wrapped(text: str, pixels: float, most: int = 1) -> list[str]:
+    """Breaks the text into at most `most` lines, at spaces where possible, and cuts the rest."""
     lines: list[str] = []
     rest = " ".join(text.split())
     while rest:
-        fits = _fits(rest, pixels)
+        fits = _fitting_count(rest, pixels)
         if fits == len(rest):
             return [*lines, rest]
         if len(lines) == most - 1:
@@ -164,8 +169,8 @@ def _fitting(text: str, pixels: float, most: int = 1) -> list[str]:
     return lines
 
 
-def _fits(text: str, pixels: float) -> int:
-    """How many of its letters fit in a box."""
+def _fitting_count(text: str, pixels: float) -> int:
+    """Returns the number of characters that fit in a box."""
     room = (WIDTH - 2 * PADDING) / pixels
     for number, letter in enumerate(text):
         is_wide = unicodedata.east_asian_width(letter) in "WF" or letter in _WIDE
@@ -176,5 +181,5 @@ def _fits(text: str, pixels: float) -> int:
 
 
 def _text(text: str) -> str:
-    """Text for XML, without characters that XML has no place for."""
+    """Escapes text for XML and replaces characters that XML does not allow."""
     return escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -1,1 +1,1 @@
-"""Plans: the tasks of a flow that are known only once it is asked."""
+"""Plans: tasks that a planner creates for each request."""

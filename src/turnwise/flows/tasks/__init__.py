@@ -1,1 +1,1 @@
-"""Tasks: what they are, their results, what they need, and how far they have come. Values and pure functions."""
+"""Tasks: definition, result types, dependencies and progress. Values and pure functions."""

@@ -1,4 +1,4 @@
-"""The tasks of a flow as a graph: what each needs, and in which order they can be done (behaviours D1, D3, D10)."""
+"""The dependency graph of a flow's tasks, with a topological order (behaviours D1, D3, D10)."""
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,51 +10,58 @@ from turnwise.flows.arguments import kind_of
 from turnwise.flows.tasks.task import Task
 
 MOST_TASKS = 10_000
-_AS_TRUTH = bytes.maketrans(b"01", b"\0\1")
+_DIGIT_TO_BYTE = bytes.maketrans(b"01", b"\0\1")
 
 
 class Graph:
-    """All tasks of a flow, checked. It never changes, and says the same in every process.
+    """All tasks of a flow, checked. It is immutable and the same in every process.
 
-    tasks: by name, as they were created. order: all names, what a task needs before it, ties as created. place: each name's
-    place in the order. needs: what has to be complete before each: what it depends on, then its subtasks; needed_by: the
-    reverse. finals: those that nobody needs, in the order.
+    Attributes:
+        tasks: The tasks by name, in the order of their creation.
+        order: All names in topological order; ties in the order of creation.
+        place: The position of each name in `order`.
+        needs: The tasks that must be complete before each task: its dependencies, then its subtasks.
+        needed_by: The reverse of `needs`.
+        finals: The tasks that no other needs, in `order`.
 
-    FlowDefinitionError for no tasks or too many, two of one name, a dependency or parent that is not there, a task below
-    itself, and a cycle, which is named as a whole.
+    Raises:
+        FlowDefinitionError: There are no tasks or too many, two have one name, a dependency or parent does not exist, a
+            task is below itself, or there is a cycle, which the message shows.
     """
 
     def __init__(self, flow: str, tasks: Sequence[Task]) -> None:
         self.flow = flow
-        self.tasks: Mapping[str, Task] = self._named(tasks)
+        self.tasks: Mapping[str, Task] = self._by_name(tasks)
         self._check_names()
         self._check_parents()
         self.needs: Mapping[str, tuple[str, ...]] = _needs(self.tasks)
         self.needed_by: Mapping[str, tuple[str, ...]] = _reversed(self.needs)
-        self.order: tuple[str, ...] = self._ordered()
+        self.order: tuple[str, ...] = self._topological_order()
         self.place: Mapping[str, int] = {name: number for number, name in enumerate(self.order)}
         self.finals: tuple[str, ...] = tuple(name for name in self.order if not self.needed_by[name])
-        self._upstream = self._bits()
+        self._upstream = self._upstream_masks()
 
     def upstream(self, names: Iterable[str]) -> frozenset[str]:
-        """These tasks and all that they need, and what that needs. FlowDefinitionError for a name that is not there."""
+        """Returns these tasks and all that they need, directly or indirectly. Raises FlowDefinitionError for an unknown
+        name.
+        """
         return frozenset(compress(self.order, self.marked(names)))
 
     def marked(self, names: Iterable[str]) -> bytes:
-        """The same as marks: for each task of the order, up to the last that is meant, 1 when it is and 0 when it is not."""
+        """Returns the same set as marks in the order's positions: 1 for members, 0 for others, up to the last member."""
         bits = 0
         for name in names:
             self.check(name)
             bits |= self._upstream[name]
         # The lowest bit is the first task of the order.
-        return f"{bits:b}"[::-1].encode().translate(_AS_TRUTH)
+        return f"{bits:b}"[::-1].encode().translate(_DIGIT_TO_BYTE)
 
     def check(self, name: str) -> None:
-        """FlowDefinitionError when there is no task of that name; it says which was probably meant."""
+        """Raises FlowDefinitionError if there is no task of that name; the fix suggests similar names."""
         if name not in self.tasks:
             self._reject_unknown(name)
 
-    def _named(self, tasks: Sequence[Task]) -> dict[str, Task]:
+    def _by_name(self, tasks: Sequence[Task]) -> dict[str, Task]:
         if not tasks:
             self._reject("has no tasks", "Give it at least one.")
         if len(tasks) > MOST_TASKS:
@@ -83,12 +90,12 @@ class Graph:
             name: str | None = start
             while name is not None and name not in settled:
                 if name in above:
-                    self._reject(f"has a task below itself: {_around(_cycle(above, name), 'is below')}", "Change a parent.")
+                    self._reject(f"has a task below itself: {_chain_text(_cycle(above, name), 'is below')}", "Change a parent.")
                 above[name] = None
                 name = self.tasks[name].parent
             settled.update(above)
 
-    def _ordered(self) -> tuple[str, ...]:
+    def _topological_order(self) -> tuple[str, ...]:
         created = {name: number for number, name in enumerate(self.tasks)}
         names = tuple(self.tasks)
         missing = {name: len(needs) for name, needs in self.needs.items()}
@@ -105,8 +112,8 @@ class Graph:
             self._reject_cycle({name for name, count in missing.items() if count})
         return tuple(order)
 
-    def _bits(self) -> dict[str, int]:
-        """What is upstream of each task, a bit for every place in the order: sets would take too much room and time."""
+    def _upstream_masks(self) -> dict[str, int]:
+        """Returns the upstream set of each task as a bit mask; sets would need too much memory and time."""
         bits: dict[str, int] = {}
         for name in self.order:
             bits[name] = 1 << self.place[name]
@@ -115,13 +122,16 @@ class Graph:
         return bits
 
     def _reject_cycle(self, left: set[str]) -> None:
-        """left: the tasks that were never free. Each needs another of them, so who follows the needs comes to a cycle."""
+        """Raises the error for a cycle.
+
+        `left` holds the tasks that never became free. Each needs another of them, so following the needs finds a cycle.
+        """
         name = next(each for each in self.tasks if each in left)
         path: dict[str, None] = {}
         while name not in path:
             path[name] = None
             name = next(need for need in self.needs[name] if need in left)
-        cycle = _around(_cycle(path, name), "needs")
+        cycle = _chain_text(_cycle(path, name), "needs")
         self._reject(f"has a cycle: {cycle}", "Take one of these away; a task needs its subtasks, too.")
 
     def _reject_unknown(self, name: str, role: str = "") -> None:
@@ -140,18 +150,18 @@ def _needs(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
 
 
 def _reversed(needs: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {name: [] for name in needs}
+    dependents: dict[str, list[str]] = {name: [] for name in needs}
     for name, each in needs.items():
         for need in each:
-            found[need].append(name)
-    return {name: tuple(each) for name, each in found.items()}
+            dependents[need].append(name)
+    return {name: tuple(each) for name, each in dependents.items()}
 
 
 def _cycle(path: Iterable[str], name: str) -> list[str]:
-    """The path from where it was at that name first, and the name again."""
+    """Returns the part of the path from the first occurrence of the name, closed with the name."""
     passed = list(path)
     return [*passed[passed.index(name) :], name]
 
 
-def _around(cycle: Sequence[str], verb: str) -> str:
+def _chain_text(cycle: Sequence[str], verb: str) -> str:
     return f" {verb} ".join(map(repr, cycle))

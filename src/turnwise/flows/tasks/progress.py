@@ -1,4 +1,4 @@
-"""How far a flow has come: which tasks ended, and which are ready (behaviours D1, D2). Pure, and nothing changes in place."""
+"""The progress of a flow: ended and ready tasks (behaviours D1, D2). Pure and immutable."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -11,45 +11,53 @@ from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Status
 
 
-def _complete(status: Status) -> Status:
+def _check_complete(status: Status) -> Status:
     if not status.is_complete:
         raise ValueError(f"A task that is {status} has not ended.")
     return status
 
 
 class TaskEnd(Fact):
-    """That a task came to its end. status: successful, failed or skipped. by: the agent that ended it; empty = it was skipped
-    by itself. turn: in which turn of the flow, from 1; 0 = in none.
-    """
+    """The end of a task."""
 
     task: str
-    status: Annotated[Status, AfterValidator(_complete)]
+    status: Annotated[Status, AfterValidator(_check_complete)]
+    """Successful, failed or skipped."""
     result: JsonValue = None
     reason: str = ""
     by: str = ""
+    """The agent that ended it; empty if it was skipped automatically."""
     turn: int = 0
+    """The number of the flow's turn, from 1; 0 if there is none."""
 
 
 class Progress(NamedTuple):
-    """statuses: of every task that is to be done. closings: of those that ended, in the order in which they did. missing: how
-    many of its needs are not complete, by task. ready: pending tasks whose needs are complete, in the graph's order.
-    """
+    """The state of a flow's tasks."""
 
     statuses: Mapping[str, Status]
+    """The status of every task to be done."""
     closings: Mapping[str, TaskEnd]
+    """The ends of tasks, in the order in which they ended."""
     missing: Mapping[str, int]
+    """The number of incomplete needs of each task."""
     ready: tuple[str, ...]
+    """Pending tasks whose needs are complete, in the graph's order."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether every task came to its end."""
+        """True if every task has ended."""
         return len(self.closings) == len(self.statuses)
 
 
 def initial_progress(graph: Graph, targets: Iterable[str] | None = None) -> Progress:
-    """Where a flow begins. targets: only these are to be done, and what they need; None = everything.
+    """Returns the progress at the start.
 
-    FlowDefinitionError for a target that is not there.
+    Args:
+        graph: The tasks.
+        targets: Only these tasks and all upstream of them are done; None means all.
+
+    Raises:
+        FlowDefinitionError: A target does not exist.
     """
     wanted = graph.tasks.keys() if targets is None else graph.upstream(targets)
     names = [name for name in graph.order if name in wanted]
@@ -58,18 +66,18 @@ def initial_progress(graph: Graph, targets: Iterable[str] | None = None) -> Prog
 
 
 def with_task_ended(graph: Graph, progress: Progress, closing: TaskEnd) -> Progress:
-    """What it is once that task has ended.
+    """Returns the progress after that task ended.
 
-    Who needs one that failed or was skipped is skipped, with that reason, and so on, unless it is to be done always. An end
-    that is known already changes nothing; nor does a second one of the task, or one of a task that is not to be done.
+    If it failed or was skipped, the tasks that need it are skipped with that reason, recursively, unless they run
+    always. An end of a task that has ended, or that is not to be done, changes nothing.
     """
     if closing.task not in progress.statuses or closing.task in progress.closings:
         return progress
     statuses, closings, missing = dict(progress.statuses), dict(progress.closings), dict(progress.missing)
-    reason = "" if closing.status.is_success else _because(closing)
+    reason = "" if closing.status.is_success else _skip_reason(closing)
     freed: list[str] = []
-    left = [closing]
-    for each in left:
+    queue = [closing]
+    for each in queue:
         statuses[each.task], closings[each.task] = each.status, each
         for name in graph.needed_by[each.task]:
             if name not in missing:
@@ -79,19 +87,19 @@ def with_task_ended(graph: Graph, progress: Progress, closing: TaskEnd) -> Progr
                 continue
             if not each.status.is_success and graph.tasks[name].run_if == "success":
                 statuses[name] = Status.SKIPPED
-                left.append(TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=closing.turn))
+                queue.append(TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=closing.turn))
             elif not missing[name]:
                 freed.append(name)
     return Progress(statuses, closings, missing, _ready(graph, progress.ready, closing.task, freed))
 
 
-def _because(closing: TaskEnd) -> str:
+def _skip_reason(closing: TaskEnd) -> str:
     what = "failed" if closing.status is Status.FAILED else "was skipped"
     return f"{closing.task!r} {what}{f': {closing.reason}' if closing.reason else '.'}"
 
 
 def _ready(graph: Graph, ready: tuple[str, ...], ended: str, freed: list[str]) -> tuple[str, ...]:
-    """What is ready once that task has ended, and these became so."""
+    """Returns the ready tasks after that task ended and the tasks in `freed` became ready."""
     place = graph.place.__getitem__
     at = bisect_left(ready, place(ended), key=place)
     left = ready[:at] + ready[at + 1 :] if ready[at : at + 1] == (ended,) else ready

@@ -1,4 +1,4 @@
-"""What kind of result a task has, and whether one is of that kind (behaviour D6)."""
+"""Result types of tasks: JSON schemas for models, and the check of a value (behaviour D6)."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE
 
 
 def unfenced(text: str) -> str:
-    """What stands in the only fence of the text; the text, when it has none or several."""
+    """Returns the content of the text's only code fence; the text itself if it has none or several."""
     fenced: list[str] = _FENCED.findall(text)
     return fenced[0] if len(fenced) == 1 else text
 
@@ -36,7 +36,7 @@ VALUE_CHARACTERS = 60
 
 
 def schema_flaw(schema: object, depth: int = 0) -> str:
-    """Why that is no schema, or none that anything could fit; empty when there is nothing to say against it."""
+    """Returns the reason why that is not a usable schema; empty if there is none."""
     if not isinstance(schema, dict):
         return f"a schema is an object, not {_shown(schema)}"
     if depth > MOST_DEPTH:
@@ -57,22 +57,22 @@ def schema_flaw(schema: object, depth: int = 0) -> str:
 
 
 def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
-    """What of the value does not fit, in words that name the place, outermost first. The schema has no flaw."""
+    """Yields the problems of the value, outermost first; each names its place. The schema must have no flaw."""
     names = _names(schema)
-    if names and not any(_is(value, name) for name in names):
+    if names and not any(_is_of_type(value, name) for name in names):
         yield f"{place} has to be of type {' or '.join(names)}, not {_shown(value)}"
         return
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(_same(value, each) for each in allowed):
         yield f"{place} has to be {' or '.join(map(_shown, allowed))}, not {_shown(value)}"
     elif isinstance(value, dict):
-        yield from _misfits_of_object(schema, value, place)
+        yield from _object_problems(schema, value, place)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for number, each in enumerate(value):
             yield from schema_problems(schema["items"], each, f"{place}[{number}]")
 
 
-def _misfits_of_object(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
+def _object_problems(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
     properties: Mapping[str, Any] = schema.get("properties", {})
     yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
@@ -85,12 +85,12 @@ def _misfits_of_object(schema: Mapping[str, Any], value: dict[str, JsonValue], p
 
 
 def _names(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """The types that the schema allows, by name; none when it names none."""
+    """Returns the names of the types that the schema allows; empty if it names none."""
     names = schema.get("type", [])
     return names if isinstance(names, list) else [names]
 
 
-def _is(value: JsonValue, name: str) -> bool:
+def _is_of_type(value: JsonValue, name: str) -> bool:
     if isinstance(value, bool):
         return name == "boolean"
     if name == "integer" and isinstance(value, float):
@@ -99,7 +99,7 @@ def _is(value: JsonValue, name: str) -> bool:
 
 
 def _same(left: JsonValue, right: JsonValue) -> bool:
-    """Equal as JSON has it: true is no number."""
+    """Compares as JSON does: true is not a number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -109,7 +109,7 @@ def _shown(value: object) -> str:
 
 
 MISFITS_SHOWN = 10
-_WANTED: Mapping[str, str] = {
+_TYPE_WORDS: Mapping[str, str] = {
     "string": "a text",
     "int": "a whole number",
     "float": "a number",
@@ -125,7 +125,7 @@ _WANTED: Mapping[str, str] = {
     "dataclass": "an object",
 }
 _SUBJECTS = frozenset({"Input", "String", "Value", "Number", "Data"})
-_NO_SUCH = frozenset({"type", "parsing", "from_float", "attributes_type"})
+_TYPE_ERRORS = frozenset({"type", "parsing", "from_float", "attributes_type"})
 _BOUNDS: Mapping[str, str] = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "{ge} or more",
@@ -144,20 +144,26 @@ _SIZES: Mapping[str, str] = {
 
 
 def validation_problems(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
-    """What is wrong, each with its place: `it.people has to be 0 or more; it.name is missing`. value: what the whole is called;
-    empty when its parts have names of their own. The value itself is not shown: it may hold what is nobody's business.
+    """Returns all problems with their places: `it.people has to be 0 or more; it.name is missing`.
+
+    The value itself is not shown, because it may be confidential.
+
+    Args:
+        error: The validation error.
+        value: The name of the whole value; empty if its parts have names.
+        most: The most problems that are listed.
     """
     problems = error.errors(include_url=False, include_input=False)
-    found = [each for each in problems if each["type"] != "too_short" or not _has_more(each["loc"], problems)]
-    more = f" ({len(found) - most} more)" if len(found) > most else ""
-    return "; ".join(_told(each, _place(value, each["loc"])) for each in found[:most]) + more
+    shown = [each for each in problems if each["type"] != "too_short" or not _has_nested_problem(each["loc"], problems)]
+    more = f" ({len(shown) - most} more)" if len(shown) > most else ""
+    return "; ".join(_problem_text(each, _place(value, each["loc"])) for each in shown[:most]) + more
 
 
-def _told(found: Any, place: str) -> str:
-    kind, about = found["type"], found.get("ctx", {})
-    wanted = next((words for start, words in _WANTED.items() if kind.removeprefix(f"{start}_") in _NO_SUCH), None)
-    if wanted is not None:
-        return f"{place} has to be {wanted}"
+def _problem_text(problem: Any, place: str) -> str:
+    kind, about = problem["type"], problem.get("ctx", {})
+    type_words = next((words for start, words in _TYPE_WORDS.items() if kind.removeprefix(f"{start}_") in _TYPE_ERRORS), None)
+    if type_words is not None:
+        return f"{place} has to be {type_words}"
     if kind in _BOUNDS:
         return f"{place} has to be {_BOUNDS[kind].format(**about)}"
     if kind in _SIZES:
@@ -168,13 +174,16 @@ def _told(found: Any, place: str) -> str:
         return f"{place} does not belong there"
     if kind == "json_invalid":
         return f"{place} is no JSON: {about['error']}"
-    message: str = found["msg"].removeprefix("Value error, ").rstrip(".")
+    message: str = problem["msg"].removeprefix("Value error, ").rstrip(".")
     what, should, rest = message.partition(" should ")
     return f"{place} should {rest}" if should and what in _SUBJECTS else f"{place}: {message}"
 
 
-def _has_more(place: Sequence[int | str], problems: Sequence[Any]) -> bool:
-    """Whether something below that place is wrong, too: what does not fit is not counted, so the rest looks too short."""
+def _has_nested_problem(place: Sequence[int | str], problems: Sequence[Any]) -> bool:
+    """Checks for another problem below that place.
+
+    An invalid element is not counted, so its list looks too short as well.
+    """
     return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in problems)
 
 
@@ -189,14 +198,19 @@ _KINDS = "Use str, a pydantic model, a dataclass, a TypedDict, a type of plain o
 
 
 class ResultType:
-    """The kind of a task's result: `str` for a text, any type that pydantic knows, a JSON schema, or a sequence of labels.
+    """The type of a task's result: `str`, any type that pydantic knows, a JSON schema, or a sequence of labels.
 
-    schema: the JSON schema of the result, None for a text. labels: what a label is chosen from, empty for other kinds.
-    parameters: a JSON schema of an object whose only property is `result`, as a model gives it: the index of a label instead
-    of the label. Of a JSON schema only what is plain is checked, see `fitting`.
+    Only simple constraints of a JSON schema are checked; see `schema_problems`.
 
-    FlowDefinitionError, naming the task, for a type without a schema, a flawed schema, and labels that are none, not texts,
-    or twice the same.
+    Attributes:
+        schema: The JSON schema of the result; None for text.
+        labels: The labels of which one is chosen; empty for other kinds.
+        parameters: The JSON schema of an object with the one property `result`, for a tool. For labels it takes the
+            index.
+
+    Raises:
+        FlowDefinitionError: The type has no schema, the schema is flawed, or labels are missing, not texts or
+            duplicates. The message names the task.
     """
 
     def __init__(self, kind: Any, task: str) -> None:
@@ -205,22 +219,28 @@ class ResultType:
         self.labels: tuple[str, ...] = ()
         self.schema: Mapping[str, JsonValue] | None = None
         if kind is str:
-            asked: Mapping[str, Any] = _TEXT
+            argument_schema: Mapping[str, Any] = _TEXT
         elif isinstance(kind, list | tuple):
             self.labels = self._labels(kind)
             self.schema = {"type": "string", "enum": list(self.labels)}
             numbered = ", ".join(f"{number} = {label}" for number, label in enumerate(self.labels))
-            asked = {"type": "integer", "minimum": 0, "maximum": len(self.labels) - 1, "description": f"One of: {numbered}"}
+            argument_schema = {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": len(self.labels) - 1,
+                "description": f"One of: {numbered}",
+            }
         elif isinstance(kind, Mapping):
-            self.schema = asked = self._given_schema(kind)
+            self.schema = argument_schema = self._given_schema(kind)
         else:
-            self.schema = asked = self._schema_of_type(kind)
-        self.parameters: Mapping[str, JsonValue] = _as_argument(asked)
+            self.schema = argument_schema = self._schema_of_type(kind)
+        self.parameters: Mapping[str, JsonValue] = _as_argument(argument_schema)
 
     def checked(self, value: Any) -> JsonValue:
-        """The result as JSON, from what was given: a label by its index or as it is.
+        """Returns the result as JSON; a label may be given by its index or its text.
 
-        ToolFailed, with words for a model, when it is not of the kind.
+        Raises:
+            ToolFailed: The value does not fit; the text is meant for a model.
         """
         plain = json_value(value, f"The task {self._task!r}")
         if self.labels:
@@ -234,10 +254,13 @@ class ResultType:
         return plain
 
     def of_answer(self, text: str, data: JsonValue = None) -> JsonValue:
-        """An agent's last word as the result: a text as it is; for other kinds the data, or else what the text says as JSON,
-        which may stand in a fence, or the text itself.
+        """Converts an agent's answer to the result.
 
-        ToolFailed when that is not of the kind.
+        Text stays unchanged. Other kinds use the data, else the text as JSON, with or without a code fence, else the
+        text itself.
+
+        Raises:
+            ToolFailed: The answer does not fit.
         """
         if self.schema is None:
             return text if text or data is None else json.dumps(data, ensure_ascii=False)
@@ -250,11 +273,11 @@ class ResultType:
             return self.checked(words)
         try:
             return self.checked(parsed)
-        except ToolFailed as misfit:
+        except ToolFailed as error:
             try:
                 return self.checked(words)  # a text may look like JSON: "2024"
             except ToolFailed:
-                raise misfit from None
+                raise error from None
 
     def _labels(self, given: Sequence[Any]) -> tuple[str, ...]:
         if not given or not all(isinstance(label, str) and label.strip() for label in given):
@@ -276,13 +299,13 @@ class ResultType:
 
     def _schema_of_type(self, kind: Any) -> dict[str, Any]:
         problem = f"its result is {kind_of(kind)}, which is no type"
-        if not isinstance(kind, str) and not isroutine(kind):  # pydantic would look such a type up, or call it
+        if not isinstance(kind, str) and not isroutine(kind):  # pydantic would resolve or call such a value
             try:
                 self._adapter = TypeAdapter(kind)
                 return self._adapter.json_schema()
             except (PydanticUndefinedAnnotation, PydanticUserError, TypeError) as error:
                 if isinstance(kind, type | NewType) or get_origin(kind) is not None:
-                    problem = f"the result type {_type_name(kind)} has no JSON schema: {_why_none(error)}"
+                    problem = f"the result type {_type_name(kind)} has no JSON schema: {_no_schema_reason(error)}"
         return self._reject(problem, _KINDS)
 
     def _label(self, value: JsonValue) -> str:
@@ -313,8 +336,8 @@ def _type_name(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type | NewType) and get_origin(kind) is None else repr(kind)
 
 
-def _why_none(error: Exception) -> str:
-    """Why pydantic has no JSON schema of a type, without its advice on how to make it look away."""
+def _no_schema_reason(error: Exception) -> str:
+    """Returns the reason why pydantic has no JSON schema for a type, without its advice to ignore the error."""
     code = getattr(error, "code", None)
     if code == "class-not-fully-defined" or isinstance(error, PydanticUndefinedAnnotation):
         return "a name in it is not defined"
@@ -324,7 +347,7 @@ def _why_none(error: Exception) -> str:
 
 
 def _as_argument(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """The schema of an object that has a value of this one as `result`. References are to the definitions of the whole."""
+    """Returns the schema of an object whose `result` has this schema; definitions move to the top level."""
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
     result = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
     return {

@@ -1,4 +1,4 @@
-"""What a task of a flow is (behaviour D1)."""
+"""The definition of a task (behaviour D1)."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ RunIf = Literal["success", "always"]
 
 
 class Status(StrEnum):
-    """Where a task stands. It is complete when it is one of the last three, and stays so."""
+    """The status of a task. The last three are final."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -34,16 +34,23 @@ class Status(StrEnum):
 
 
 class Task:
-    """Something to be done in a flow, with a result. It keeps nothing of a run, so one task may be in many.
+    """Work to be done in a flow, with a result. It keeps no state of a run, so one task may be in several flows.
 
-    name: unique in its flow. objective: what is to be done, in words for whoever does it. agents: who may do it, as agents or
-    names; none = any of the flow's. depends_on: tasks that have to be complete before, as tasks or names. parent: the task
-    that this one is a part of; that one is ready when all its parts are complete. result: the kind of its result, as
-    `ResultType` takes it. tools: what a model may call while it works on the task, beside its agent's own. interactive:
-    whether the user may be asked. run_if: `success`: it is skipped when a task that it needs fails or is skipped; `always`: it
-    is done all the same.
+    Args:
+        name: Unique in its flow.
+        objective: The work, in words for the agent that does it.
+        agents: The agents that may do it, as objects or names; none means any agent of the flow.
+        depends_on: Tasks that must be complete before, as objects or names.
+        parent: The task that this one is a part of. The parent is ready when all its parts are complete.
+        result: The type of the result; see `ResultType`.
+        tools: Tools for a model that works on the task, besides its agent's own.
+        interactive: Allows questions to the user.
+        run_if: With `success`, the task is skipped if a task that it needs fails or is skipped. With `always`, it runs
+            anyway.
 
-    FlowDefinitionError says what of it cannot be; ConfigError, which function cannot be a tool.
+    Raises:
+        FlowDefinitionError: A value is not valid.
+        ConfigError: A function cannot be a tool.
     """
 
     def __init__(
@@ -96,7 +103,7 @@ def _check_name(name: object) -> None:
 
 
 def task_name(owner: str, given: Task | str) -> str:
-    """The name of a task that is given as an object, or by its name. FlowDefinitionError says whose it was."""
+    """Returns the name of a task given as an object or by its name. Raises FlowDefinitionError for other values."""
     if isinstance(given, Task):
         return given.name
     if isinstance(given, str):

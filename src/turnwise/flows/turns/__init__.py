@@ -1,1 +1,1 @@
-"""Turns: which tasks are ready for whom, whose turn it is, and what an agent is told."""
+"""Turns: ready tasks by agent, the choice of the next agent, and its brief."""

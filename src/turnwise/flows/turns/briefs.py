@@ -1,4 +1,4 @@
-"""What an agent is told of its tasks, in words."""
+"""The texts that agents get about their tasks."""
 
 import json
 from collections.abc import Sequence
@@ -11,48 +11,54 @@ from turnwise.ports.assignment import AssignedTask
 from turnwise.tools import names
 
 SUCCEEDED, FAILED, END_TURN = names.SUCCEEDED, names.FAILED, names.END_TURN
-"""Names of the tools by which a model says how its tasks ended."""
+"""The tools by which a model reports the end of its tasks or of its turn."""
 
 
 class HandoffNote(NamedTuple):
-    """What an agent that ended its turn told whoever goes on."""
+    """The note of an agent that ended its turn, for the next agent."""
 
     by: str
     content: Content
 
 
-def brief(tasks: Sequence[AssignedTask], request: Content | None, words: Sequence[HandoffNote]) -> Content:
-    """What opens an agent's turn. request: what the flow was asked; None = the agent reads it in the log."""
+def brief(tasks: Sequence[AssignedTask], request: Content | None, notes: Sequence[HandoffNote]) -> Content:
+    """Returns the message that opens an agent's turn.
+
+    Args:
+        tasks: The turn's tasks.
+        request: The flow's request; None if the agent reads it in the log.
+        words: The notes of agents that ended their turns.
+    """
     lines: list[str] = []
     more: list[Part] = []
     if request is not None and request.parts:
-        lines += _told_under("The request:", request.text)
+        lines += _under_heading("The request:", request.text)
         more += [part for part in request.parts if not isinstance(part, TextPart)]
     for task in tasks:
-        lines += _told(task)
-    for word in words:
-        lines += _told_under(f"{word.by} tells you:", word.content.text)
-        more += [part for part in word.content.parts if not isinstance(part, TextPart)]
+        lines += _task_lines(task)
+    for note in notes:
+        lines += _under_heading(f"{note.by} tells you:", note.content.text)
+        more += [part for part in note.content.parts if not isinstance(part, TextPart)]
     return Content(role="user", parts=(TextPart(text="\n".join(lines)), *more))
 
 
 def instructions(flow: str, tasks: Sequence[AssignedTask], others: Sequence[str]) -> str:
-    """How a model has to say how its tasks ended. others: who else works in the flow."""
+    """Returns the instructions on how to report the end of tasks. `others` are the flow's other agents."""
     names = ", ".join(repr(task.name) for task in tasks)
-    what = f"the task {names}" if len(tasks) == 1 else f"the tasks {names}"
-    told = [
-        f"You work in {flow!r}, on {what}. A task is done only when you have called its {SUCCEEDED} tool with its result; "
+    subject = f"the task {names}" if len(tasks) == 1 else f"the tasks {names}"
+    sentences = [
+        f"You work in {flow!r}, on {subject}. A task is done only when you have called its {SUCCEEDED} tool with its result; "
         f"plain text does not end it. When it cannot be done, call {FAILED} with the reason."
     ]
     if others:
-        told.append(
+        sentences.append(
             f"When a colleague has to go on before your tasks are done, call {END_TURN}. Your colleagues: {', '.join(others)}."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def part_instructions(others: Sequence[str]) -> str:
-    """What a model has to know that answers a part of what the user wants. others: who sees to the rest; may be nobody."""
+    """Returns the instructions for answering one part of a request. `others` answer the rest; may be empty."""
     if not others:
         return ""
     return (
@@ -62,22 +68,25 @@ def part_instructions(others: Sequence[str]) -> str:
 
 
 def as_words(value: JsonValue) -> str:
-    """A result as one reads it: a text as it is, everything else as JSON."""
+    """Returns a result as text: a string unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _told(task: AssignedTask) -> list[str]:
+def _task_lines(task: AssignedTask) -> list[str]:
     lines = [f"Your task {task.name!r}: {task.objective}".rstrip(": ")]
     if task.result is not None:
         lines.append(f"Its result has this JSON schema: {json.dumps(task.result, ensure_ascii=False)}")
     if task.given:
         lines.append("It builds on:")
         for name, value in task.given.items():
-            lines += _told_under(f"- {name}:", as_words(value))
+            lines += _under_heading(f"- {name}:", as_words(value))
     return lines
 
 
-def _told_under(heading: str, text: str) -> list[str]:
-    """A text of one line beside its heading, a longer one below it: none of its lines stands where a heading does."""
+def _under_heading(heading: str, text: str) -> list[str]:
+    """Puts a text after its heading: one line beside it, several lines indented below it.
+
+    No line of the text can therefore look like a heading.
+    """
     lines = text.splitlines()
     return [heading, *(f"    {line}" for line in lines)] if len(lines) > 1 else [f"{heading} {''.join(lines)}"]

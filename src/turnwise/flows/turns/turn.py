@@ -1,4 +1,4 @@
-"""Which tasks are ready for whom, and what a turn is about. Pure."""
+"""The pool of ready tasks by agent, and the contents of a turn. Pure."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
@@ -14,60 +14,68 @@ from turnwise.selection.conversational import matching_name
 from turnwise.selection.verdicts import abstained, chosen, run_selector, shortened
 
 Pool = Mapping[str, Sequence[str]]
-"""Agents who have something to do, in the order of their first task, and with each the tasks that it may do, in the flow's
-order."""
+"""The agents that have ready tasks, in the order of their first task, each with these tasks in the flow's order."""
 
 
 class Turn(NamedTuple):
-    """One run of one agent. number: from 1, within the flow's run. beside: whether others run at the same time."""
+    """One run of one agent in a flow."""
 
     number: int
+    """The number within the flow's run, from 1."""
     agent: str
     tasks: tuple[AssignedTask, ...]
     scope: Scope
     beside: bool = False
+    """True if other turns run at the same time."""
 
     @property
     def segment(self) -> str:
-        """Its part of the branch: agents side by side do not see each other, those who come later see them all."""
+        """The turn's part of the branch. Concurrent agents do not see each other's events; agents of later turns see them
+        all.
+        """
         place = f"{segment_of(self.agent)}#{self.number}"
         return f"turn#{self.number}/~{place}" if self.beside else place
 
 
 def pool_of(graph: Graph, progress: Progress, agents: Sequence[str], reachable: Callable[[str], bool]) -> Pool:
-    """Who may do what is ready. agents: who may do a task that names nobody."""
-    found: dict[str, list[str]] = {}
+    """Returns the pool of ready tasks.
+
+    Args:
+        agents: The agents for tasks that name no agent.
+        reachable: Checks whether the caller may reach an agent.
+    """
+    tasks_by_agent: dict[str, list[str]] = {}
     allowed: dict[str, bool] = {}
     for task in progress.ready:
         for name in graph.tasks[task].agent_names or agents:
             if name not in allowed:
                 allowed[name] = reachable(name)
             if allowed[name]:
-                found.setdefault(name, []).append(task)
-    return found
+                tasks_by_agent.setdefault(name, []).append(task)
+    return tasks_by_agent
 
 
 def pool_without(pool: Pool, agent: str, tasks: Sequence[str]) -> Pool:
-    """The pool once that agent has taken these tasks: it is busy, and nobody else may do them now."""
+    """Returns the pool after that agent took these tasks: without the agent and without the tasks."""
     taken = set(tasks)
-    left = {name: [task for task in theirs if task not in taken] for name, theirs in pool.items() if name != agent}
-    return {name: theirs for name, theirs in left.items() if theirs}
+    remaining = {name: [task for task in own_tasks if task not in taken] for name, own_tasks in pool.items() if name != agent}
+    return {name: own_tasks for name, own_tasks in remaining.items() if own_tasks}
 
 
 def is_within(flow: str, outer: Scope) -> bool:
-    """Whether the flow is at work already, and this would be one of its own tasks; `outer` as of Labels."""
+    """Checks whether the flow would run inside one of its own tasks. `outer` is the scope around it."""
     flows = outer.labels[0].split("/")[::2] if outer.labels else []
     return segment_of(flow) in flows
 
 
 def own_label(flow: str, outer: Scope) -> str:
-    """The label of what the flow says of itself, which none of its agents sees; `outer` as of Labels."""
+    """Returns the label of events that the flow emits about itself, which its agents do not see."""
     above = f"{outer.labels[0]}/" if outer.labels else ""
     return f"{above}{segment_of(flow)}"
 
 
 class Labels:
-    """The labels of one run of a flow, within the scope of the task that it is itself, if it is one (behaviour D7)."""
+    """The labels of one run of a flow, within the scope of the task that the flow itself works on (behaviour D7)."""
 
     def __init__(self, flow: str, graph: Graph, outer: Scope) -> None:
         self.own = own_label(flow, outer)
@@ -77,17 +85,19 @@ class Labels:
         self._in_order = tuple(self._labels.values())
 
     def of(self, task: str) -> str:
-        """A task's."""
+        """Returns a task's label."""
         return self._labels[task]
 
     def scope(self, tasks: Sequence[str]) -> Scope:
-        """Of whoever is at work on these: it sees them, all that is upstream of them, and what the flow itself sees."""
+        """Returns the scope of a turn on these tasks: it sees them, all upstream of them, and all that the flow itself
+        sees.
+        """
         seen = frozenset(compress(self._in_order, self._graph.marked(tasks)))
         return Scope(tuple(self.of(task) for task in tasks), seen | self._outer)
 
 
 def turn_of(graph: Graph, progress: Progress, labels: Labels, number: int, agent: str, tasks: Sequence[str]) -> Turn:
-    """The turn in which that agent works on these tasks."""
+    """Returns the turn in which that agent works on these tasks."""
     return Turn(number, agent, tuple(_assigned(graph, progress, task) for task in tasks), labels.scope(tasks))
 
 
@@ -102,11 +112,16 @@ _AGENTS_SHOWN = 8
 
 
 class TurnChoice:
-    """One turn's choice among the pool, which is the request's `eligible`; it goes by its strategy's name and place in order.
+    """The selector of one turn: picks from the pool, which is the request's `eligible`.
 
-    active: who had the last turn and did not end it; named: who was named as the next; both None when there is nobody. Who
-    is not in the pool is not chosen, and that a name was passed over is recorded. Without a choice of the strategy it is
-    the first of the pool, so only an empty pool gives an abstention.
+    It has the name of its strategy and therefore shares its position. An agent outside the pool is never picked, and
+    the record states that a name was ignored. If the strategy abstains, the first of the pool is picked, so only an
+    empty pool leads to an abstention.
+
+    Args:
+        active: The agent that had the last turn and did not end it, or None.
+        named: The agent that was named as the next one, or None.
+        strategy: The flow's strategy.
     """
 
     def __init__(self, active: str | None, named: str | None, strategy: Selector) -> None:
@@ -117,28 +132,28 @@ class TurnChoice:
         return self._strategy.name
 
     def settled(self, pool: Collection[str]) -> str | None:
-        """Who it is whatever the strategy says; None when the strategy decides."""
+        """Returns the agent that is picked without the strategy; None if the strategy decides."""
         if self._active in pool:
             return self._active
         return matching_name(self._named, pool) if self._named else None
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        pool = _pool(request)
+        pool_text = _pool_text(request)
         if not request.eligible:
             return abstained(self.name, "Nobody is in the pool.")
         ignored = self._ignored(request.eligible)
         agent = self.settled(request.eligible)
         if agent is not None:
             method, why = ("active", "is at work") if agent == self._active else ("named", "was named as the next")
-            reason = f"{agent} {why}. {pool}"
+            reason = f"{agent} {why}. {pool_text}"
             return chosen(self.name, agent, method=method, confidence=1.0, reason=reason, ignored=ignored)
         verdict = await run_selector(self._strategy, request, self.name)
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
-            reason = f"{verdict.reason} {pool}" if len(request.eligible) > 1 else _alone(request)
+            reason = f"{verdict.reason} {pool_text}" if len(request.eligible) > 1 else _only_reason(request)
             return verdict.model_copy(update={"reason": reason, "ignored": ignored})
         agent = request.eligible[0]
-        reason = f"{verdict.reason} So it is {agent}, the first of the pool. {pool}"
+        reason = f"{verdict.reason} So it is {agent}, the first of the pool. {pool_text}"
         return chosen(self.name, agent, method="first", confidence=1.0, reason=reason, ignored=ignored)
 
     def _ignored(self, pool: Collection[str]) -> tuple[str, ...]:
@@ -147,21 +162,21 @@ class TurnChoice:
         return (f"{shortened(self._named)!r} was named as the next, and has no ready task",)
 
 
-def _pool(request: SelectionRequest) -> str:
-    """The pool in words: `In the pool: a (2 ready tasks), b (1 ready task).`, or that there is nobody else."""
+def _pool_text(request: SelectionRequest) -> str:
+    """Returns the pool as text: `In the pool: a (2 ready tasks), b (1 ready task).`, or that there is no other agent."""
     if len(request.eligible) == 1:
         return "Nobody else has a ready task."
-    agents = [f"{name} ({_counted(request.tasks.get(name, 0))})" for name in request.eligible[:_AGENTS_SHOWN]]
+    agents = [f"{name} ({_count_text(request.tasks.get(name, 0))})" for name in request.eligible[:_AGENTS_SHOWN]]
     more = len(request.eligible) - len(agents)
     return f"In the pool: {', '.join(agents)}{f' and {more} more' if more else ''}."
 
 
-def _alone(request: SelectionRequest) -> str:
-    """Why it is the only one in the pool: whatever the strategy says of it, it had no choice."""
+def _only_reason(request: SelectionRequest) -> str:
+    """Returns the reason for the only agent of the pool, where the strategy had no choice."""
     agent = request.eligible[0]
     tasks = request.tasks.get(agent, 0)
     return f"Only {agent} has a ready task." if tasks < 2 else f"Only {agent} has ready tasks, {tasks} of them."
 
 
-def _counted(tasks: int) -> str:
+def _count_text(tasks: int) -> str:
     return f"{tasks} ready task{'' if tasks == 1 else 's'}"

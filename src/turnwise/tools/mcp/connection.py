@@ -1,4 +1,4 @@
-"""One connection to an MCP server, in a task of its own: what the library enters there it has to leave there."""
+"""One connection to an MCP server, in a separate task, because the library must be entered and left in the same task."""
 
 import asyncio
 import contextvars
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from turnwise.tools.mcp.transport import Seen, Streams, Way
+from turnwise.tools.mcp.transport import ServerSignals, Streams, Transport
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -20,147 +20,165 @@ LEAVING_SECONDS = 10.0
 
 
 class Connection:
-    """Begins to connect at once; for one event loop. `seconds` bounds connecting, and each listing of tools.
+    """A connection for one event loop. It starts to connect at once.
 
-    seen: what the server shows beside the protocol. stood: whether it was connected once. problem: why it could not be, or
-    why it broke, as far as that is known. over: whether it is of no more use. unheard: whether it broke in a way that the
-    server cannot have heard what was asked last.
+    Args:
+        transport: How to reach the server.
+        seconds: The time limit for connecting, and for each listing of tools.
+
+    Attributes:
+        signals: Signals of the server outside the protocol.
+        was_connected: True once it was connected.
+        problem: The reason why it could not connect or broke, if it is known.
+        is_closed: True if it cannot be used any more.
+        is_undelivered: True if it broke before the server can have received the last request.
     """
 
-    def __init__(self, way: Way, seconds: float) -> None:
-        self.seen = Seen(self._gone)
+    def __init__(self, transport: Transport, seconds: float) -> None:
+        self.signals = ServerSignals(self._on_lost)
         self.problem: BaseException | None = None
-        self.stood = self.over = self.unheard = False
-        self._way, self._seconds = way, seconds
+        self.was_connected = self.is_closed = self.is_undelivered = False
+        self._transport, self._seconds = transport, seconds
         self._client: Client | None = None
-        self._settled, self._leave = asyncio.Event(), asyncio.Event()
-        self._listed: tuple[Tool, ...] | None = None
+        self._ready, self._stop = asyncio.Event(), asyncio.Event()
+        self._cached_tools: tuple[Tool, ...] | None = None
         self._changes = 0
-        self._hears_of_changes = True
-        # Without the variables of whoever came first: it outlives their turn.
-        self._task = asyncio.create_task(self._hold(), context=contextvars.Context())
+        self._gets_changes = True
+        # An empty context: the task outlives the turn that opened the connection.
+        self._task = asyncio.create_task(self._run(), context=contextvars.Context())
 
     async def client(self) -> "Client":
-        """The client, once it is connected. ConnectionError when it cannot be, or is no more."""
-        await self._settled.wait()
+        """Waits for the connection and returns the client. Raises ConnectionError if there is none."""
+        await self._ready.wait()
         if self._client is None:
             raise ConnectionError("The server cannot be reached.")
         return self._client
 
     async def tools(self) -> "tuple[Tool, ...]":
-        """The server's tools in its order, asked for again when it said that they changed, or would not say so.
+        """Returns the server's tools in its order.
 
-        ConnectionError, TimeoutError, ValueError when there are too many, and what the library raises.
+        The list is cached until the server reports a change. It is not cached after the subscription to changes failed.
+
+        Raises:
+            ConnectionError: There is no connection.
+            TimeoutError: The server did not answer in time.
+            ValueError: There are too many tools.
+            Exception: Any error of the library.
         """
         client = await self.client()
-        if self._listed is not None and self._hears_of_changes:
-            return self._listed
+        if self._cached_tools is not None and self._gets_changes:
+            return self._cached_tools
         changes = self._changes
         async with asyncio.timeout(self._seconds):
-            listed = await _listed(client)
+            listed = await _list_tools(client)
         if changes == self._changes:
-            self._listed = listed
+            self._cached_tools = listed
         return listed
 
-    async def settle(self, error: Exception) -> None:
-        """Told what came of a question: finds out whether the connection is over, and why."""
+    async def diagnose(self, error: Exception) -> None:
+        """Determines after a failed request whether the connection is closed, and why."""
         import httpx2
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
         broken = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
-        if broken or self.seen.forgotten or isinstance(error, ConnectionError):
+        if broken or self.signals.forgotten or isinstance(error, ConnectionError):
             await self.close()
-            unreached = isinstance(self.problem, httpx2.ConnectError | httpx2.ConnectTimeout)
-            self.unheard = unreached or self.seen.forgotten or isinstance(error, ConnectionError)
+            is_unreachable = isinstance(self.problem, httpx2.ConnectError | httpx2.ConnectTimeout)
+            self.is_undelivered = is_unreachable or self.signals.forgotten or isinstance(error, ConnectionError)
 
     async def close(self) -> None:
-        """Leaves, and returns when that is done. From any task of its loop, any number of times."""
-        self.over = True
-        self._leave.set()
+        """Closes the connection and waits for it. May be called from any task of its loop, any number of times."""
+        self.is_closed = True
+        self._stop.set()
         _, late = await asyncio.wait({self._task}, timeout=LEAVING_SECONDS)
         if late:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=LEAVING_SECONDS)
 
-    async def _hold(self) -> None:
+    async def _run(self) -> None:
         import anyio
 
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self._seconds) as scope:
                 async with self._connected() as client:
                     scope.deadline = math.inf
-                    self._client, self.stood = client, True
-                    self._settled.set()
-                    await self._stay(client)
+                    self._client, self.was_connected = client, True
+                    self._ready.set()
+                    await self._wait_for_stop(client)
             if scope.cancelled_caught:
                 self.problem = TimeoutError(f"no answer within {self._seconds:g} s")
         except (Exception, BaseExceptionGroup) as error:
-            self.problem = _first(error)
+            self.problem = _first_of_group(error)
         finally:
-            self.over = True
+            self.is_closed = True
             self._client = None
-            self._settled.set()
+            self._ready.set()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator["Client"]:
         from mcp import Client
 
-        transport: Any = _overheard(self._way, self.seen, self._gone)
-        async with Client(transport, message_handler=self._notice, cache=None) as client:
+        transport: Any = _monitored_streams(self._transport, self.signals, self._on_lost)
+        async with Client(transport, message_handler=self._handle_message, cache=None) as client:
             yield client
 
-    async def _stay(self, client: "Client") -> None:
+    async def _wait_for_stop(self, client: "Client") -> None:
         import anyio
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hear_of_changes, client)
-            await self._leave.wait()
+            tasks.start_soon(self._watch_changes, client)
+            await self._stop.wait()
             tasks.cancel_scope.cancel()
 
-    async def _hear_of_changes(self, client: "Client") -> None:
-        """Servers of today tell of changes only whom they are asked to tell; those of yesterday tell everyone."""
+    async def _watch_changes(self, client: "Client") -> None:
+        """Subscribes to changes of the tool list. Newer servers notify only subscribers; older ones notify every client."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         offered = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (offered and offered.list_changed):
             return
-        self._hears_of_changes = False
-        with suppress(Exception):  # whatever ends it: from then on the tools are asked for every time
+        self._gets_changes = False
+        with suppress(Exception):  # after any end, the tools are listed every time
             async with client.listen(tools_list_changed=True) as changes:
-                self._hears_of_changes = True
-                self._changed()
+                self._gets_changes = True
+                self._drop_cache()
                 async for _ in changes:
-                    self._changed()
-        self._hears_of_changes = False
+                    self._drop_cache()
+        self._gets_changes = False
 
-    async def _notice(self, message: "IncomingMessage") -> None:
+    async def _handle_message(self, message: "IncomingMessage") -> None:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
-            self._changed()
+            self._drop_cache()
 
-    def _changed(self) -> None:
+    def _drop_cache(self) -> None:
         self._changes += 1
-        self._listed = None
+        self._cached_tools = None
 
-    def _gone(self) -> None:
-        self.over = True
-        self._leave.set()
+    def _on_lost(self) -> None:
+        self.is_closed = True
+        self._stop.set()
 
 
 @asynccontextmanager
-async def _overheard(way: Way, seen: Seen, gone: Callable[[], None]) -> AsyncIterator[Streams]:
-    """The way's streams; `gone` is called when the server stops speaking, which the library keeps to itself."""
+async def _monitored_streams(
+    transport: Transport, signals: ServerSignals, on_lost: Callable[[], None]
+) -> AsyncIterator[Streams]:
+    """Opens the transport's streams.
+
+    Calls `on_lost` when the server stops sending, which the library does not report.
+    """
     import anyio
 
     async def relay() -> None:
         with outward, suppress(anyio.BrokenResourceError):
             async for item in read:
                 await outward.send(item)
-        gone()
+        on_lost()
 
-    async with way.open(seen) as (read, write), anyio.create_task_group() as tasks:
+    async with transport.open(signals) as (read, write), anyio.create_task_group() as tasks:
         outward, inward = anyio.create_memory_object_stream[Any](0)
         with outward, inward:
             tasks.start_soon(relay)
@@ -170,7 +188,7 @@ async def _overheard(way: Way, seen: Seen, gone: Callable[[], None]) -> AsyncIte
                 tasks.cancel_scope.cancel()
 
 
-async def _listed(client: "Client") -> "tuple[Tool, ...]":
+async def _list_tools(client: "Client") -> "tuple[Tool, ...]":
     tools: list[Tool] = []
     cursor: str | None = None
     for _ in range(PAGES):
@@ -184,8 +202,8 @@ async def _listed(client: "Client") -> "tuple[Tool, ...]":
     raise ValueError(f"Its list of tools has more than {PAGES} pages.")
 
 
-def _first(error: BaseException) -> BaseException:
-    """What went wrong first, out of the groups that task groups raise."""
+def _first_of_group(error: BaseException) -> BaseException:
+    """Returns the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

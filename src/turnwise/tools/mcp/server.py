@@ -1,4 +1,4 @@
-"""The tools of an MCP server, as a toolset."""
+"""An MCP server's tools as a toolset."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec
 from turnwise.tools.mcp.connection import Connection
 from turnwise.tools.mcp.tool import McpTool
-from turnwise.tools.mcp.transport import way_to, without_secrets
+from turnwise.tools.mcp.transport import transport_for, without_secrets
 from turnwise.tools.names import tool_name
 
 if TYPE_CHECKING:
@@ -24,17 +24,30 @@ T = TypeVar("T")
 
 
 class McpServer:
-    """A toolset: what an MCP server offers. It connects when its tools are first asked for, once for each event loop, and
-    again when the connection broke.
+    """A toolset with the tools of an MCP server.
 
-    command, args, env, cwd: a program to start and speak to; of this process's variables it gets only a few such as PATH.
-    url, headers: a server that is there, over streamable HTTP. name: what messages call it; by default the program's name
-    or the host. prefix: put before the name of every tool. only, without: which of its tools, by the server's names.
-    confirm: whether a person must agree to a call: to all, to those of these names, or as a function decides by the call.
-    seconds: the time limit of a call, None = limits.tool_seconds; connect_seconds: of connecting, and of listing the tools.
+    It connects when its tools are first needed, once for each event loop, and again after the connection broke.
+    Standard error of a program is not shown, except its last line in an error. No message and no repr contains values
+    of `env` or `headers`.
 
-    What a program writes to its standard error is not shown, but for its last line when it fails. Values of `env` and
-    `headers` are in no message and no repr. Raises ConfigError, MissingExtra without the library.
+    Args:
+        command: A program to start; it gets only a few of this process's variables, such as PATH.
+        args: Arguments of the program.
+        env: Further variables of the program.
+        cwd: The program's working directory.
+        url: A running server, over streamable HTTP.
+        headers: Headers of every request.
+        name: The name in messages; by default the program's name or the host.
+        prefix: A prefix for the names of all tools.
+        only: Uses only these tools, by the server's names.
+        without: Omits these tools, by the server's names.
+        confirm: Requires approval for all calls, for calls of the named tools, or as a function of the call decides.
+        seconds: The time limit of a call; None means `limits.tool_seconds`.
+        connect_seconds: The time limit for connecting, and for listing the tools.
+
+    Raises:
+        ConfigError: The settings are not valid.
+        MissingExtra: The MCP library is not installed.
     """
 
     def __init__(
@@ -55,14 +68,14 @@ class McpServer:
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         try:
-            import mcp  # noqa: F401 - it takes a second, which no turn should
+            import mcp  # noqa: F401 - imported here since it takes a second, too long for a turn
         except ImportError as error:
             raise MissingExtra("An MCP server", "mcp") from error
         if connect_seconds <= 0 or (seconds is not None and seconds <= 0):
             raise ConfigError("A time limit of an MCP server is not above 0.", fix="Give seconds, such as 15.")
         folder = None if cwd is None else Path(cwd)
-        self._way = way_to(command, tuple(args), dict(env or {}), folder, url, dict(headers or {}))
-        self.name = name or self._way.name
+        self._transport = transport_for(command, tuple(args), dict(env or {}), folder, url, dict(headers or {}))
+        self.name = name or self._transport.name
         self._prefix, self._confirm = prefix, confirm
         self._only, self._without = only, without
         self._seconds, self._connect_seconds = seconds, connect_seconds
@@ -72,11 +85,11 @@ class McpServer:
         return f"McpServer({self.name!r})"
 
     async def tools(self, context: AgentContext) -> Sequence[Tool]:
-        listed = await self._asked(Connection.tools, again=True)
-        return [self._tool(tool) for tool in listed if self._wants(tool.name)]
+        listed = await self._request(Connection.tools, again=True)
+        return [self._tool(tool) for tool in listed if self._is_used(tool.name)]
 
     async def close(self) -> None:
-        """Ends the connections of all event loops that still run. Idempotent; a later use connects anew."""
+        """Closes the connections of all running event loops. Idempotent; a later use connects again."""
         here = asyncio.get_running_loop()
         while self._connections:
             loop, connection = self._connections.popitem()
@@ -85,7 +98,7 @@ class McpServer:
             elif loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(connection.close(), loop))
 
-    def _wants(self, name: str) -> bool:
+    def _is_used(self, name: str) -> bool:
         return (self._only is None or name in self._only) and name not in self._without
 
     def _tool(self, listed: "ListedTool") -> Tool:
@@ -102,41 +115,42 @@ class McpServer:
         async def call(connection: Connection) -> "CallToolResult":
             return await (await connection.client()).call_tool(name, arguments)
 
-        return await self._asked(call, again=False)
+        return await self._request(call, again=False)
 
     def _connection(self) -> Connection:
         loop = asyncio.get_running_loop()
         connection = self._connections.get(loop)
-        if connection is None or connection.over:
-            connection = self._connections[loop] = Connection(self._way, self._connect_seconds)
+        if connection is None or connection.is_closed:
+            connection = self._connections[loop] = Connection(self._transport, self._connect_seconds)
         return connection
 
-    async def _asked(self, question: Callable[[Connection], Awaitable[T]], *, again: bool, tries: int = 2) -> T:
-        """The answer; asked once more, over a new connection, when this one broke before the server can have heard.
+    async def _request(self, send: Callable[[Connection], Awaitable[T]], *, again: bool, tries: int = 2) -> T:
+        """Sends a request and returns its result.
 
-        again: also when it may have heard.
+        It is sent once more over a new connection if the first one broke before the server can have received it. With
+        `again`, it is also repeated if the server may have received it.
         """
         connection = self._connection()
         try:
-            return await question(connection)
+            return await send(connection)
         except Exception as error:
-            await connection.settle(error)
-            if tries > 1 and connection.stood and (connection.unheard or (again and connection.over)):
-                return await self._asked(question, again=again, tries=tries - 1)
-            raise self._failed(connection, error) from error
+            await connection.diagnose(error)
+            if tries > 1 and connection.was_connected and (connection.is_undelivered or (again and connection.is_closed)):
+                return await self._request(send, again=again, tries=tries - 1)
+            raise self._error(connection, error) from error
 
-    def _failed(self, connection: Connection, error: Exception) -> ToolFailed:
-        """The error in words for the model."""
+    def _error(self, connection: Connection, error: Exception) -> ToolFailed:
+        """Returns the error that the model reads."""
         if isinstance(error, TimeoutError):
             problem, fix = f"does not answer within {self._connect_seconds:g} s", ""
-        elif not connection.stood:
+        elif not connection.was_connected:
             problem, fix = f"cannot be reached: {_words(connection.problem)}", ""
-        elif connection.over:
+        elif connection.is_closed:
             problem, fix = "went away during the call", "Whether it did anything is not known."
         else:
             problem, fix = f"says: {_words(error)}", ""
-        words = f"The MCP server {self.name!r} {problem}{connection.seen.words()}."
-        return ToolFailed(without_secrets(words, self._way.secrets), fix=fix)
+        message = f"The MCP server {self.name!r} {problem}{connection.signals.details()}."
+        return ToolFailed(without_secrets(message, self._transport.secrets), fix=fix)
 
 
 def _words(error: BaseException | None) -> str:

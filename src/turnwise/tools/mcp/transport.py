@@ -1,4 +1,4 @@
-"""How an MCP server is reached: as a program started here, or at a URL."""
+"""Transports to an MCP server: a program started here, or a URL."""
 
 import os
 from asyncio import to_thread
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from turnwise.facts.errors import ConfigError
 
 Streams = tuple[Any, Any]
-"""What the server says, and what is said to it, as the library's streams."""
+"""The library's streams: messages from the server, and messages to it."""
 
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 300.0
@@ -22,34 +22,43 @@ LINE_CHARACTERS = 300
 SECRET_CHARACTERS = 6
 
 
-class Seen:
-    """What is seen of a server beside the protocol: the last lines of its standard error, the status of its last HTTP answer
-    if that was an error, and whether it has forgotten the session; then `gone` is called.
+class ServerSignals:
+    """Signals of a server outside the protocol, for error messages.
+
+    Args:
+        on_forgotten: Called when the server has forgotten the session.
+
+    Attributes:
+        lines: The last lines of its standard error.
+        status: The status of its last HTTP response, if that was an error.
+        forgotten: True if the server has forgotten the session.
     """
 
-    def __init__(self, gone: Callable[[], None]) -> None:
+    def __init__(self, on_forgotten: Callable[[], None]) -> None:
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.status: int | None = None
         self.forgotten = False
-        self._gone = gone
+        self._on_forgotten = on_forgotten
 
     def answer(self, status: int, *, in_session: bool) -> None:
-        """Told of every answer over HTTP."""
+        """Records the status of an HTTP response."""
         self.status = status if status >= 400 else None
         if status == 404 and in_session:
             self.forgotten = True
-            self._gone()
+            self._on_forgotten()
 
-    def words(self) -> str:
-        """For the end of a sentence; empty when nothing was seen."""
+    def details(self) -> str:
+        """Returns the details for the end of an error message; may be empty."""
         status = f" (HTTP {self.status})" if self.status else ""
         return f"{status}; the last that it wrote was: {self.lines[-1]}" if self.lines else status
 
 
-class Way(Protocol):
+class Transport(Protocol):
+    """A transport to an MCP server."""
+
     @property
     def name(self) -> str:
-        """What the server is called when nobody gave it a name."""
+        """The server's default name."""
         ...
 
     @property
@@ -57,13 +66,13 @@ class Way(Protocol):
         """Texts that no message may show."""
         ...
 
-    def open(self, seen: Seen) -> AbstractAsyncContextManager[Streams]:
-        """Opens the way, and closes it, in one task."""
+    def open(self, signals: ServerSignals) -> AbstractAsyncContextManager[Streams]:
+        """Opens the streams; they must be closed in the same task."""
         ...
 
 
 class Program(NamedTuple):
-    """A program that is started here and spoken to through its standard input and output."""
+    """A program that is started here and talks over standard input and output."""
 
     command: str
     args: tuple[str, ...]
@@ -79,16 +88,16 @@ class Program(NamedTuple):
         return tuple(self.env.values())
 
     @asynccontextmanager
-    async def open(self, seen: Seen) -> AsyncIterator[Streams]:
+    async def open(self, signals: ServerSignals) -> AsyncIterator[Streams]:
         import anyio
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
         parameters = StdioServerParameters(command=self.command, args=list(self.args), env=dict(self.env), cwd=self.cwd)
-        reading, writing = os.pipe()
-        listener = Thread(target=_listen, args=(reading, seen.lines), daemon=True)
+        read_end, write_end = os.pipe()
+        listener = Thread(target=_read_lines, args=(read_end, signals.lines), daemon=True)
         listener.start()
         try:
-            with open(writing, "w") as errors:  # noqa: ASYNC230 - a pipe that only the program writes to
+            with open(write_end, "w") as errors:  # noqa: ASYNC230 - a pipe that only the program writes to
                 async with stdio_client(parameters, errors) as streams:
                     errors.close()
                     yield streams
@@ -98,7 +107,7 @@ class Program(NamedTuple):
 
 
 class Address(NamedTuple):
-    """A server that is there already, spoken to over streamable HTTP."""
+    """A running server at a URL, over streamable HTTP."""
 
     url: str
     headers: Mapping[str, str]
@@ -113,30 +122,34 @@ class Address(NamedTuple):
         return *(word for value in self.headers.values() for word in value.split()), parts.password or "", parts.query
 
     @asynccontextmanager
-    async def open(self, seen: Seen) -> AsyncIterator[Streams]:
+    async def open(self, signals: ServerSignals) -> AsyncIterator[Streams]:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        async def look(response: httpx2.Response) -> None:
-            seen.answer(response.status_code, in_session="mcp-session-id" in response.request.headers)
+        async def record(response: httpx2.Response) -> None:
+            signals.answer(response.status_code, in_session="mcp-session-id" in response.request.headers)
 
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
         async with (
-            httpx2.AsyncClient(headers=dict(self.headers), timeout=timeout, event_hooks={"response": [look]}) as client,
+            httpx2.AsyncClient(headers=dict(self.headers), timeout=timeout, event_hooks={"response": [record]}) as client,
             streamable_http_client(self.url, http_client=client) as streams,
         ):
             yield streams
 
 
-def way_to(
+def transport_for(
     command: str | None,
     args: tuple[str, ...],
     env: Mapping[str, str],
     cwd: Path | None,
     url: str | None,
     headers: Mapping[str, str],
-) -> Way:
-    """The way that these settings describe; ConfigError when they describe none, or two."""
+) -> Transport:
+    """Returns the transport that the settings describe.
+
+    Raises:
+        ConfigError: There is neither a command nor a URL, or both, or a value is not valid.
+    """
     if (command is None) == (url is None):
         raise ConfigError("An MCP server has either a command or a URL.", fix="Pass command=… or url=….")
     if url is None:
@@ -157,7 +170,7 @@ def way_to(
 
 
 def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
-    """The text with a dash for each secret; those that are too short to be one stay."""
+    """Replaces each secret in the text with a dash. Secrets of fewer than 6 characters stay."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SECRET_CHARACTERS:
             text = text.replace(secret, "—")
@@ -168,14 +181,14 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError:  # its text shows the URL, which may hold a key
+    except ValueError:  # the error's text shows the URL, which may contain a key
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError("An MCP server has no http or https URL.", fix="Give one such as https://host/mcp.")
 
 
-def _listen(descriptor: int, lines: deque[str]) -> None:
-    """Keeps the last lines of a program's standard error, which would be in the way on the terminal."""
+def _read_lines(descriptor: int, lines: deque[str]) -> None:
+    """Reads a program's standard error and keeps the last lines, so they do not appear on the terminal."""
     with open(descriptor, encoding="utf-8", errors="replace") as errors:
         while line := errors.readline(LINE_CHARACTERS):
             if line.strip():

@@ -19,7 +19,7 @@ from turnwise import AgentContext
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import ToolCall
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
-from turnwise.tools.mcp.tool import json_of
+from turnwise.tools.mcp.tool import result_to_json
 
 NONE: Any = None
 IMAGE = ImageContent(data=base64.b64encode(b"pixel").decode(), mime_type="image/png")
@@ -51,7 +51,7 @@ def text(words: str) -> TextContent:
     ],
 )
 async def test_contents_become_json(result: CallToolResult, told: Any) -> None:
-    assert await json_of(result, ToolCall("call-1", {}, NONE), "look") == told
+    assert await result_to_json(result, ToolCall("call-1", {}, NONE), "look") == told
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ async def test_contents_become_json(result: CallToolResult, told: Any) -> None:
 )
 async def test_an_error_is_a_failure_in_the_servers_words(blocks: tuple[ContentBlock, ...], words: str) -> None:
     with pytest.raises(ToolFailed, match=words):
-        await json_of(said(*blocks, is_error=True), ToolCall("call-1", {}, NONE), "look")
+        await result_to_json(said(*blocks, is_error=True), ToolCall("call-1", {}, NONE), "look")
 
 
 BLOCKS = (
@@ -74,7 +74,7 @@ async def told_in_turn(**options: Any) -> list[Any]:
     told: list[Any] = []
 
     async def work(context: AgentContext) -> str:
-        told.append(await json_of(said(*BLOCKS, structured={"a": 1}), ToolCall("call-1", {}, context), "look"))
+        told.append(await result_to_json(said(*BLOCKS, structured={"a": 1}), ToolCall("call-1", {}, context), "look"))
         told.append(await context.artifacts.load("look_call-1_1") if options else None)
         return "done"
 

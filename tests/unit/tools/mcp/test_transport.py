@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.tools.mcp.transport import Address, Program, Seen, way_to, without_secrets
+from turnwise.tools.mcp.transport import Address, Program, ServerSignals, transport_for, without_secrets
 
 
 def way(**settings: Any) -> Any:
     given: dict[str, Any] = {"command": None, "args": (), "env": {}, "cwd": None, "url": None, "headers": {}}
-    return way_to(**{**given, **settings})
+    return transport_for(**{**given, **settings})
 
 
 def test_a_command_or_a_url() -> None:
@@ -51,14 +51,14 @@ def test_secrets_are_taken_out_of_texts() -> None:
 
 def test_what_is_seen_is_said() -> None:
     gone: list[bool] = []
-    seen = Seen(lambda: gone.append(True))
-    assert seen.words() == ""
+    seen = ServerSignals(lambda: gone.append(True))
+    assert seen.details() == ""
     seen.answer(401, in_session=False)
-    assert seen.words() == " (HTTP 401)"
+    assert seen.details() == " (HTTP 401)"
     seen.answer(200, in_session=False)
     seen.answer(404, in_session=False)
     assert not seen.forgotten
     seen.answer(404, in_session=True)
     assert (seen.forgotten, gone) == (True, [True])
     seen.lines = deque(["first", "last"])
-    assert seen.words() == " (HTTP 404); the last that it wrote was: last"
+    assert seen.details() == " (HTTP 404); the last that it wrote was: last"
