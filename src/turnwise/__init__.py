@@ -93,7 +93,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Importing turnwise costs nothing; a name costs its own module, when it is first asked for.
+    # Lazy imports: `import turnwise` loads nothing, and a name loads its module on first access.
     if name == "__version__":
         return import_module("importlib.metadata").version("turnwise")
     if name not in _HOMES:

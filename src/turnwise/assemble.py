@@ -1,4 +1,4 @@
-"""A configuration file into a running app. The only file that names implementations."""
+"""Builds a running app from a configuration file. The only module that names implementations."""
 
 import asyncio
 import functools
@@ -47,49 +47,61 @@ _Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
-    """A runner, ready for messages, the file it was made from, its store's place without a password, the flows among its
-    agents, by name, and how its gateway is to stand.
-
-    Whoever has it closes the runner.
-    """
+    """A loaded app. The caller closes the runner."""
 
     runner: Runner
+    """Ready for messages."""
     path: Path
+    """The configuration file."""
     store: str = ""
+    """The session store's URL or import path, without passwords; for display."""
     flows: Mapping[str, AnyFlow] = {}
+    """The flows among the app's agents, by name."""
     gateway: GatewayConfig = GatewayConfig()
+    """The settings under `gateway`."""
 
 
 class Report(NamedTuple):
-    """What a configuration amounts to. `errors` is empty if all is well; `tree` is None when there is none.
-
-    timings: milliseconds by stage. models: the names of the models of LLM agents, by agent. phrases, encoder: what is compared,
-    and by what, if the policy goes by meaning. Store and artifacts are shown without passwords.
-    """
+    """The result of checking a configuration file."""
 
     path: Path
     app: str
     errors: tuple[TurnwiseError, ...]
+    """Every problem, in the order of the file; empty if the configuration is valid."""
     tree: AgentTree | None = None
+    """None if the agents have errors."""
     policy: str = ""
+    """The policy's name and fingerprint; empty if no runner could be built."""
     store: str = ""
+    """The session store's URL or import path, without passwords."""
     artifacts: str = ""
+    """The artifact store's URL, folder or import path, without passwords; empty if there is none."""
     timings: tuple[tuple[str, float], ...] = ()
+    """Pairs of stage and milliseconds."""
     phrases: int = 0
+    """How many phrases the semantic index compares; 0 if the policy has no semantic stage."""
     encoder: str = ""
+    """Fingerprint of the semantic index's encoder; empty if the policy has no semantic stage."""
     models: Mapping[str, str] = {}
+    """Model names of the LLM agents, by agent."""
 
     @property
     def shown(self) -> str:
-        """The file's path as a reader wants it."""
+        """The file's path for display."""
         return shown(self.path)
 
 
 def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
-    """The app of that configuration file, or of turnwise.yaml here or above. `hooks` watch besides those of the file.
+    """Builds the app of a configuration file.
 
-    Modules are imported; nothing is opened before the first message. ConfigError, or one below it, for the first mistake;
-    its fix says how many more there are.
+    Imports the modules that the file names. Opens nothing before the first message.
+
+    Args:
+        path: the file or its folder; None = turnwise.yaml in this folder or the nearest one above.
+        hooks: added after those of the file.
+
+    Raises:
+        ConfigError: for the first problem, or a subclass of it; its fix says how many there are.
     """
     assembly = _Assembly(find_file(path), hooks)
     runner = assembly.runner()
@@ -103,20 +115,23 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
 
 
 class Kept(NamedTuple):
-    """What is kept of an app: its name, its session store with the place as it may be shown, and how its gateway is to stand.
-
-    Whoever has it closes the store.
-    """
+    """The session store of an app, without its agents. The caller closes the store."""
 
     app: str
     store: SessionStore
     place: str
+    """The store's URL or import path, without passwords."""
     gateway: GatewayConfig
+    """The settings under `gateway`."""
 
 
 def load_store(path: Path | None = None) -> Kept:
-    """The same as `load_app`, without agents: for whoever only looks after what is kept. ConfigError for what is wrong below
-    `app`, `store` and `gateway`; the rest of the file may be broken.
+    """Loads only the session store of an app, for commands that administer stored data.
+
+    Agents and policy are not built, so they may have errors.
+
+    Raises:
+        ConfigError: for the first problem under `app`, `store` or `gateway`.
     """
     assembly = _Assembly(find_file(path))
     store, settings = assembly.store(), assembly.settings
@@ -127,10 +142,15 @@ def load_store(path: Path | None = None) -> Kept:
 
 
 def check_app(path: Path | None = None) -> Report:
-    """Everything that can be said about a configuration without running an agent or touching a store. Not inside an event
-    loop. What the policy needs to go by meaning is prepared, and kept for the app.
+    """Checks a configuration file without running an agent or opening a store. Must not run inside an event loop.
 
-    Mistakes are in the report. ConfigError only when there is no file.
+    Also builds the policy's semantic index and caches it, so the app starts faster.
+
+    Returns:
+        A report with every problem.
+
+    Raises:
+        ConfigError: only if there is no file.
     """
     file = find_file(path)
     try:
@@ -162,7 +182,7 @@ def _shown_place(place: str | Reference | None) -> str:
 
 
 class _Assembly:
-    """Builds one app, collecting every mistake on the way."""
+    """Builds one app and collects every problem on the way."""
 
     def __init__(self, path: Path, hooks: Sequence[Hooks] = ()) -> None:
         self.path, self._hooks = path, hooks
@@ -185,7 +205,7 @@ class _Assembly:
         self.timings.append((stage, (time.perf_counter() - began) * 1000))
 
     def runner(self) -> Runner | None:
-        """The runner; None after what is wrong was reported."""
+        """Builds the runner. Returns None after it reported the problems."""
         with self._timed("import"):
             selectors = self._selectors()
             parts = self._parts()
@@ -209,7 +229,7 @@ class _Assembly:
         try:
             if self.problems:
                 if len(selectors) == len(self._own_selectors()):
-                    Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
+                    Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
             return Runner(
                 root, app=self.settings.app, policy=policy, custom_selectors=selectors, keep=self._keep(policy), **parts
@@ -222,18 +242,18 @@ class _Assembly:
         return None
 
     def store(self) -> SessionStore | None:
-        """The session store; None after what is wrong was reported."""
+        """Builds the session store. Returns None after it reported the problems."""
         store: SessionStore | None = self._store(self.settings.store)
         return store
 
     def prepare(self, cascade: Cascade) -> None:
-        """Makes ready what the policy needs; what goes wrong is reported."""
+        """Builds the policy's semantic index; reports its errors."""
         if cascade.meaning is not None:
             with self._timed("fit"):
                 self._tried(("encoder",), lambda: asyncio.run(cascade.prepare()))
 
     def _keep(self, policy: PolicySpec) -> Path | None:
-        """Where what is fitted is kept: a place for caches, as all of it can be made again."""
+        """The cache folder for fitted indexes, which can be rebuilt at any time. None if the policy needs none."""
         assert self.tree is not None
         if not has_words(self.tree, policy.default):
             return None
@@ -242,7 +262,7 @@ class _Assembly:
         return folder_from_environment()
 
     def _own_selectors(self) -> dict[str, Reference]:
-        """The users' own selectors, by name; those that a policy or a team names by import path, under that path."""
+        """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
         named = [*_own_stages(self.settings.policy), *own_team_selectors(self.settings.entries)]
         written = {path: Reference(path, {}, where) for where, path in named}
         return {**self.settings.selectors, **written}
@@ -268,7 +288,7 @@ class _Assembly:
         }
 
     def _check_doors(self, store: Any) -> None:
-        """Reports what is wrong with who may enter the gateway, and with how much they may have."""
+        """Reports problems with the gateway's authentication and quotas."""
         if store is not None:
             self._tried(("gateway",), lambda: doorkeepers(self.settings.app, self.settings.gateway, store))
 
@@ -324,7 +344,7 @@ class _Assembly:
         return self._tried(reference.where, lambda: resolve(reference.path, self._document.folder))
 
     def _made(self, reference: Reference) -> Any:
-        """The object a reference names; a class or a function is called with its options."""
+        """Resolves a reference. Calls a class or function with the reference's options."""
         made = self._object(reference)
         if made is None:
             return None
@@ -342,7 +362,7 @@ class _Assembly:
         return made
 
     def _tried(self, where: Where, make: Callable[[], Any]) -> Any:
-        """What `make` gives; None after its error was reported."""
+        """Returns the result of `make`. Returns None after it reported a TurnwiseError."""
         try:
             return make()
         except TurnwiseError as error:

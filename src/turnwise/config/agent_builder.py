@@ -1,4 +1,4 @@
-"""The agents of a configuration file, built: functions, LLM agents and agents of code at their places, composites around."""
+"""Builds the agents of a configuration file: functions, LLM agents, flows, composites and imported agents."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,9 +47,10 @@ class TeamOptions(Fact):
 
 
 class Roster:
-    """Builds the agents of a configuration file; what is wrong with them is reported to its document.
+    """Builds the agents of a configuration file and reports their problems to its document.
 
-    encoder: for teams whose selector goes by meaning; None = the one that is shipped.
+    Args:
+        encoder: for teams with a semantic selector; None = the built-in encoder.
     """
 
     def __init__(self, settings: Settings, selectors: Mapping[str, Factory], encoder: Encoder | None = None) -> None:
@@ -68,26 +69,26 @@ class Roster:
         self._names_unknown = self._refuse_unknown_agents()
 
     def root(self) -> Agent | None:
-        """The root, with all others below it; None after what is wrong was reported."""
+        """Builds the root with all agents below it. Returns None after it reported the problems."""
         arrangement = arrange(self._document, self._entries, self._names, self._settings.root)
         if arrangement is None or None in self._cards:
             return None
         return self._built(arrangement.root, arrangement)
 
     def tree(self, root: Agent) -> AgentTree | None:
-        """The tree of the agents, those in code included; None after what is wrong with it was reported."""
+        """Returns the tree of all agents, including agents in code. Returns None after it reported the problems."""
         try:
             return collect(root)[1]
         except TurnwiseError as error:
             if self._names_unknown and isinstance(error, FlowDefinitionError):
-                return None  # it was told, with the place where the name stands
+                return None  # already reported, with the line of the name
             entries = zip(self._names, self._entries, strict=True)
             named = [entry.where for name, entry in entries if repr(name) in error.problem]
             self._document.report_error(named[-1] if named else ("agents",), error)
             return None
 
     def report_patterns(self) -> bool:
-        """Reports every pattern that is refused, where it stands; whether there was one."""
+        """Reports every pattern that the regex engine refuses, with its line. Returns True if there is one."""
         before = len(self._document.problems)
         for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True):
             for index, refused in _refused(card) if card else ():
@@ -135,14 +136,15 @@ class Roster:
         return card
 
     def _described(self) -> Mapping[str, str]:
-        """What the agents are for, by name, those below agents of code included."""
+        """The agents' descriptions by name, including agents below imported ones."""
         cards = [card for card in self._cards if card]
         cards += [below for made in self._objects if _is_agent(made) for below in _cards_below(made)]
         return {card.name: card.description for card in cards}
 
     def _refuse_unknown_agents(self) -> bool:
-        """Reports agents that others name and that do not exist, unless an entry that could not be read may be it; whether
-        there was one.
+        """Reports references to agents that do not exist. Returns True if there is one.
+
+        Reports nothing if an entry could not be read, because that entry may be the missing agent.
         """
         recipes = [recipe for recipe in self._recipes if recipe is not None] if None not in self._names else []
         unknown = [
@@ -199,7 +201,7 @@ class Roster:
         if team is None:
             return None
         if team.selector.selector not in self._selectors and ":" in team.selector.selector:
-            return None  # what is wrong with its import was reported
+            return None  # the failed import was reported
         members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
         site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
@@ -207,7 +209,7 @@ class Roster:
 
 
 def own_team_selectors(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, str]]:
-    """The import paths that teams have as their selectors, and their places."""
+    """The import paths of team selectors, with their locations."""
     for entry in entries:
         selector = entry.own.get("selector")
         path = selector.get("selector") if isinstance(selector, dict) else selector
@@ -216,21 +218,21 @@ def own_team_selectors(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, s
 
 
 def models(root: Agent) -> dict[str, str]:
-    """The names of the models of all LLM agents, by the agents' names."""
+    """The model names of all LLM agents at or below `root`, by agent name."""
     behind = root.agent if isinstance(root, PlacedAgent) else root
     own = {root.card.name: behind.model} if isinstance(behind, LlmAgent) else {}
     return own | {name: model for child in root.children for name, model in models(child).items()}
 
 
 def flows(root: Agent) -> dict[str, AnyFlow]:
-    """All flows, by name."""
+    """All flows at or below `root`, by name."""
     behind = root.agent if isinstance(root, PlacedAgent) else root
     own = {root.card.name: behind} if isinstance(behind, AnyFlow) else {}
     return own | {name: flow for child in root.children for name, flow in flows(child).items()}
 
 
 def _is_written(entry: AgentEntry, kind: str) -> bool:
-    """Whether this file makes it an agent of that kind; one of code is not."""
+    """Whether the file itself defines the entry as an agent of that kind. An imported agent is not."""
     return entry.run is None and entry.card.get("kind") == kind
 
 
@@ -239,7 +241,7 @@ def _is_agent(made: Any) -> bool:
 
 
 def _likely_name(entry: AgentEntry, made: Any) -> str | None:
-    """The name of an entry that has no valid card, so that others that refer to it are not wrong as well."""
+    """The name of an entry without a valid card, so that references to it are not reported as well."""
     name = entry.card.get("name", getattr(made, "__name__", None))
     return name if isinstance(name, str) else None
 

@@ -1,7 +1,7 @@
-"""Reads YAML as data with lines: nothing is constructed but text, numbers, truth values, lists and mappings.
+"""Reads YAML as data with line numbers: only text, numbers, booleans, null, lists and mappings.
 
-The events of the parser are read one by one and put together here, because the library's own loaders keep no lines,
-let a later key overwrite an earlier one, and crash on deep nesting.
+Reads the parser's events itself, because PyYAML's loaders keep no lines, let a later key overwrite an earlier one, and crash on
+deep nesting.
 """
 
 import os
@@ -19,15 +19,19 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<de
 
 
 class Filled(NamedTuple):
-    """The text with its references replaced; the variables that are not set; the references that are none."""
+    """A text after the variables in it were replaced."""
 
     text: str
     missing: tuple[str, ...]
+    """Variables that are not set and have no default."""
     malformed: tuple[str, ...]
+    """`${…}` expressions that are not valid references."""
 
 
 def fill(text: str, variables: Mapping[str, str]) -> Filled:
-    """Replaces every reference; `$${` stands for `${` itself. An empty variable takes the default, as in a shell."""
+    """Replaces every `${NAME}` and `${NAME:-default}`. `$${` produces a literal `${`. As in a shell, an empty variable takes
+    the default.
+    """
     if "${" not in text:
         return Filled(text, (), ())
     missing: list[str] = []
@@ -52,7 +56,7 @@ def fill(text: str, variables: Mapping[str, str]) -> Filled:
 FILE_BYTES = 8 * 1024 * 1024
 DEPTH = 50
 VALUES = 500_000
-"""The most values a file may hold, an alias counted as all that it stands for."""
+"""The most values that a file may hold. An alias counts as all the values it refers to."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
@@ -63,12 +67,14 @@ _BEGINNING = "Begin it with `app: name`; `turnwise init` writes an example."
 
 
 class _Node(NamedTuple):
-    """A value with its line. `size` and `depth` count what is below, aliases counted as often as they are used."""
+    """A value with its line."""
 
     value: Any
     line: int
     size: int = 1
+    """The number of values in it; an alias counts as often as it is used."""
     depth: int = 1
+    """The levels of nesting in it, aliases included."""
 
 
 class _Entry(NamedTuple):
@@ -77,10 +83,15 @@ class _Entry(NamedTuple):
 
 
 def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix: str = _BEGINNING) -> Document:
-    """The file as a document. ConfigError when it cannot be read, is too large, or is no YAML mapping.
+    """Reads a YAML file as a document. Unset variables are collected in the document's problems.
 
-    Unset variables are collected in the document's problems. `variables` are the environment's unless given. fix: what to
-    write into a file that is no mapping.
+    Args:
+        path: the file.
+        variables: replaces the environment's variables.
+        fix: the advice in the error for a file that is no mapping.
+
+    Raises:
+        ConfigError: if the file cannot be read, is too large, or is no YAML mapping.
     """
     text = _read_text(path)
     reader = _Reader(path, os.environ if variables is None else variables)
@@ -99,7 +110,7 @@ def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words that a reader of YAML knows."""
+    """Names the type of a value in terms of YAML, for error messages."""
     if value is None:
         return "nothing"
     names: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
@@ -137,7 +148,7 @@ class _Reader:
         self.problems: list[tuple[int, str, str]] = []
 
     def read(self, text: str) -> _Node:
-        """The one document of the text, as a node."""
+        """Parses the text's only document."""
         try:
             events = yaml.parse(text, Loader=_LOADER)
             return self._document(events)

@@ -1,4 +1,4 @@
-"""The agents of a configuration file, as written: inline cards and import paths, nested or in a row."""
+"""Reads the agents of a configuration file as entries: inline cards and import paths, nested or in a list."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -21,28 +21,28 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "team": ("selector", "lead", "ends"),
     "flow": ("tasks", "agents", "strategy", "until", "side_by_side", "max_turns", "targets"),
 }  # fmt: skip
-"""What an entry of a kind may say beside the fields of a card and its children."""
+"""The keys of each kind of agent, beside those of a card and `children`."""
 
 _NEEDED: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
 
 
 class AgentEntry(NamedTuple):
-    """One agent as written.
-
-    run: the import path of its function or of an agent; None for a composite, and for an LLM agent that is written here.
-    card: the card's fields that are given, not yet checked. children: names, and positions of entries that are nested in
-    this one. own: what only its kind has.
-    """
+    """One agent as written in the file."""
 
     where: Where
+    """Its location; empty for the placeholder of an entry that could not be read."""
     run: str | None
+    """The import path of a function or an agent. None for composites, flows and LLM agents that the file defines."""
     card: Mapping[str, Any]
+    """The card's fields that the file sets, not yet validated."""
     children: tuple[str | int, ...] = ()
+    """Names of agents, and positions of entries nested in this one."""
     own: Mapping[str, Any] = {}
+    """The keys that only its kind has."""
 
 
 def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]:
-    """All entries in the order of the file, the root's import path first if there is one."""
+    """Reads all entries in the order of the file. A root given by import path comes first."""
     entries: list[AgentEntry | None] = []
     if root is not None and ":" in root:
         entries.append(AgentEntry(("root",), root, {}))
@@ -59,12 +59,12 @@ def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]
 
 
 def is_void(entry: AgentEntry) -> bool:
-    """True for the placeholder of an entry that could not be read; why has been reported."""
+    """Whether this is the placeholder of an entry that could not be read. Its problem has been reported."""
     return not entry.where
 
 
 def _add(document: Document, where: Where, value: Any, entries: list[AgentEntry | None]) -> int:
-    """Adds the entry, then those nested in it; gives its position."""
+    """Adds the entry and then those nested in it. Returns its position."""
     position = len(entries)
     entries.append(None)
     if isinstance(value, str):
@@ -96,7 +96,7 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
 
 
 def _form(value: Mapping[str, Any]) -> str:
-    """The kind by whose keys an agent is written. One of code is written as a function is, whatever its card calls it."""
+    """The kind whose keys the entry uses. An imported agent uses the keys of a function, whatever kind its card names."""
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in OWN_KEYS or (kind == "llm" and "run" in value and "model" not in value):
         return "function"

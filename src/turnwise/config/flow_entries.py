@@ -1,4 +1,4 @@
-"""Flows of a configuration file: what an entry of kind `flow` says beside its card, made into an agent."""
+"""Reads the flows of a configuration file: entries of kind `flow`, their tasks and their `until` conditions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -37,10 +37,13 @@ _KEYS = (*_OF_TASKS, *_LIMITS, *_JOINED)
 
 
 def read_until(document: Document, where: Where, value: Any, tasks: Sequence[str] | None) -> Until | None:
-    """The condition; None after what is wrong was reported. tasks: the names of those that it may ask for; None = nobody knows.
+    """Reads an `until` condition. Returns None after it reported the problems.
 
-    `any_failed`, `any_complete` and `all_complete` by name, or keys and values: `any_failed: [task]`, `max_turns: 20`, and
-    `any:` or `all:` with a list of conditions. Several keys, and a list, mean that one of them is enough.
+    A condition is `any_failed`, `any_complete` or `all_complete`, or a mapping: `any_failed: [task]`, `max_turns: 20`, or
+    `any:` or `all:` with a list of conditions. Of several keys, or of the items of a list, one is enough.
+
+    Args:
+        tasks: the names of the flow's tasks; None = not known, so names are not checked.
     """
     if isinstance(value, str):
         if value in _PLAIN:
@@ -89,7 +92,7 @@ def _of_tasks(document: Document, where: Where, key: str, value: Any, tasks: Seq
 
 
 def _joined(found: Sequence[Until | None], join: Callable[[Until, Until], Until]) -> Until | None:
-    """All of them as one; None when one is wrong, or there are none."""
+    """Joins the conditions into one. Returns None if one is invalid or there are none."""
     conditions = [each for each in found if each is not None]
     return reduce(join, conditions) if conditions and len(conditions) == len(found) else None
 
@@ -115,7 +118,7 @@ class TaskEntry(Fact):
 
 
 class _Written(NamedTuple):
-    """A task as it was read, its result and tools made."""
+    """A task as read from the file, with its result type and tools built."""
 
     where: Where
     said: TaskEntry
@@ -123,14 +126,14 @@ class _Written(NamedTuple):
     tools: Sequence[Tool]
 
     def task(self, agents: Mapping[str, Agent]) -> Task:
-        """The task; who is below the flow stands in it as an agent, everybody else as a name."""
+        """Builds the task. Agents below the flow are passed as objects, all others by name."""
         said = {name: getattr(self.said, name) for name in TaskEntry.model_fields if name not in {"name", "agents"}}
         doers = [agents.get(name, name) for name in self.said.agents]
         return Task(self.said.name, agents=doers, result=self.result, tools=self.tools, **said)
 
 
 class FlowRecipe:
-    """What makes a flow of an entry, once its card and its children are known."""
+    """A validated entry of kind `flow`. Builds the flow once its card and children are known."""
 
     purpose = "to work in the flow"
 
@@ -142,7 +145,7 @@ class FlowRecipe:
 
     @property
     def asked(self) -> Sequence[AskedAgent]:
-        """The agents that it names."""
+        """The agents that the flow names, with their locations."""
         own = [AskedAgent(name, None, (*self._where, "agents", index)) for index, name in enumerate(self._options.agents)]
         theirs = [
             AskedAgent(name, None, (*task.where, "agents", index))
@@ -153,7 +156,11 @@ class FlowRecipe:
         return [*own, *theirs, *([AskedAgent(moderator, None, (*self._where, "strategy"))] if moderator else [])]
 
     def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> Agent:
-        """The flow. FlowDefinitionError for a task that nobody is there to do."""
+        """Builds the flow.
+
+        Raises:
+            FlowDefinitionError: for a task that no agent can do.
+        """
         below = {child.card.name: child for child in children}
         fields = card.model_dump(exclude={"name", "description", "kind"})
         doers = [below.get(name, name) for name in self._options.agents] if self._options.agents else list(children)
@@ -173,15 +180,12 @@ class FlowRecipe:
         return PlacedAgent(flow, flow.card, idle) if idle else flow
 
     def try_out(self, document: Document, card: AgentCard) -> bool:
-        """True: what can be wrong with it besides, depends on its children."""
+        """Always True: the remaining checks need the children."""
         return True
 
 
 def read_flow(document: Document, entry: AgentEntry) -> FlowRecipe | None:
-    """The recipe of an entry of kind `flow`; None after what is wrong with it was reported.
-
-    Modules that it names are imported.
-    """
+    """Reads an entry of kind `flow` and imports the modules it names. Returns None after it reported the problems."""
     before = len(document.problems)
     own, where = entry.own, entry.where
     plain = {key: value for key, value in own.items() if key in FlowOptions.model_fields}
@@ -238,7 +242,7 @@ def _task(document: Document, where: Where, value: Any) -> _Written | None:
 
 
 def _result(document: Document, where: Where, value: Any, task: str) -> Any:
-    """The kind of a task's result, as a Task takes it."""
+    """Returns the task's result type as `Task` accepts it; reports an invalid one."""
     kind: Any = str
     try:
         if value != "text":
@@ -283,7 +287,7 @@ def _strategy(document: Document, where: Where, value: Any) -> Selector | None:
 
 
 def _refuse_wrong_names(document: Document, tasks: Sequence[_Written]) -> None:
-    """Reports two tasks of one name, and dependencies and parents that are not there."""
+    """Reports duplicate task names, and dependencies and parents that do not exist."""
     known: dict[str, _Written] = {}
     for task in tasks:
         first = known.setdefault(task.said.name, task)
@@ -309,7 +313,7 @@ def _refuse_unknown(document: Document, where: Where, name: str, known: Sequence
 
 
 def _refuse_circles(document: Document, flow: str, tasks: Sequence[_Written]) -> None:
-    """Reports what the graph finds wrong, at the first task that it names."""
+    """Reports the graph's error at the first task that the error names."""
     try:
         Graph(flow, [task.task({}) for task in tasks])
     except FlowDefinitionError as error:

@@ -1,4 +1,4 @@
-"""The section `gateway` of a configuration file, and what cannot stand there together."""
+"""Reads the `gateway` section of a configuration file and checks its combinations of settings."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ _ORIGIN = re.compile(r"https?://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?
 
 
 def is_installed(extra: str) -> bool:
-    """Whether what that extra of a protocol brings can be imported."""
+    """Whether the package of a protocol's extra can be imported."""
     return find_spec(extra) is not None
 
 
 def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
-    """What stands below `gateway`, as a value; the defaults after what is wrong was reported."""
+    """Reads the `gateway` section. Returns the defaults if it is invalid; reports every problem."""
     config = validated(document, ("gateway",), GatewayConfig, given)
     if config is None:
         return GatewayConfig()
@@ -37,7 +37,10 @@ def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
 
 
 def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
-    """What of it cannot be served, each with its place below `gateway`. Keys and tokens are the gatekeeper's to judge."""
+    """Yields the settings that cannot be served, each with its location below `gateway`.
+
+    Keys and tokens are not checked here but by the authenticator.
+    """
     if config.auth is None and not is_own_machine(config.host):
         yield (
             ("host",),
@@ -67,8 +70,11 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
 
 
 def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed) -> Sequence[str]:
-    """Protocols for which the extra of that name is not installed. wanted: of those that have to be there; else of those of
-    which nothing is said.
+    """Returns the protocols whose extra is not installed.
+
+    Args:
+        wanted: True = checks the protocols that are switched on; False = those that the file does not mention.
+        is_there: says whether an extra is installed.
     """
     switches: Mapping[str, Switch] = {"a2a": config.a2a, "mcp": config.mcp}
     said = True if wanted else None
@@ -76,14 +82,21 @@ def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] 
 
 
 def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
-    """Who lets callers of that app in, and who counts what they have. store: the session store. ConfigError."""
+    """Builds the app's authenticator and quotas.
+
+    Args:
+        store: the session store; it also holds keys and counters if it is a `Gate`.
+
+    Raises:
+        ConfigError: if the settings are invalid, or need a store of keys that this one is not.
+    """
     gate = store if isinstance(store, Gate) else None
     keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
     return Authenticator(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
 
 
 def is_own_machine(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether a server on that host is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -91,7 +104,7 @@ def is_own_machine(host: str) -> bool:
 
 
 def _placed(config: GatewayConfig, folder: Path) -> GatewayConfig:
-    """The same, with its relative paths below the file's folder."""
+    """Makes the relative paths absolute: they are relative to the file's folder."""
     adk = config.protocols.adk
     if adk.web is None:
         return config

@@ -1,4 +1,4 @@
-"""The guardrails of a configuration file: those that are shipped, by name, and one's own, by import path."""
+"""Reads the guardrails of a configuration file: built-in ones by name, the user's own by import path."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -22,15 +22,17 @@ from turnwise.ports.guardrail import Guardrail, Place
 
 
 class BuiltIn(NamedTuple):
-    """One that is shipped, and the options that were given."""
+    """A built-in guardrail with its options."""
 
     use: str
+    """Its name."""
     options: Mapping[str, Any]
+    """Only those that the file sets."""
     where: Where
 
 
 def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
-    """What stands below `guardrails`, in order; what is wrong is reported and left out."""
+    """Reads the list under `guardrails`, in order. Reports and omits invalid entries."""
     value, where = document.data.get("guardrails", []), ("guardrails",)
     if not isinstance(value, list):
         fix = "Write a list of their names, or of import paths."
@@ -56,7 +58,14 @@ def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference |
 
 
 def make(entry: BuiltIn, encoder: Encoder | None) -> Guardrail:
-    """The guardrail. encoder: for those that go by meaning; None = the one that is shipped. ConfigError."""
+    """Builds the guardrail.
+
+    Args:
+        encoder: for guardrails that compare meanings; None = the built-in encoder.
+
+    Raises:
+        ConfigError: if its options are invalid.
+    """
     _, made = BUILT_IN[entry.use]
     needs = {"encoder": encoder} if made is BannedTopics else {}
     return made(**entry.options, **needs)
@@ -94,7 +103,7 @@ class _BannedTopics(GuardrailOptions):
     reason: str = ""
 
 
-# The guardrails themselves know their defaults: only what was given is passed on.
+# The guardrail classes define the defaults: only options that the file sets are passed on.
 BUILT_IN: Mapping[str, tuple[type[GuardrailOptions], Callable[..., Guardrail]]] = {
     "length": (_Length, Length),
     "personal_data": (_PersonalData, PersonalData),

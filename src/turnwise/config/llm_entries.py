@@ -1,4 +1,4 @@
-"""LLM agents of a configuration file: what an entry of kind `llm` says beside its card, made into an agent."""
+"""Reads the LLM agents of a configuration file: entries of kind `llm`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ class LlmOptions(Fact):
 
 
 class LlmRecipe:
-    """What makes an agent of an entry, once its card and its children are known."""
+    """A validated entry of kind `llm`. Builds the agent once its card and children are known."""
 
     purpose = "to be a tool"
 
@@ -50,17 +50,24 @@ class LlmRecipe:
 
     @property
     def asked(self) -> Sequence[AskedAgent]:
-        """The other agents that are its tools."""
+        """The other agents that it uses as tools."""
         return [tool for tool in self._tools if isinstance(tool, AskedAgent)]
 
     def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> LlmAgent:
-        """The agent. about: what other agents are for, by name. AgentDefinitionError for two tools of one name."""
+        """Builds the agent.
+
+        Args:
+            about: descriptions of the other agents, by name.
+
+        Raises:
+            AgentDefinitionError: for two tools of one name.
+        """
         fields = card.model_dump(exclude={"name", "description", "kind"})
         tools = [_as_tool(tool, about) for tool in self._tools]
         return LlmAgent(card.name, description=card.description, children=children, tools=tools, **self._options, **fields)
 
     def try_out(self, document: Document, card: AgentCard) -> bool:
-        """Whether an agent can be made; False after why not was reported."""
+        """Whether the agent can be built. Returns False after it reported the reason."""
         try:
             self.agent(card, (), {})
         except TurnwiseError as error:
@@ -70,9 +77,9 @@ class LlmRecipe:
 
 
 def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
-    """The recipe of an entry of kind `llm`; None after what is wrong with it was reported.
+    """Reads an entry of kind `llm` and imports the modules it names. Returns None after it reported the problems.
 
-    Modules that it names are imported; nothing is connected, and no model is asked.
+    Opens no connection and calls no model.
     """
     before = len(document.problems)
     own, where = entry.own, entry.where
@@ -106,7 +113,7 @@ def _instructions(document: Document, where: Where, value: Any) -> Any:
 
 
 def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
-    """The type of the answers."""
+    """The type of the agent's answers; reports an unsuitable one."""
     made = _imported(document, where, value)
     if made is None:
         return None

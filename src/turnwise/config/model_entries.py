@@ -1,4 +1,4 @@
-"""Models as a configuration file names them: by name, behind a URL, one's own, or several in a list."""
+"""Reads models of a configuration file: a name, a URL, an import path, or a list of those."""
 
 from typing import Any
 
@@ -15,9 +15,12 @@ _FORMS = 'Write provider:name, or `{model: …, url: …, key: "${NAME}"}`, or a
 
 
 def read_model(document: Document, where: Where, value: Any, *, own: bool = True) -> Model | None:
-    """The model; of a list, the first that answers. None after what is wrong was reported. Nothing is connected.
+    """Reads a model. Returns None after it reported the problems. Opens no connection.
 
-    own: whether it may be an object of the user's own code.
+    Of a list, later models are fallbacks of the first.
+
+    Args:
+        own: whether the model may be an object of the user's code.
     """
     if not isinstance(value, list):
         return _one(document, where, value, own=own)

@@ -1,6 +1,6 @@
-"""The JSON schema of `turnwise.yaml`, for editors: which keys there are, and what each may be.
+"""The JSON schema of `turnwise.yaml`, for editors.
 
-It knows the form of a file alone. Whether names, import paths and thresholds are right, `turnwise check` says.
+It describes the structure only. `turnwise check` also checks names, import paths and thresholds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from turnwise.selection.policy import PolicySpec, StageSpec
 Schema = dict[str, Any]
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""Editors know this one; newer ones they know in part."""
+"""Editors support this draft fully, newer drafts only in part."""
 TEXT: Schema = {"type": "string"}
 LIST_OF_TEXT: Schema = {"type": "array", "items": TEXT}
 FROM_ENVIRONMENT: Schema = {"type": "string", "pattern": r"\$\{"}
@@ -32,7 +32,7 @@ _TYPED = ("integer", "number", "boolean")
 
 
 def file_schema() -> Schema:
-    """The schema of the whole file, as plain data."""
+    """Returns the schema of the whole file, as plain data."""
     found = _Definitions()
     top: dict[str, Schema] = {
         "app": TEXT | {"description": "The app's name: sessions are kept under it."},
@@ -77,7 +77,7 @@ _UNTIL: Schema = {"$ref": "#/definitions/until"}
 
 
 class _Definitions:
-    """Schemas of parts of the file, and the definitions that they refer to."""
+    """Builds the schemas of parts of the file and collects the definitions they refer to."""
 
     def __init__(self) -> None:
         count = {"type": "integer", "minimum": 1}
@@ -90,13 +90,13 @@ class _Definitions:
         self.definitions["agent"] = _either(TEXT, *(self._agent_of(kind) for kind in OWN_KEYS))
 
     def of(self, model: type[BaseModel], *, without: Sequence[str] = ()) -> Schema:
-        """The schema of that model, which takes no other keys."""
+        """The schema of that model, without additional properties."""
         schema = model.model_json_schema(ref_template="#/definitions/{model}")
         kinds: list[type[BaseModel]] = [Switch, *Switch.__subclasses__()]
         switches = {kind.__name__ for kind in kinds}
         for name, nested in schema.pop("$defs", {}).items():
             strict = nested | ({"additionalProperties": False} if "properties" in nested else {})
-            # A protocol may be switched on and off by one word.
+            # A protocol may also be a boolean, which switches it on or off.
             self.definitions[name] = _either({"type": "boolean"}, strict) if name in switches else strict
         for name in without:
             del schema["properties"][name]
@@ -106,13 +106,13 @@ class _Definitions:
         return {"$ref": "#/definitions/agent"}
 
     def policy(self) -> Schema:
-        """By name, by name with changes, or written out."""
+        """A policy: a name, a name with changes, or written out."""
         written = self.of(PolicySpec)
         written["properties"]["stages"] = {"type": "array", "items": _either(TEXT, self.of(StageSpec))}
         return _either(TEXT, self.of(ChangedPolicy), written)
 
     def guardrail(self) -> Schema:
-        """By name, by import path, or with options."""
+        """A guardrail: a name, an import path, or a name with options."""
         each = [self.of(options) for options, _ in BUILT_IN.values()]
         for name, schema in zip(BUILT_IN, each, strict=True):
             schema["properties"]["use"] = {"const": name}
@@ -120,12 +120,12 @@ class _Definitions:
         return _either(TEXT, _REFERENCE, *each)
 
     def _agent_of(self, kind: str) -> Schema:
-        """An agent of that kind, written out."""
+        """An agent of that kind, defined in the file."""
         schema = self.of(AgentCard)
         card: dict[str, Schema] = schema["properties"]
         card["patterns"] = {"type": "array", "items": _either(TEXT, {"$ref": "#/definitions/Pattern"})}
         children = {"type": "array", "items": self.agent()}
-        # An agent of code is written as a function is, whatever its card calls it.
+        # An imported agent has the keys of a function, whatever kind its card names.
         kinds = {"enum": ["function", "remote", "llm"]} if kind == "function" else {"const": kind}
         needed = {"function": ["run"], "llm": ["name", "kind", "model"], "flow": ["name", "kind", "tasks"]}
         required = needed.get(kind, ["name", "kind", "children"] if kind in COMPOSITES else ["name", "kind"])
@@ -134,7 +134,7 @@ class _Definitions:
         return _object({**card, "kind": kinds, "children": children, **own}, required)
 
     def _own(self, kind: str) -> dict[str, Schema]:
-        """What an agent of that kind may say beside its card and its children."""
+        """The properties that only agents of that kind have."""
         tools = {"type": "array", "items": {"$ref": "#/definitions/tool"}}
         if kind == "function":
             return {"run": TEXT}
@@ -160,7 +160,7 @@ class _Definitions:
 
 
 def _relaxed(schema: Any) -> Any:
-    """The same, where numbers, words of a list and texts of a form may also come from the environment, as ${NAME}."""
+    """Lets numbers, booleans, enums and patterned strings also be a variable, such as ${NAME}."""
     if isinstance(schema, list):
         return [_relaxed(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What `turnwise.yaml` may say, as one value. Nothing is imported, opened or built here."""
+"""The settings of `turnwise.yaml` as one value. Reading them imports, opens and builds nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,35 +24,39 @@ KEYS = (
     "guardrails", "hooks", "gateway",
 )  # fmt: skip
 NOTES = "x-"
-"""Keys that begin so are the users' own: a place for anchors."""
+"""Prefix of top-level keys that are ignored: a place for YAML anchors."""
 
 
 class Endpoint(NamedTuple):
-    """An encoder behind an OpenAI-compatible URL. key: empty = none is sent."""
+    """An encoder at an OpenAI-compatible URL."""
 
     url: str
     model: str
     key: str
+    """Empty = no API key is sent."""
     where: Where
 
 
 class Settings(NamedTuple):
-    """The file, read. `document` keeps the lines and collects what is wrong; a value that was wrong has its default.
-
-    root: the name of the root agent, or None. policy: a policy's name, or the mapping that stands there. store: a URL.
-    encoder: a folder, an endpoint, one of the users' own, or None for the one that is shipped.
-    artifacts: `in_memory`, a folder, a URL, or None for no artifacts. Paths are as written: relative to the file's folder.
+    """The content of a configuration file. An invalid value is replaced by its default. Paths are as written: relative to the
+    file's folder.
     """
 
     document: Document
+    """Holds the lines and the problems."""
     app: str
     root: str | None
+    """Name of the root agent; None if there is none, or if an import path names it."""
     entries: tuple[AgentEntry, ...]
     policy: str | Mapping[str, Any]
+    """A policy's name, or the mapping under `policy`."""
     encoder: str | Endpoint | Reference | None
+    """A folder, an endpoint, a reference to the user's own, or None for the built-in one."""
     selectors: Mapping[str, Reference]
     store: str | Reference
+    """A URL, or a reference to the user's own."""
     artifacts: str | Reference | None
+    """`in_memory`, a folder, a URL, a reference to the user's own, or None for no artifacts."""
     run: RunConfig
     process: ProcessConfig
     guardrails: tuple[BuiltIn | Reference, ...]
@@ -61,9 +65,10 @@ class Settings(NamedTuple):
 
 
 def find_file(given: Path | None, start: Path | None = None) -> Path:
-    """The configuration file: the given one, one in the given folder, or the first found here or above.
+    """Finds the configuration file: the given one, the one in the given folder, or the nearest in this folder or above.
 
-    ConfigError when there is none, or the given one does not exist.
+    Raises:
+        ConfigError: if there is none, or the given one does not exist.
     """
     if given is not None:
         file = given / FILE_NAME if given.is_dir() else given
@@ -82,7 +87,11 @@ def find_file(given: Path | None, start: Path | None = None) -> Path:
 
 
 def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Settings:
-    """The settings in that file. ConfigError when it is no YAML; all other mistakes are in `document.problems`."""
+    """Reads the settings of a file. All problems but those of YAML itself are in `document.problems`.
+
+    Raises:
+        ConfigError: if the file is no YAML.
+    """
     document = read_document(path, variables)
     data = document.data
     for key in data:

@@ -1,4 +1,4 @@
-"""The tools of an LLM agent as a configuration file names them, made from that."""
+"""Reads the tools of an LLM agent or a task in a configuration file."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -24,15 +24,19 @@ _FORMS = f"Write module:attribute, {', '.join(BUILT_IN)}, `{{mcp: …}}`, or `{{
 
 
 class AskedAgent(NamedTuple):
-    """Another agent as a tool. description: None = that agent's own."""
+    """Another agent used as a tool, or named by a flow."""
 
     name: str
     description: str | None
+    """None = the agent's own description."""
     where: Where
 
 
 def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Toolset | AskedAgent] | None:
-    """The tools in their order; None after what is wrong was reported. Modules are imported, nothing is connected."""
+    """Reads a list of tools, in order. Returns None after it reported the problems.
+
+    Imports the modules it names; opens no connection.
+    """
     if not isinstance(value, list):
         document.report(where, f"'tools' should be a list, but is {kind_of(value)}.", "Write `- ` before each tool.")
         return None
@@ -70,7 +74,11 @@ def _named(document: Document, where: Where, name: str) -> Tool | Toolset | None
 
 
 def _tool_from(made: Any, path: str) -> Tool | Toolset:
-    """What stands behind an import path, as a tool or a toolset."""
+    """Turns the object of an import path into a tool or a toolset.
+
+    Raises:
+        AgentDefinitionError: if the object is neither, nor a function.
+    """
     if inspect.isclass(made):
         raise AgentDefinitionError(f"{path} is a class, no tool.", fix="Name a function, or an object made of that class.")
     if hasattr(made, "spec") and hasattr(made, "rules"):

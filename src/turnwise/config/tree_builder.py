@@ -1,4 +1,4 @@
-"""Who is whose child among the agents of a configuration file, and what cannot be."""
+"""Arranges the agents of a configuration file in a tree, and reports duplicates, unknown names and cycles."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,19 +12,24 @@ DEPTH = 100
 
 
 class Arrangement(NamedTuple):
-    """Positions of entries: the root's, and every entry's children in order."""
+    """The tree of the entries, by their positions."""
 
     root: int
+    """The root's position."""
     children: Mapping[int, Sequence[int]]
+    """The positions of each entry's children, in order."""
 
 
 def arrange(
     document: Document, entries: Sequence[AgentEntry], names: Sequence[str | None], root: str | None
 ) -> Arrangement | None:
-    """The tree of the entries; None after what is wrong with it was reported to the document.
+    """Arranges the entries in a tree. Returns None after it reported the problems to the document.
 
-    An entry is below the one that nests or lists it, or the one its `parent` names. Those without either are below the
-    root, if the file names one. `names` are the entries' own, None where an entry could not be read.
+    An entry's parent is the entry that nests or lists it, or the one its `parent` names. All others are children of the root.
+
+    Args:
+        names: the entries' names; None for an entry that could not be read.
+        root: the root's name, if the file gives one.
     """
     return _Arranger(document, entries, names, root).arrange()
 
@@ -124,7 +129,7 @@ class _Arranger:
         return root
 
     def _given_root(self) -> int | None:
-        """The root the file names, by import path or by name; None when it names none, or a wrong one."""
+        """Finds the root that the file names, by import path or by name. Returns None if it names none or a wrong one."""
         if self._root is None:
             return 0 if self._entries and self._entries[0].where == ("root",) else None
         found = self._positions.get(self._root)

@@ -1,4 +1,4 @@
-"""A value of ours from plain data of a document: every mistake is told in the words of somebody who writes YAML."""
+"""Validates plain data against pydantic models, with error messages for people who write YAML."""
 
 import json
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ _WANTED = {
 def validated(
     document: Document, where: Where, model: type[Model], data: Mapping[str, Any], kind: type[ConfigError] = ConfigError
 ) -> Model | None:
-    """The data as that model; None after every mistake in it was reported to the document.
+    """Validates the data. Returns None after it reported every problem to the document.
 
-    Read as JSON is: lists become tuples, but text does not become a number, nor a number text.
+    Values are read as JSON: lists become tuples, but text and numbers are not converted to each other.
     """
     try:
         return model.model_validate_json(json.dumps(data), strict=True, extra="forbid")
@@ -43,7 +43,7 @@ def validated(
 
 
 class Mistake(NamedTuple):
-    """What is wrong with one value, and what to do."""
+    """One invalid value: its location, the problem and the fix."""
 
     where: Where
     problem: str
@@ -51,7 +51,7 @@ class Mistake(NamedTuple):
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
-    """What the library found wrong with data for that model, in plain words."""
+    """Translates a pydantic error about data of that model."""
     found = error.errors(include_url=False)
     return [Mistake(tuple(each["loc"]), *_told(each, tuple(each["loc"]), model)) for each in found]
 
@@ -87,7 +87,7 @@ def _choices(expected: str) -> list[str]:
 
 
 def _fields_at(model: type[BaseModel], loc: Where) -> list[str]:
-    """The keys known at that place of a model; nested models are found through tuples, lists and unions."""
+    """The keys that the model allows at that location. Follows nested models in tuples, lists and unions."""
     at = model
     for step in loc:
         field = at.model_fields.get(step) if isinstance(step, str) else None
