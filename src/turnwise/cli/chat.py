@@ -55,16 +55,16 @@ VALUE_CHARACTERS, ARGUMENTS_CHARACTERS, RESULT_CHARACTERS = 40, 100, 200
 
 
 class ToolCallLines:
-    """The calls of tools in the events of one message, a quiet line each, and why some failed.
+    """Shows the tool calls of one message, one dim line each, and the errors of failed calls.
 
-    What is private to an agent, such as a hand-over, is told by what comes of it.
+    Omits private calls, such as handoffs: their effect is shown instead.
     """
 
     def __init__(self) -> None:
         self._private: set[str] = set()
 
     def of(self, event: Event) -> Iterator[Text]:
-        """The lines of one event, which comes after those it belongs to."""
+        """Returns the lines of one event. Events must be passed in order."""
         for part in event.content.parts if event.content else ():
             if isinstance(part, ToolCallPart):
                 if part.private:
@@ -76,13 +76,15 @@ class ToolCallLines:
 
 
 def call(part: ToolCallPart) -> str:
-    """`status(order="A-1")`: long values are cut; what the model wrote that is no JSON object is shown as it wrote it."""
+    """A tool call as `status(order="A-1")`. Long values are cut; arguments that are no JSON object appear as the model wrote
+    them.
+    """
     given = part.raw if part.raw is not None and not part.arguments else _arguments(part.arguments)
     return f"{one_line(part.tool)}({one_line(given, ARGUMENTS_CHARACTERS)})"
 
 
 def failure(part: ToolResultPart) -> str:
-    """That a call failed, and why."""
+    """The error of a failed tool call."""
     why = part.result if isinstance(part.result, str) else json.dumps(part.result, ensure_ascii=False)
     return f"{one_line(part.tool or part.call_id)} failed: {one_line(why, RESULT_CHARACTERS)}"
 
@@ -96,8 +98,11 @@ def _shown(value: JsonValue) -> str:
 
 
 class Conversation:
-    """The turns of one session. `failures` counts those that did not end well; `questions` are open ones whether a tool may
-    be called, oldest first: the next line that says y or n answers the first.
+    """The messages of one session.
+
+    Attributes:
+        failures: how many turns did not end successfully.
+        questions: open approval questions, oldest first. The next line that is y or n answers the first.
     """
 
     def __init__(self, app: "App", user: str, session: str, context: MessageContext) -> None:
@@ -111,7 +116,7 @@ class Conversation:
         self._turns = 0
 
     async def look_back(self) -> None:
-        """Finds the questions that are open since the session was left, and shows them."""
+        """Loads and shows the approval questions that are still open in the session."""
         runner = self._app.runner
         key = runner.key(self._user, self._session)
         try:
@@ -127,9 +132,9 @@ class Conversation:
             terminal.say(rendering.styled(f"{one_line(question.agent)}: ", "bold").append(clean(question.text)))
 
     async def turn(self, line: str) -> None:
-        """Sends a message, or the answer to an open question, and shows what comes of it.
+        """Sends a message, or the answer to an open question, and shows the reply.
 
-        Errors are shown, too; only a store that has failed is raised.
+        Shows errors too; raises only a StoreError.
         """
         answer = answer_to(self.questions[0], line) if self.questions else None
         if answer is not None:
@@ -172,7 +177,7 @@ class Conversation:
             self.failures += 1
 
     def explain(self) -> None:
-        """Shows why the last message went to whom it went."""
+        """Shows why the last message was routed to its agent."""
         if self._selection is None:
             terminal.say("Nothing has been decided in this conversation yet.", "dim")
             return
@@ -180,7 +185,7 @@ class Conversation:
         terminal.say_all(wrapped([*told, rendering.summary(self._selection)], terminal.width()))
 
     def describe(self) -> None:
-        """Says which session this is."""
+        """Shows the session's id and the command that resumes it."""
         back = shlex.join(["turnwise", "chat", "--user", self._user, "--session", self._session])
         terminal.say(f"session {self._session} of user {self._user} in {self._app.runner.app}, {self._turns} messages so far")
         terminal.say(f"come back with: {back}", "dim")
@@ -192,7 +197,7 @@ async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
 
 
 def _show_place(exception: BaseException) -> None:
-    """Shows where the agent's own code raised; all of it with TURNWISE_DEBUG."""
+    """Shows the line where the agent's code raised. With TURNWISE_DEBUG, shows the whole traceback."""
     from turnwise.runner.turn.run_agent import own_frames
 
     if os.environ.get("TURNWISE_DEBUG"):
@@ -202,9 +207,7 @@ def _show_place(exception: BaseException) -> None:
 
 
 class AnswerView:
-    """Shows the events of one message as they come: who answers, the text in pieces, calls of tools, hand-overs, and a bad
-    end.
-    """
+    """Shows the events of one message as they arrive: the chosen agent, streamed text, tool calls, handoffs and failed ends."""
 
     def __init__(self) -> None:
         self._streaming: str | None = None
@@ -214,11 +217,11 @@ class AnswerView:
         self._calls = ToolCallLines()
 
     def show(self, event: Event) -> None:
-        """Shows one event; what was streamed is not shown again."""
+        """Shows one event. Text that was streamed is not repeated."""
         if event.is_private:
             return
         if event.partial:
-            if event.text:  # what it thinks, and the arguments of its calls, come in pieces too
+            if event.text:  # thoughts and tool arguments are streamed too, without text
                 self._piece(event)
             return
         already = self._finish_stream(event)
@@ -232,7 +235,7 @@ class AnswerView:
         self._acts(event)
 
     def close(self) -> None:
-        """Ends a line that was begun and never finished."""
+        """Ends an unfinished line."""
         if self._streaming is not None:
             terminal.write(self._cleaner.rest() + "\n")
             self._streaming = None
@@ -246,7 +249,7 @@ class AnswerView:
         terminal.write(self._cleaner.feed(event.text))
 
     def _finish_stream(self, event: Event) -> bool:
-        """Ends the line of a stream; True when its text is what the event says."""
+        """Ends the line of a stream. Returns True if the streamed text equals the event's text."""
         if self._streaming is None:
             return False
         same = self._streaming == event.id and self._streamed.strip() == event.text.strip()
@@ -299,7 +302,7 @@ Ctrl-C cancels the answer that is being given. A message that begins with / is s
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Talk to the agents.")(chat)
 
 
@@ -310,9 +313,9 @@ def chat(
     context: ContextOption = None,
     role: RoleOption = None,
 ) -> None:
-    """Talk to the agents. Before each answer a line says who answers, and why.
+    """Talk to the agents. Before each answer, a line shows which agent answers and why.
 
-    When an agent asks whether it may call a tool, the next line answers: y, or n and perhaps a reason.
+    If an agent asks for approval of a tool call, answer with y, or with n and optionally a reason.
     """
     key = session or f"chat-{secrets.token_hex(3)}"
     given = message_context(context, role)
@@ -328,7 +331,7 @@ def _chat(
     from turnwise.cli import terminal
     from turnwise.cli.progress import ready
 
-    # What an agent raises is shown in the conversation itself.
+    # Exceptions of agents are shown in the conversation, so they are not logged as well.
     logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
     app = load_app(config)
     conversation = Conversation(app, user, session, context)
@@ -351,7 +354,7 @@ def _chat(
 
 
 def _beginning(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
-    """With whom the user talks, as whom, where that is stored, and how to leave."""
+    """The first lines: the app and session, the user and roles, where the conversation is stored, and how to leave."""
     from turnwise.cli.rendering import styled
     from turnwise.cli.terminal import one_line
 
@@ -363,7 +366,9 @@ def _beginning(app: "App", user: str, session: str, context: "MessageContext") -
 
 
 def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
-    """The next line; None at the end. Ctrl-C empties the line. While questions are open, the prompt says so."""
+    """Reads the next line. Returns None at the end of the input. Ctrl-C clears the line. The prompt shows whether a question is
+    open.
+    """
     from turnwise.cli import terminal
     from turnwise.cli.input import read_line
 
@@ -379,7 +384,7 @@ def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
 
 
 def _obey(line: str, conversation: "Conversation") -> bool:
-    """Does what a line that begins with a slash says; False to leave."""
+    """Runs a slash command. Returns False if the command ends the chat."""
     from turnwise.cli import terminal
 
     command = line.strip().lower()

@@ -1,4 +1,4 @@
-"""`turnwise check`: every mistake in a configuration."""
+"""`turnwise check`: finds every mistake in a configuration."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,14 @@ DESCRIPTION_CHARACTERS = 60
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Find every mistake in a configuration.")(check)
 
 
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Validate everything, without running an agent or touching a store: exit code 1, and every mistake, if there is one."""
+    """Validate the whole configuration without running an agent or opening a store. Prints every mistake; exits with 1 if there
+    is one.
+    """
     from turnwise.assemble import check_app
     from turnwise.cli import terminal
 
@@ -44,7 +46,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def _data(report: "Report") -> "dict[str, Any]":
-    """What `check` found, for programs."""
+    """The report as JSON data."""
     cards = [] if report.tree is None else [report.tree.card(name) for name, _ in _drawn(report.tree, report.tree.root, "", "")]
     agents = [
         {
@@ -95,7 +97,7 @@ def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
 
 
 def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
-    """The names below an agent in the tree's order, each with the lines drawn before it."""
+    """The names of an agent and all agents below it in tree order, each with its tree-drawing prefix."""
     drawn = [(root, first)]
     children = tree.children(root)
     for number, child in enumerate(children, 1):

@@ -1,4 +1,4 @@
-"""`turnwise eval`: how good the decisions are on cases whose right answer is known."""
+"""`turnwise eval`: measures how good the routing decisions are on labelled cases."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
-    """All of it, section by section; in a narrow terminal without bars."""
+    """The lines of the whole report, section by section. A narrow terminal gets no bars."""
     bars = width is None or width >= _WIDTH_WITH_BARS
     measures, subject = found.measures, found.subject
     yield _headline(measures, subject)
@@ -46,7 +46,7 @@ def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
 
 
 def missed_line(failure: Missed) -> str:
-    """What a gate wanted and what there was."""
+    """States the bound of a missed gate and the measured value."""
     gate = failure.gate
     wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
     if failure.found is None:
@@ -55,7 +55,7 @@ def missed_line(failure: Missed) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share as a reader wants it; a dash where there is none."""
+    """A share as a percentage; a dash for None."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
@@ -167,7 +167,7 @@ PolicyOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
 
 
@@ -198,10 +198,10 @@ def evaluate(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Measure how good the decisions are, on cases whose right answer is known. No agent runs, nothing is stored.
+    """Measure how good the routing decisions are on labelled cases. No agent runs and nothing is stored.
 
-    A case is {"text", "agent"}, agent null when nobody should take it; or a dialogue {"id", "turns": [{"system", "user",
-    "agent"}]}. Every message goes through the same decision as in use. The exit code is 1 when a figure misses --min or --max.
+    A case is {"text", "agent"}, with agent null if the message is out of scope; or a dialogue {"id", "turns": [{"system",
+    "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
     from turnwise.cli.evaluation import evaluate_files
@@ -236,7 +236,7 @@ def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "l
 
 
 def _refuse_unwritable(report: Path) -> None:
-    """An evaluation takes its time: that its report has no place is said before."""
+    """Checks the report's path before the evaluation starts, because an evaluation takes long."""
     if report.is_dir() or not report.absolute().parent.is_dir():
         raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
 
@@ -246,7 +246,7 @@ def _write_report(path: Path, found: "Evaluation") -> None:
     from turnwise.learning.report import page
 
     try:
-        written = page(found).encode()  # all of it, before there is a file
+        written = page(found).encode()  # rendered completely before the file is created
         path.write_bytes(written)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

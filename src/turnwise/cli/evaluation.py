@@ -1,4 +1,4 @@
-"""From files of cases to an evaluation: agents and policy are found, thresholds tuned, every case is decided."""
+"""Evaluates files of cases: builds the cascade, tunes its thresholds, and decides every case."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
@@ -22,9 +22,20 @@ async def evaluate_files(
     config: Path | None,
     history: "History",
 ) -> "Evaluation":
-    """The evaluation of the cases in these files. Everything is read and built before anything is decided.
+    """Evaluates the cases in these files. Reads and builds everything before the first decision.
 
-    Agents, policy and encoder are as in `cascade_for`. CaseError, PolicyError, or another ConfigError for what is wrong.
+    Args:
+        cases: files of cases to score.
+        examples: see `cascade_for`.
+        validation: files of cases to tune thresholds on first; may be empty.
+        policy: see `cascade_for`.
+        config: see `cascade_for`.
+        history: whether a dialogue continues with the agent that the policy chose or with the right one.
+
+    Raises:
+        CaseError: a file of cases is invalid.
+        PolicyError: the policy is invalid.
+        ConfigError: something else in the configuration is invalid.
     """
     from turnwise.learning.cases import read_cases, unknown_agents
     from turnwise.learning.evaluate import count, evaluate
@@ -46,11 +57,13 @@ async def evaluate_files(
 
 @asynccontextmanager
 async def cascade_for(examples: Path | None, policy: str | None, config: Path | None) -> "AsyncIterator[Cascade]":
-    """The cascade that is meant, for the time of one command.
+    """Builds the cascade for one command, and closes it afterwards. Unfinished preparation is abandoned.
 
-    The agents are those of the file `examples`, else of the configuration. The policy is the one that is named, else the
-    configuration's; with examples and no configuration named, `default`, and the encoder is the one that is shipped. What is
-    still being prepared when the command ends is given up.
+    Args:
+        examples: a file that defines the agents; None = the configuration's agents.
+        policy: a policy's name or file; None = the configuration's. With `examples` and without `config` it is `default`, and
+            the encoder is the built-in one.
+        config: the configuration file, if one was named.
     """
     from turnwise.cli.options import running
     from turnwise.learning.cases import read_examples
@@ -71,13 +84,13 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
 
 
 async def wait_until_ready(cascade: "Cascade") -> None:
-    """Returns when the cascade decides by all that can be fitted to its agents."""
+    """Fits everything that the cascade can fit to its agents, and shows the progress."""
     with worked("preparing") as work:
         await cascade.prepare(work)
 
 
 def _policy(given: str) -> "PolicySpec":
-    """The policy of that name, or in that file."""
+    """The policy of that name, or the one in that file."""
     from turnwise.cli.exits import UsageProblem
     from turnwise.config.policies import read_policy_file
     from turnwise.selection.named import NAMED, named

@@ -1,4 +1,4 @@
-"""`turnwise flow`: tasks that agents do together; run, shown and gone on with."""
+"""`turnwise flow`: runs, shows and resumes flows."""
 
 import asyncio
 import secrets
@@ -48,14 +48,14 @@ FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's na
 
 
 class _FlowDetails(NamedTuple):
-    """What there is to show. graph: the tasks, None when nobody knows them. run: how the last one stands; None = none is asked
-    for.
-    """
+    """A flow and, if a session was named, its last run there."""
 
     flow: "AnyFlow"
     tree: "AgentTree"
     graph: "Graph | None"
+    """The tasks; None if they are not known before a run."""
     run: "FlowRecord | UnplannedRun | None" = None
+    """The last run's status; None if no session was named."""
 
 
 @app.command(short_help="Run a flow.")
@@ -69,10 +69,10 @@ def run(
     role: RoleOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a flow. Its answer goes to standard output; what happens, to standard error, as it happens.
+    """Run a flow. Prints its answer on standard output, and its progress on standard error.
 
-    When an agent asks something, the next line answers: at the terminal, or of standard input. When nobody answers, the run
-    waits, and `turnwise flow resume` goes on with it. Exit code 1 when it failed, or ran into a limit.
+    If an agent asks a question, the next line of the terminal or of standard input answers it. Without an answer the run waits;
+    `turnwise flow resume` continues it. Exits with 1 if the run fails or reaches a limit.
     """
     from turnwise.cli.terminal import whole
 
@@ -101,7 +101,7 @@ def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, cont
 
 
 def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
-    """Answers what is asked, as long as somebody does, and tells how it ended."""
+    """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import LEAVE
     from turnwise.cli.input import read_line
@@ -126,7 +126,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
 
 
 async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
-    """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
+    """Raises a UsageProblem if the flow cannot be selected directly, or a run of it waits in this session."""
     from turnwise.facts.errors import SessionMissing
 
     name = flow.card.name
@@ -154,7 +154,7 @@ def show(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a flow is made of; with a session, how its last run there stands."""
+    """Show the tasks of a flow; with a session, the status of its last run there."""
     from turnwise.cli import terminal
     from turnwise.cli.tables import wrapped
     from turnwise.cli.terminal import clean
@@ -194,7 +194,7 @@ async def _looked_up(config: Path | None, name: str, user: str, session: str | N
 
 
 def _data(shown: _FlowDetails, user: str, session: str | None) -> dict[str, Any]:
-    """What is shown, for programs: a run, or what the flow is made of."""
+    """The flow's run, or its definition, as JSON data."""
     from turnwise.cli.flow_output import made_data, run_data
     from turnwise.flows.flow import Flow
 
@@ -205,7 +205,11 @@ def _data(shown: _FlowDetails, user: str, session: str | None) -> dict[str, Any]
 
 
 def _drawn(shown: _FlowDetails, format_: Format) -> str:
-    """The text of a picture. UsageProblem when nobody knows what there is to draw."""
+    """The drawing of the flow as text.
+
+    Raises:
+        UsageProblem: if its tasks are not known.
+    """
     from turnwise.flows.drawing.boxes import mermaid
     from turnwise.flows.drawing.svg import svg
     from turnwise.flows.record import UnplannedRun
@@ -221,7 +225,7 @@ def _drawn(shown: _FlowDetails, format_: Format) -> str:
 
 
 def _lines(shown: _FlowDetails, width: int | None = None) -> "Iterator[Text]":
-    """What a reader sees, of lines that are no longer than that; None = as long as they come."""
+    """The lines for a terminal of that width; None = unlimited."""
     from turnwise.cli.flow_output import flow_summary, run_status, run_without_tasks
     from turnwise.flows.record import UnplannedRun
 
@@ -235,7 +239,12 @@ def _lines(shown: _FlowDetails, width: int | None = None) -> "Iterator[Text]":
 async def _last_run(
     app: "App", flow: "AnyFlow", key: "SessionKey", place: RunLocation
 ) -> "tuple[Graph | None, FlowRecord | UnplannedRun]":
-    """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
+    """The last run of that flow in the session, with its tasks, if they are known yet.
+
+    Raises:
+        SessionMissing: there is no such session.
+        InvocationMissing: the flow never ran in it.
+    """
     from turnwise.facts.errors import InvocationMissing
     from turnwise.flows.record import FlowReader
 
@@ -254,7 +263,11 @@ async def _last_run(
 
 
 async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
-    """The session. SessionMissing says how to find those that there are."""
+    """Returns the session.
+
+    Raises:
+        SessionMissing: with the command that lists the sessions.
+    """
     from turnwise.facts.errors import SessionMissing
 
     try:
@@ -272,9 +285,9 @@ def resume(
     role: RoleOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with the last run of a session: with what waits for an answer, or with what a dead process left.
+    """Continue the last run of a session: one that waits for an answer, or one whose process died.
 
-    A run that another process is busy with is only watched.
+    A run that another process is executing is only watched.
     """
     given = message_context(context, role)
     with asyncio.Runner() as loop:
@@ -315,7 +328,11 @@ def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext",
 
 
 def _flow(app: "App", name: str) -> "AnyFlow":
-    """The flow of that name. UsageProblem when there is none."""
+    """Returns the flow of that name.
+
+    Raises:
+        UsageProblem: if there is none.
+    """
     from turnwise.facts.spelling import did_you_mean
 
     if name in app.flows:

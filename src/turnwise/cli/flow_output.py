@@ -1,4 +1,4 @@
-"""What kind of result a task has, in few words."""
+"""Shows flows and their runs at the terminal and as JSON data."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,9 @@ _ANYTHING = "data"
 
 
 def kind_in_words(result: ResultType) -> str:
-    """`text`, `integer`, `list of Note`, `one of yes, no`; `data` for what has no short name."""
+    """The type of a task's result in a few words: `text`, `integer`, `list of Note`, `one of yes, no`; `data` if it has no
+    short name.
+    """
     if result.labels:
         return f"one of {', '.join(result.labels)}"
     return "text" if result.schema is None else _kind(result.schema, _DEPTH)
@@ -62,7 +64,11 @@ STYLES: Mapping[Status, str] = {
 
 
 def flow_summary(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
-    """What a flow is made of, or who makes that for each message. width: of the terminal; None = lines may be of any length."""
+    """Describes a flow: its tasks, or how each run plans them.
+
+    Args:
+        width: of the terminal; None = unlimited.
+    """
     if isinstance(flow, Flow):
         return definition(flow.design, width)
     if isinstance(flow, PlannedFlow):
@@ -71,7 +77,7 @@ def flow_summary(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> It
 
 
 def definition(design: Design, width: int | None = None) -> Iterator[Text]:
-    """A flow's tasks in the order in which they can be done, and the rules of its turns."""
+    """Lists a flow's tasks in an executable order, with its strategy and limits."""
     conduct = design.conduct
     rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
     yield _headed(design.graph.flow, heading(design.graph, None), *rules)
@@ -79,13 +85,13 @@ def definition(design: Design, width: int | None = None) -> Iterator[Text]:
 
 
 def plan(graph: Graph, width: int | None = None) -> Iterator[Text]:
-    """The tasks that were planned for a run."""
+    """Lists the tasks that were planned for a run."""
     yield _headed("plan", heading(graph, None))
     yield from _definitions(graph, width)
 
 
 def run_status(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
-    """How a run of it stands: every task, then every turn and why it was whose."""
+    """The status of a run: every task, then every turn with the reason for its agent."""
     yield _headed(record.flow, heading(graph, record))
     yield from _tasks([record.tasks[name] for name in graph.order], width)
     yield Text()
@@ -105,7 +111,7 @@ def run_status(graph: Graph, record: FlowRecord, width: int | None = None) -> It
 
 
 def run_without_tasks(run: UnplannedRun) -> Iterator[Text]:
-    """How a run stands that has said no tasks."""
+    """The status of a run that has no plan yet, or ended without one."""
     yield _headed(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
     if run.question is not None:
         yield question_line(run.asked_by, run.question)
@@ -114,7 +120,7 @@ def run_without_tasks(run: UnplannedRun) -> Iterator[Text]:
 
 
 def short_status(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
-    """The tasks in at most that many lines, those that somebody is at work on first, when there are too many."""
+    """The tasks in at most that many rows; if there are more, running tasks come first."""
     tasks = [record.tasks[name] if record else TaskRecord(name) for name in graph.order]
     if len(tasks) > rows:
         ranked = [Status.RUNNING, Status.PENDING, Status.FAILED, Status.SKIPPED, Status.SUCCESSFUL]
@@ -126,7 +132,7 @@ def short_status(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator
 
 
 def changes_between(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
-    """What happened between the two, a line each: turns that began, and tasks that ended."""
+    """The changes between two states of a run, a line each: turns that began and tasks that ended."""
     known = {turn.number: turn.agent for turn in before.turns} if before else {}
     for turn in after.turns:
         if turn.agent and not known.get(turn.number):
@@ -141,12 +147,12 @@ def changes_between(before: FlowRecord | None, after: FlowRecord) -> Iterator[Te
 
 
 def question_line(agent: str, question: str) -> Text:
-    """Who asks what."""
+    """A question and the agent that asks it."""
     return rendering.styled(f"{one_line(agent)} asks: ", "bold").append(one_line(question))
 
 
 def end_line(record: FlowRecord) -> Text:
-    """How it ended."""
+    """How a run ended, with the number of turns and model calls."""
     line = rendering.styled(one_line(record.end or ""), "bold green" if record.is_good else "bold red")
     turns, calls = len(record.turns), record.model_calls
     told = [f"{turns} turn{'' if turns == 1 else 's'}"]
@@ -155,7 +161,7 @@ def end_line(record: FlowRecord) -> Text:
 
 
 def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
-    """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
+    """Describes a planned flow: its planner, its limits, and the agents with the descriptions that the planner sees."""
     conduct = flow.conduct
     turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
     rules = [f"at most {flow.max_tasks} tasks", f"strategy {conduct.strategy.name}", turns, *_beside(conduct.side_by_side)]
@@ -175,7 +181,11 @@ def _beside(agents: int) -> Sequence[str]:
 
 
 def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) -> Iterator[Text]:
-    """The tasks as they were made. agents: who may do those that name nobody."""
+    """The task table.
+
+    Args:
+        agents: the agents of tasks that name none.
+    """
     rows: list[list[str | Text]] = []
     for name in graph.order:
         task = graph.tasks[name]
@@ -205,7 +215,7 @@ def _signed(task: TaskRecord) -> Text:
 
 
 def _outcome(task: TaskRecord) -> str:
-    """The result of a task, or why it has none."""
+    """The result of a task, or the reason why it has none."""
     if task.status is Status.SUCCESSFUL:
         return one_line(as_words(task.result), RESULT_CHARACTERS)
     return one_line(task.reason)
@@ -220,14 +230,16 @@ def _why(turn: TurnRecord) -> str:
 
 
 def made_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dict[str, Any]:
-    """A flow's tasks in the order in which they can be done; None when each run plans its own. agents: who may do those that
-    name nobody.
+    """A flow's definition as JSON data: its tasks in an executable order; None if each run plans its own.
+
+    Args:
+        agents: the agents of tasks that name none.
     """
     return {"flow": flow, "tasks": None if graph is None else [_task(graph, name, agents) for name in graph.order]}
 
 
 def run_data(run: FlowRecord | UnplannedRun) -> dict[str, Any]:
-    """How a run stands: its tasks, its turns, and its end; `end` is null while it goes on or waits."""
+    """A run's status as JSON data: its tasks, turns, questions and end. `end` is null while it runs or waits."""
     told: dict[str, Any] = {"flow": run.flow, "invocation_id": run.invocation_id, "end": run.end, "detail": run.detail}
     if isinstance(run, UnplannedRun):
         asked = [{"agent": run.asked_by, "question": run.question}] if run.question is not None else []

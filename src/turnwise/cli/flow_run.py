@@ -1,4 +1,4 @@
-"""Commands that somebody at a flow can go on with, as a shell takes them."""
+"""One run of a flow at the terminal: its messages, its live view, and the commands that continue it."""
 
 import asyncio
 import shlex
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
 
 
 class RunLocation(NamedTuple):
-    """Where runs of flows are kept: by which configuration, if one was named, whose they are, and in which session."""
+    """Where the runs of a flow are stored: configuration, user and session. Builds the shell commands for them."""
 
     config: Path | None
+    """None if no file was named."""
     user: str
     session: str
 
     @property
     def resume(self) -> str:
-        """Goes on with the run that is open there."""
+        """The command that continues the open run."""
         return self._command("flow", "resume", "--session", self.session)
 
     @property
     def sessions(self) -> str:
-        """Lists the sessions that there are."""
+        """The command that lists the user's sessions."""
         return self._command("sessions", "list")
 
     def run(self, flow: str) -> str:
-        """Runs a flow there."""
+        """The command that runs a flow in the session."""
         return self._command("flow", "run", flow, "--session", self.session)
 
     def _command(self, *words: str) -> str:
@@ -62,12 +63,14 @@ class RunLocation(NamedTuple):
 
 REFRESHES = 6
 OTHER_LINES = 8
-"""How much of the terminal's height is left to what is printed above."""
+"""Rows of the terminal that are reserved for the lines printed above the live view."""
 
 
 class FlowView:
-    """Shows the events of a flow's run as they come. graph: its tasks; None when the run says them. `record` is how it stands,
-    None before it began.
+    """Shows the events of a flow's run as they arrive.
+
+    Args:
+        graph: the flow's tasks; None if the run plans them.
     """
 
     def __init__(self, flow: str, graph: Graph | None = None) -> None:
@@ -83,20 +86,20 @@ class FlowView:
 
     @property
     def last(self) -> int:
-        """The number of the last event; 0 before the first."""
+        """The sequence number of the last event; 0 before the first."""
         return self._events[-1].sequence or 0 if self._events else 0
 
     def asked(self, wait: str) -> Event | None:
-        """The event by which somebody began to wait."""
+        """The event with which an agent started that wait."""
         return next((event for event in self._events if event.actions.awaits and event.actions.awaits.id == wait), None)
 
     def look_back(self, events: list[Event]) -> None:
-        """Takes in what happened before, without a word."""
+        """Adds earlier events without showing them."""
         for event in events:
             self._take(event)
 
     def show(self, event: Event) -> None:
-        """Shows what the event brings, which is not partial."""
+        """Adds an event, which must not be partial, and shows what it changes."""
         before = self._record
         self._take(event)
         if rendering.begins_attempt(event):
@@ -110,12 +113,12 @@ class FlowView:
             self.say(line)
 
     def say(self, line: Text) -> None:
-        """A line of its own."""
+        """Prints a line."""
         self._console.print(line, soft_wrap=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """While it is entered, the tasks stand at the bottom of the terminal, if it is one."""
+        """Shows the tasks at the bottom of the terminal while the block runs. Does nothing if standard error is no terminal."""
         if not self._console.is_terminal:
             yield
             return
@@ -161,23 +164,25 @@ Begin = Callable[[], Awaitable["Invocation"]]
 
 
 class PendingQuestion(NamedTuple):
-    """What somebody waits for. leave: the question whether a tool may be called, if it is that."""
+    """A question that a run waits for."""
 
     agent: str
     text: str
     leave: Question | None = None
+    """The approval question, if it is one."""
 
     def answer(self, line: str) -> str | Content | None:
-        """The message that the line is; None when it is no answer."""
+        """Turns a typed line into the answer; None if it is not an answer."""
         if self.leave is not None:
             return answer_to(self.leave, line)
         return line if line.strip() else None
 
 
 class FlowConversation:
-    """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes.
+    """The messages of one run: the first one, and the answers to its agents' questions. Shows the events as they arrive.
 
-    config: the configuration's file, where one was named.
+    Args:
+        config: the configuration file, if one was named.
     """
 
     def __init__(
@@ -199,21 +204,21 @@ class FlowConversation:
         self._as_json = as_json
 
     async def send(self, message: str | Content) -> None:
-        """Sends it to the flow, and shows what comes of it, until the end or a question."""
+        """Sends a message to the flow and shows the events until the run ends or asks a question."""
         user, session, context = self._key.user, self._key.id, self._context
         await self._follow(lambda: self._runner.start(message, user=user, session=session, context=context))
 
     async def look_back(self, invocation_id: str) -> None:
-        """Takes in what happened in that invocation so far."""
+        """Loads the earlier events of that invocation."""
         self._view.look_back(await self._runner.sessions.events(self._key, invocation_id=invocation_id))
 
     async def attach(self, invocation_id: str) -> None:
-        """Shows what else comes of an invocation that another process began, and takes it up if nobody is at it any more."""
+        """Follows an invocation that another process started, and takes it over if that process has died."""
         user, session = self._key.user, self._key.id
         await self._follow(lambda: self._runner.attach(user=user, session=session, invocation_id=invocation_id))
 
     async def asked(self) -> PendingQuestion | None:
-        """What can be answered here, the oldest first; None when there is no such thing."""
+        """Returns the oldest question that can be answered here; None if there is none."""
         open_ = (await self._runner.sessions.get(self._key)).head.invocations
         waits = [wait for each in open_.values() if each.agent == self._flow.card.name for wait in each.waits]
         for agent, wait in waits:
@@ -229,7 +234,7 @@ class FlowConversation:
         self._view.say(question_line(asked.agent, asked.text))
 
     def finish(self) -> int:
-        """Prints the answer, or with as_json the run as one document, and how it ended; the exit code."""
+        """Prints the answer, or the run as JSON, and how the run ended. Returns the exit code."""
         result, record = self._result, self._view.record
         if self._as_json:
             terminal.print_json(self._data())
@@ -252,7 +257,7 @@ class FlowConversation:
         return OK if is_good else FAILED
 
     def _data(self) -> dict[str, Any]:
-        """The run for programs. A flow whose tasks are never told, or not yet, has only its answer and its end."""
+        """The run as JSON data. Without a record, only the answer and the end are known."""
         where = {"session": self._key.id, "user": self._key.user}
         record, result = self._view.record, self._result
         if record is not None:

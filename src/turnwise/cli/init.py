@@ -1,4 +1,4 @@
-"""`turnwise init`: writes a small working project."""
+"""`turnwise init`: creates a small working project."""
 
 import shlex
 from collections.abc import Mapping
@@ -10,18 +10,19 @@ import typer
 from turnwise.cli.options import JsonOption
 
 STARTER = Path(__file__).parent / "starter"
-"""The files of new projects by template, each with `.txt` behind its name, so that nothing takes them for code of ours."""
+"""The files of each template. Their names end in `.txt`, so that tools do not treat them as code of this package."""
 KEPT = ".gitignore"
-"""The one file that may be there already: most folders under version control have one."""
+"""The only file that may exist already: most repositories have one."""
 
 Template = Literal["basic", "llm", "flow", "adapter"]
 
 
 class _Start(NamedTuple):
-    """What to try first in a project of a template. needs: a module, and the extra that brings it."""
+    """The first commands to try in a project of a template."""
 
     commands: tuple[str, ...]
     needs: tuple[str, str] | None = None
+    """A module, and the extra that installs it."""
     hint: str = ""
 
 
@@ -41,7 +42,7 @@ _STARTS: Mapping[Template, _Start] = {
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Write a small working project.")(init)
 
 
@@ -58,9 +59,9 @@ def init(
     ] = "basic",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a small working project: turnwise.yaml, its agents, a test, cases for `turnwise eval`, a README and a .gitignore.
+    """Create a small working project: turnwise.yaml, agents, a test, cases for `turnwise eval`, a README and a .gitignore.
 
-    Nothing is overwritten.
+    Existing files are never overwritten.
     """
     from turnwise.cli import terminal
     from turnwise.config.places import shown
@@ -83,7 +84,14 @@ def init(
 
 
 def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
-    """The files that were written, and those that were there and may be. ConfigError when others are there."""
+    """Writes the files of the template.
+
+    Returns:
+        The written files, and the existing files that were kept.
+
+    Raises:
+        ConfigError: if a file exists that may not, or the files cannot be written.
+    """
     from turnwise.config.places import shown
     from turnwise.facts.errors import ConfigError
 

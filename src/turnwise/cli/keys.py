@@ -1,4 +1,4 @@
-"""`turnwise keys`: API keys for those who come in over HTTP."""
+"""`turnwise keys`: manages the API keys of the gateway."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OVERLAP_MINUTES = 60.0
 NAME_SHOWN = 24
-"""How much of a name the table shows, for the rest of a line to fit a terminal; `--json` has all of it."""
+"""Length to which the table cuts names, so that its lines fit a terminal. `--json` prints them in full."""
 _ID = re.compile(r"[0-9a-f]{12}")
 _IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?:(?://)?/?(?::memory:)?(?:\?.*)?")
 _SHOWN = ("id", "name", "role", "user", "acts_for_users", "agent_roles", "scopes", "created_at", "expires_at")
@@ -41,11 +41,12 @@ KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, or
 
 
 class _AppKeys(NamedTuple):
-    """The keys of an app, and whether its gateway asks for any."""
+    """The API keys of an app."""
 
     app: str
     keys: "Keys"
     asked_for: bool
+    """Whether the gateway is configured to accept keys."""
 
 
 @app.command(short_help="Make a key, and print it.")
@@ -77,7 +78,7 @@ def create(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key, and print it on standard output, this once: only a hash of it is kept."""
+    """Create a key and print it on standard output. It is shown only once: the store keeps only its hash."""
     rights = {"role": role, "user": user, "acts_for_users": for_users, "agent_roles": agent_role or (), "scopes": scope}
     asyncio.run(_create(config, name, rights, days, as_json))
 
@@ -92,7 +93,7 @@ async def _create(config: "Path | None", name: str, rights: dict[str, Any], days
 
 @app.command("list")
 def list_keys(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List the keys, the oldest first, those that are over too."""
+    """List all keys, oldest first, including expired ones."""
     asyncio.run(_list(config, as_json))
 
 
@@ -118,7 +119,7 @@ def rotate(
     ] = OVERLAP_MINUTES,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key with the same rights and for as long a time, print it, and let the old one end a little later."""
+    """Create a key with the same rights and lifetime, print it, and let the old key expire after the overlap."""
     asyncio.run(_rotate(config, key, overlap, as_json))
 
 
@@ -134,7 +135,7 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
         text, key = _new(old.name, rights, old.lifetime)
         await ring.keys.add(ring.app, key)
-        # Whatever happens now, the new one is in its owner's hands.
+        # Print the new key before the old one expires, so that a failure here locks nobody out.
         _hand_over(text, key, as_json)
         await ring.keys.expire(ring.app, old.id, now + timedelta(minutes=overlap))
         old = await _found(ring, old.id)
@@ -144,7 +145,7 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
 
 @app.command()
 def revoke(key: KeyArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Let a key count no longer, in all processes, within a second."""
+    """Make a key invalid, in all processes, within a second."""
     asyncio.run(_revoke(config, key, as_json))
 
 
@@ -167,12 +168,16 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
 
 @asynccontextmanager
 async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
-    """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
+    """Opens the keys of that configuration's app.
+
+    Raises:
+        ConfigError: if the session store keeps no keys, or only in memory.
+    """
     from turnwise.access.authenticator import key_store_of
     from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
 
-    # Agents are left alone: that one of them is broken is no reason why a stolen key should count.
+    # Only the store is loaded: a broken agent must not prevent the revocation of a stolen key.
     kept = load_store(config)
     try:
         if _IN_MEMORY.fullmatch(kept.place):
@@ -196,8 +201,10 @@ def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tupl
 
 
 async def _found(ring: _AppKeys, named: str) -> "ApiKey":
-    """The key that an id, or a key's own text, names. What is neither is not shown: it may be a secret that was
-    mistyped. NothingHere.
+    """Finds a key by its id or its text. Other text is not repeated in the error, because it may be a mistyped secret.
+
+    Raises:
+        NothingHere: if there is no such key.
     """
     from turnwise.access.api_keys import read_key
     from turnwise.facts.errors import NothingHere
@@ -212,7 +219,7 @@ async def _found(ring: _AppKeys, named: str) -> "ApiKey":
 
 
 def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
-    """The key on standard output, and nothing else there: so it can be piped to where it is to be kept."""
+    """Prints only the key on standard output, so that it can be piped to a file or a secret store."""
     from turnwise.cli import terminal
 
     if as_json:
@@ -239,7 +246,7 @@ def _whose(key: "ApiKey") -> str:
 
 
 def _data(key: "ApiKey") -> dict[str, Any]:
-    """A key for programs: never its hash."""
+    """A key as JSON data, without its hash."""
     return key.model_dump(mode="json", include=set(_SHOWN))
 
 

@@ -1,4 +1,4 @@
-"""`turnwise lint`: what is wrong with the agents, before a user finds out."""
+"""`turnwise lint`: finds weaknesses of the agents' descriptions, examples and patterns."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Find what makes agents hard to tell apart.")(lint)
 
 
@@ -40,9 +40,9 @@ def lint(
     as_json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there is an error.")] = False,
 ) -> None:
-    """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that nobody reaches,
-    examples that stand with two agents or look like another's, descriptions too alike, missing examples, small talk that
-    runs a flow. Nothing runs.
+    """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that cannot be reached,
+    examples that two agents share or that resemble another agent's, similar descriptions, missing examples, small talk that
+    runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
     from turnwise.cli.tables import wrapped
@@ -58,7 +58,7 @@ def lint(
 
 
 async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
-    """How many agents were written down, and what is found in them."""
+    """Returns the number of agents and the findings about them."""
     from turnwise.cli.evaluation import cascade_for
     from turnwise.cli.progress import worked
     from turnwise.learning.lint import lint, texts_of
@@ -70,13 +70,13 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list
             encoder = cascade.meaning.encoder if cascade.meaning else None
             with worked("reading examples") as work, _ended() as ended:
                 vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
-        above = examples is not None  # the agents of a file stand below a root that is in no file
+        above = examples is not None  # agents of an examples file have a root that the file does not define
         return len(tree) - above, lint(tree, vectors, default=cascade.spec.default, general=cascade.spec.general)
 
 
 @contextmanager
 def _ended() -> "Iterator[threading.Event]":
-    """Set when the block is left: a thread that works for it can stop then."""
+    """An event that is set when the block ends, so that its worker thread can stop."""
     ended = threading.Event()
     try:
         yield ended
@@ -85,9 +85,14 @@ def _ended() -> "Iterator[threading.Event]":
 
 
 def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
-    """The texts' vectors, read as in matching; those of phrases that were read before are kept.
+    """Encodes the texts as matching does, and caches the vectors.
 
-    encoder: None = the one that is shipped. InterruptedError when it has `ended`.
+    Args:
+        encoder: None = the built-in one.
+        ended: stops the work when it is set.
+
+    Raises:
+        InterruptedError: if `ended` was set.
     """
     from turnwise.matching.disk_cache import DiskCache, folder_from_environment
     from turnwise.matching.normalize import legible
@@ -101,7 +106,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     def step(what: str, done: int, total: int) -> None:
         if ended.is_set():
-            raise InterruptedError("Nobody waits for it any more.")
+            raise InterruptedError("The result is no longer needed.")
         work(what, done, total)
 
     folder = folder_from_environment()

@@ -1,4 +1,4 @@
-"""`turnwise mcp`: the app as a server of the Model Context Protocol, on standard input and output."""
+"""`turnwise mcp`: serves the app over the Model Context Protocol on standard input and output."""
 
 import asyncio
 import os
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Serve the app to a program over standard input and output (MCP).")(mcp)
 
 
 def mcp(config: ConfigOption = None, user: UserOption = DEFAULT_USER) -> None:
     """Serve the app to the program that starts this one, as a server of the Model Context Protocol.
 
-    Messages come on standard input and answers go to standard output, where nothing else is printed; log lines go to
-    standard error. It ends when the input does, or is told to by Ctrl-C or SIGTERM: answers that are being given may still
-    take gateway.grace_seconds; what is not finished then, another process takes up.
+    Reads messages from standard input and writes answers to standard output; logs go to standard error. Ends when the input
+    ends, or on Ctrl-C or SIGTERM. Running answers may then take gateway.grace_seconds more; another process takes over any that
+    are still unfinished.
     """
     with _own_wire() as wire:
         raise typer.Exit(asyncio.run(_mcp(config, user, wire)))
 
 
 class _Wire(NamedTuple):
-    """Descriptors of what was standard input and output."""
+    """Copies of the descriptors of standard input and output."""
 
     into: int
     out: int
@@ -49,14 +49,16 @@ class _Wire(NamedTuple):
 
 @contextmanager
 def _own_wire() -> Iterator[_Wire]:
-    """Standard input and output for the protocol alone. Whatever else is printed, here or by a process that is started here,
-    goes to standard error, and whoever else reads finds the end. It stays so: what is left in some buffer comes later.
+    """Reserves standard input and output for the protocol.
+
+    Everything else that this process or its children print goes to standard error, and other readers of standard input see its
+    end. This is not undone when the block ends, because buffered output may still follow.
     """
-    if sys.stdin is None:  # its descriptor may be of something else then
+    if sys.stdin is None:  # then descriptor 0 may belong to another file
         raise InputError("There is no standard input.", fix="Let the program that speaks the protocol start this one.")
     wire = _Wire(os.dup(0), os.dup(1))
     for descriptor in wire:
-        os.set_blocking(descriptor, True)  # both have threads of their own
+        os.set_blocking(descriptor, True)  # each is used by a separate thread
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
@@ -99,15 +101,15 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
         working = asyncio.create_task(_work(app, trying))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
-        # The input may end before anybody knows whether the store will do.
+        # The input may end before the store has been checked.
         await asyncio.wait({trying, stop}, timeout=min(grace, IDLE_SECONDS), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         front.closing.set()
         closing = _close(app, front, spoken, serving)
-        if working.done() or (trying.done() and trying.exception()):  # something is wrong with the store for good
+        if working.done() or (trying.done() and trying.exception()):  # the store cannot be used at all
             await closing
             await working
-        left = 0 if spoken.is_cut else grace  # at the end of the input they had their time
+        left = 0 if spoken.is_cut else grace  # after the end of the input, answers had their grace period already
         if not await stopped(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
             await watched.close()
             leave(OK)
@@ -119,7 +121,7 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
 
 
 def _front(app: "App", watched: "Watching") -> "Front":
-    """What of the gateway's configuration is for whoever is on this machine anyway."""
+    """The gateway for a local caller: takes only limits, grace period and protocols from the configuration."""
     from turnwise.facts.gateway import GatewayConfig
     from turnwise.gateway.serving import front_for
 
@@ -135,7 +137,7 @@ def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPo
     from turnwise.gateway.mcp.stdio import StdioServer
 
     visit = McpRequest(front, LOCAL.model_copy(update={"user": user}))
-    front.whose.user(visit.caller, "messages:write")  # whether there can be such a user
+    front.whose.user(visit.caller, "messages:write")  # checks that the user's name is valid
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
@@ -150,7 +152,7 @@ def _write(descriptor: int, line: bytes) -> None:
 
 @contextmanager
 def _writer() -> Iterator[ThreadPoolExecutor]:
-    """A thread that writes: who does not read holds up nothing but his own answers."""
+    """A thread for output, so that a slow reader blocks only its own answers."""
     writer = ThreadPoolExecutor(1, "turnwise-writer")
     try:
         yield writer
@@ -159,7 +161,7 @@ def _writer() -> Iterator[ThreadPoolExecutor]:
 
 
 class _Input:
-    """What comes. What cannot be read is its end, and `problem` then: what was asked before is answered first."""
+    """The input's lines. A read error ends them and is stored in `problem`, so that earlier requests are still answered."""
 
     def __init__(self, descriptor: int) -> None:
         self._lines = InputLines(descriptor)
@@ -174,7 +176,7 @@ class _Input:
 
 
 async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "asyncio.Task[None]") -> None:
-    """Lets what is being answered come to its end, and be said, then everything else."""
+    """Waits for running answers and their output, then closes everything else."""
     await app.runner.idle(last=True)
     await front.messages.settled()
     await front.threads.settled()
@@ -194,7 +196,7 @@ async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
 
 
 class _Told:
-    """Says what the process does, on standard error."""
+    """Prints status messages on standard error."""
 
     def __init__(self, answering: "Answering") -> None:
         self._answering = answering

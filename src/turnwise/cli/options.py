@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""Options and checks that several commands share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +48,11 @@ RoleOption = Annotated[
 
 
 def message_context(given: str | None, roles: Sequence[str] | None = None) -> "MessageContext":
-    """The context as a value, with these roles added to its own; typer.BadParameter says what is wrong with it."""
+    """Parses the message context and adds the roles to its own.
+
+    Raises:
+        typer.BadParameter: if it is invalid.
+    """
     from pydantic import ValidationError
 
     from turnwise.config.validation import mistakes
@@ -63,24 +67,32 @@ def message_context(given: str | None, roles: Sequence[str] | None = None) -> "M
 
 
 SERVER = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
-"""The modules without which no gateway can be made."""
+"""The modules that the gateway needs."""
 
 
 def need_server(command: str) -> None:
-    """MissingExtra when the server's libraries are not all installed."""
+    """Checks that the gateway's libraries are installed.
+
+    Raises:
+        MissingExtra: if one is not.
+    """
     if any(find_spec(module) is None for module in SERVER):
         raise MissingExtra(command, "serve")
 
 
 def need_mcp(command: str) -> None:
-    """MissingExtra when the library of MCP is not installed."""
+    """Checks that the MCP library is installed.
+
+    Raises:
+        MissingExtra: if it is not.
+    """
     if find_spec("mcp") is None:
         raise MissingExtra(command, "mcp")
 
 
 @asynccontextmanager
 async def running(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
-    """The app of that configuration, watched by these hooks too; its store is closed at the end."""
+    """Loads the app of that configuration, with additional hooks, and closes its runner afterwards."""
     from turnwise.assemble import load_app
 
     app = load_app(config, hooks=hooks)

@@ -1,4 +1,4 @@
-"""`turnwise serve --reload`: a server of its own process, started again when a file of the project changes."""
+"""`turnwise serve --reload`: runs the server as a child process and restarts it when a file changes."""
 
 import os
 import signal
@@ -21,9 +21,7 @@ Files = Mapping[Path, tuple[int, int]]
 
 
 def files_of(folder: Path) -> Files:
-    """When each Python and YAML file below the folder was changed, and its size. Hidden folders and virtual environments are
-    passed over.
-    """
+    """Modification time and size of each Python and YAML file below the folder. Skips hidden folders and virtual environments."""
     return dict(_walked(folder))
 
 
@@ -35,7 +33,7 @@ def _walked(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
             if name.endswith(ENDINGS):
                 try:
                     status = (at / name).stat()
-                except OSError:  # it is gone since it was listed
+                except OSError:  # deleted since it was listed
                     continue
                 yield at / name, (status.st_mtime_ns, status.st_size)
 
@@ -45,15 +43,15 @@ def _is_passed_over(folder: Path) -> bool:
 
 
 def changes(before: Files, after: Files) -> list[Path]:
-    """The files that are new, gone or changed, by name."""
+    """The files that were added, deleted or changed, sorted by name."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 def serve_reloading(arguments: Sequence[str], folder: Path) -> int:
-    """Runs `turnwise` with these arguments until this process is told to stop; the exit code of the last server.
+    """Runs `turnwise` with these arguments until this process gets SIGINT or SIGTERM. Returns the last server's exit code.
 
-    A change stops the server as SIGTERM does, so answers that are being given may come to their end. A server that ends by
-    itself, because of a mistake in a file, is started again at the next change.
+    A change stops the server with SIGTERM, so running answers may finish. A server that ends by itself, for example after a
+    syntax error, is restarted at the next change.
     """
     return _Reloader(arguments, folder).run()
 
@@ -79,10 +77,10 @@ class _Reloader:
                 signal.signal(number, handler)
 
     def _served(self, seen: Files) -> int:
-        """Serves until a file changes or this process is told to stop; the server's exit code."""
-        # In a group of its own, so that Ctrl-C comes to it once, from here: a second one would make it leave at once.
+        """Runs one server until a file changes or this process must stop. Returns the server's exit code."""
+        # A separate process group, so that Ctrl-C reaches the server only once, from here: a second signal would kill it.
         self._server = subprocess.Popen(self._command, process_group=0)
-        if self._asked:  # it was told between two servers
+        if self._asked:  # the signal came between two servers
             self._server.terminate()
         has_ended = False
         while not self._asked:
@@ -99,7 +97,7 @@ class _Reloader:
         return self._server.wait()
 
     def _changed(self, seen: Files) -> list[Path]:
-        """What has changed, once nothing changes any more: an editor may write several files."""
+        """Returns the changed files, once no more files change: an editor may write several."""
         now = files_of(self._folder)
         if now == seen:
             return []

@@ -1,4 +1,4 @@
-"""`turnwise select`: who would answer, and why."""
+"""`turnwise select`: shows which agent would answer a message, and why."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +33,7 @@ RANKED_ROWS = 10
 
 
 def ranking(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
-    """The chosen agent, then all who were considered: those of the deciding selector before those of the others."""
+    """A table of the chosen agent and all other candidates: those of the deciding selector come first."""
     ranked = _ranked(selection)
     lines: list[list[str | Text]] = []
     for number, (selector, candidate) in enumerate(ranked[:rows], 1):
@@ -66,7 +66,7 @@ def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Show who would answer a message, and why.")(select)
 
 
@@ -85,7 +85,7 @@ def select(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who would answer a message, and why. Nothing runs and nothing is stored."""
+    """Show which agent would answer a message, and why. Nothing runs and nothing is stored."""
     import asyncio
 
     from turnwise.cli import terminal

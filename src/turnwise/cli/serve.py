@@ -1,4 +1,4 @@
-"""`turnwise serve`: the app over HTTP."""
+"""`turnwise serve`: serves the app over HTTP."""
 
 import os
 from typing import TYPE_CHECKING
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     Load = Callable[[Sequence[Hooks]], App]
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's variable for whether spans hold what was said."""
+"""OpenTelemetry's variable that includes message contents in spans."""
 
 
 class Watching:
-    """Hooks for a runner; to be closed after it."""
+    """Metrics and traces of a runner, as its hooks. Close it after the runner."""
 
     def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporting | None" = None) -> None:
         self.metrics = metrics
@@ -68,11 +68,11 @@ class Watching:
         return self._spans is not None
 
     def attach(self, runner: "Runner") -> None:
-        """Tells whose numbers these are."""
+        """Connects the metrics to the runner."""
         self.metrics.attach(runner)
 
     async def close(self) -> None:
-        """Sends what is left. Idempotent."""
+        """Sends the remaining telemetry. Idempotent."""
         if self._spans is not None:
             self._spans.close()
         if self._exporting is not None:
@@ -80,7 +80,11 @@ class Watching:
 
 
 def watching() -> Watching:
-    """What the environment asks for. Without the extra `otel` it is told that there are no traces. ConfigError."""
+    """Builds the telemetry that the environment configures. Without the extra `otel`, prints that there are no traces.
+
+    Raises:
+        ConfigError: if the configuration of telemetry is invalid.
+    """
     from turnwise.cli import terminal
     from turnwise.telemetry.exporting import exporting
     from turnwise.telemetry.metrics import Metrics
@@ -112,7 +116,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 
 
 def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, traced: bool) -> Iterator[Text]:
-    """A line for each thing to know before the first request."""
+    """The lines printed before the first request."""
     reach = "; only this machine can connect" if is_own_machine(config.host) else ""
     yield styled(f"Serving {one_line(app.runner.app)} at ", "").append(serving.address, style="bold").append(reach, style="dim")
     yield _line("sessions", f"stored in {one_line(app.store)}")
@@ -129,7 +133,7 @@ def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, tr
 
 
 def authentication(auth: "AuthConfig | None") -> str:
-    """Whether requests need credentials, which ones, and how to get them."""
+    """States whether requests need credentials, which ones, and how to get them."""
     if auth is None:
         return "off (gateway.auth is not set), so everybody on this machine has full access"
     keys = ["an API key (turnwise keys create NAME --user USER)"] if auth.keys else []
@@ -148,7 +152,7 @@ def _spoken(config: "Protocols") -> list[str]:
 
 
 def _not_served(config: "Protocols") -> Iterator[str]:
-    """The protocols that are not served, and why."""
+    """The protocols that are not served, each with the reason."""
     if missing := lacking(config, wanted=False):
         which = " and ".join(_NAMES[name][0] for name in missing)
         yield f"{which}, because not installed (pip install 'turnwise[{','.join(missing)}]')"
@@ -166,13 +170,13 @@ def _with_path(name: str) -> str:
 
 
 COLLECTING = (10_000, 20, 50)
-"""After how many new objects, and how many rounds, the collector looks at the young, the middle-aged and the old."""
+"""Thresholds of the garbage collector's three generations; see `gc.set_threshold`."""
 LEAVE_SECONDS = 1.0
-"""How long those who still wait may take to hear that this process leaves before their answer is there."""
+"""How long to wait for clients to receive the notice that this process stops before their answer is complete."""
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Serve the app over HTTP.")(serve)
 
 
@@ -194,11 +198,10 @@ def serve(
         typer.Option("--reload", help="For development: start again when a Python or YAML file of the project changes."),
     ] = False,
 ) -> None:
-    """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and a description of both at /docs.
+    """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and the documentation of both at /docs.
 
-    It also takes up what other processes left behind, as a worker does. Told to stop by Ctrl-C or SIGTERM, it takes no more
-    messages, and answers that are being given may still take gateway.grace_seconds; what is not finished then, another
-    process takes up.
+    Also takes over the unfinished work of other processes, like a worker. On Ctrl-C or SIGTERM it accepts no new messages, and
+    running answers may take gateway.grace_seconds more; another process takes over any that are still unfinished.
     """
 
     from turnwise.cli.options import need_server
@@ -221,7 +224,12 @@ def serve(
 
 
 def serve_app(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
-    """Serves the app that `load` gives, with these hooks, until this process is told to stop; the exit code."""
+    """Serves the app that `load` returns until this process is stopped. Returns the exit code.
+
+    Args:
+        load: builds the app with the given hooks.
+        form: the format of log lines; None = text on a terminal, else JSON.
+    """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(load, host, port, form))
 
@@ -266,14 +274,14 @@ async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answ
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if working.done():  # something is wrong with the store for good
+        if working.done():  # the store cannot be used at all
             await _close(app, serving)
             working.result()
         front.closing.set()
         lease_seconds = app.runner.process.lease_seconds
         closing = _close(app, serving)
         if not await stopped(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
-            # An agent may ignore that it is cancelled; so nothing is waited for any more, but those who are to come again.
+            # An agent may ignore its cancellation: wait only until clients have been told to retry.
             last = {asyncio.create_task(serving.end(0)), asyncio.create_task(watched.close())}
             await asyncio.wait(last, timeout=LEAVE_SECONDS)
             leave(OK)
@@ -282,7 +290,7 @@ async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answ
 
 
 async def _close(app: "App", serving: "Serving") -> None:
-    """Lets what is being answered come to its end, then those who wait for it, then everything else."""
+    """Waits for running answers and the responses that carry them, then closes everything else."""
     serving.front.closing.set()
     await app.runner.idle(last=True)
     await serving.front.messages.settled()
@@ -304,8 +312,9 @@ async def _work(app: "App", serving: "Serving", told: "_Told") -> None:
 
 
 def _collect_rarely() -> None:
-    """What is there now stays, so the garbage collector leaves it alone, and looks for more less often than in a short program:
-    otherwise a fifth of what a message costs is spent on looking.
+    """Tunes the garbage collector for a long-running process: freezes the objects that exist now and collects less often.
+
+    With the defaults, collection takes a fifth of the time of a message.
     """
     gc.collect()
     gc.freeze()
@@ -313,7 +322,7 @@ def _collect_rarely() -> None:
 
 
 class _Told:
-    """Says what the process does, on standard output."""
+    """Prints status messages on standard output."""
 
     def __init__(self, answering: "Answering") -> None:
         self._answering = answering

@@ -1,4 +1,4 @@
-"""What is recorded of a session, for a reader at a terminal and for programs."""
+"""Shows a session's recorded events at the terminal and as JSON data."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -19,27 +19,29 @@ _INDENT = 7
 
 
 class Entry(NamedTuple):
-    """An event of a log, and what became of it. `hidden`: a rewind hides it; `superseded`: that of a new attempt."""
+    """An event of a log, and whether it still counts."""
 
     event: Event
     hidden: bool = False
+    """Whether a rewind hides it."""
     superseded: bool = False
+    """Whether the rewind was that of a new attempt."""
 
     @property
     def tells_attempts(self) -> bool:
-        """Whether it belongs to an answer that was tried more than once, as far as that is known at its place."""
+        """Whether its answer had more than one attempt, as far as this position in the log shows."""
         return self.superseded or self.event.attempt > 1
 
     @property
     def mark(self) -> str:
-        """What a reader has to know of it, in brackets; "" when it is plainly there."""
+        """A note in parentheses for a hidden event; "" for a visible one."""
         if self.superseded:
             return f" (attempt {self.event.attempt}, superseded)"
         return " (rewound)" if self.hidden else ""
 
 
 class Readable(Protocol):
-    """Where a session's events are read, as `Sessions.events` gives them."""
+    """Reads a session's events, like `Sessions.events`."""
 
     async def events(
         self, key: SessionKey, *, after: int = 0, last: int | None = None, limit: int | None = None, hidden: bool = False
@@ -47,7 +49,12 @@ class Readable(Protocol):
 
 
 async def log(sessions: Readable, key: SessionKey, *, last: int | None = None, hidden: bool = False) -> AsyncIterator[Entry]:
-    """The session's events in order; with `hidden` also what rewinds hide. Page by page, however long the log is."""
+    """Yields the session's events in order, page by page.
+
+    Args:
+        last: only the newest events, this many.
+        hidden: also the events that rewinds hide.
+    """
     after = 0
     if last is not None:
         newest = await sessions.events(key, last=last, hidden=hidden)
@@ -67,7 +74,7 @@ async def log(sessions: Readable, key: SessionKey, *, last: int | None = None, h
 
 
 async def _new_attempts(sessions: Readable, key: SessionKey, after: int) -> dict[str, list[Event]]:
-    """The events that began new attempts, from there to the end of the log, by invocation."""
+    """The events that start new attempts, from that position to the end of the log, by invocation."""
     found: dict[str, list[Event]] = {}
     while page := await sessions.events(key, after=after, limit=PAGE_EVENTS, hidden=True):
         for event in page:
@@ -78,7 +85,10 @@ async def _new_attempts(sessions: Readable, key: SessionKey, after: int) -> dict
 
 
 def _supersedes(begun: Event, event: Event) -> bool:
-    """Whether this new attempt took that event back. A fork has new numbers, but no event below those that rewinds name."""
+    """Whether the new attempt that `begun` starts replaces that event.
+
+    A fork renumbers events, but never has an event below the numbers that its rewinds name.
+    """
     rewind = begun.actions.rewind
     return (
         rewind is not None
@@ -88,7 +98,7 @@ def _supersedes(begun: Event, event: Event) -> bool:
 
 
 def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Iterator[Text]:
-    """The lines of a list of sessions."""
+    """The lines of a table of sessions."""
     rows = [
         (one_line(info.key.user), one_line(info.key.id), str(info.last_sequence), info.updated_at.strftime("%Y-%m-%d %H:%M:%S"))
         for info in infos
@@ -97,7 +107,7 @@ def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Ite
 
 
 def session_data(info: SessionInfo) -> dict[str, Any]:
-    """A row of a list, for programs."""
+    """A session of a list as JSON data."""
     return {
         "app": info.key.app,
         "user": info.key.user,
@@ -109,7 +119,7 @@ def session_data(info: SessionInfo) -> dict[str, Any]:
 
 
 def session_line(session: Session) -> str:
-    """The session in one line."""
+    """The session's state in one line."""
     parts = [f"session {session.id} of user {session.user} in {session.app}", f"{session.last_sequence} events"]
     if session.head.active_agent:
         parts.append(f"{session.head.active_agent} spoke last")
@@ -130,7 +140,11 @@ def _running(open_: OpenInvocation, held: bool) -> str:
 
 
 def transcript(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
-    """The lines of one event: its number, its author and what was said or done. thinking: also what its model thought."""
+    """The lines of one event: its number, its author, its content and its actions.
+
+    Args:
+        thinking: whether to include the model's thoughts.
+    """
     content = entry.event.content
     said = list(rendering.content_lines(content, thinking=thinking)) if content else []
     return _headed(entry, [*said, *_done(entry)])
@@ -150,7 +164,7 @@ def _headed(entry: Entry, lines: list[Text]) -> Iterator[Text]:
 
 
 def _done(entry: Entry) -> Iterator[Text]:
-    """What an event does besides saying something."""
+    """The actions of an event: errors, artifacts, steps, guardrails, transfers and so on."""
     event, actions = entry.event, entry.event.actions
     if event.error:
         yield rendering.styled(f"failed [{event.error.code}]: {one_line(event.error.message)}", "red")
@@ -193,7 +207,7 @@ def _end(actions: Actions) -> str:
 
 
 def _kept_steps(entry: Entry) -> list[str]:
-    """The names of recorded steps in what a new attempt took back: it finds their results again."""
+    """Names of the recorded steps in a superseded event. The new attempt reuses their results."""
     if not entry.superseded:
         return []
     keys = (step.key for step in entry.event.actions.steps)
@@ -201,10 +215,7 @@ def _kept_steps(entry: Entry) -> list[str]:
 
 
 def course(entry: Entry) -> Iterator[Text]:
-    """What an event says about the course of things: a decision with its verdicts, a hand-over, a wait, an end.
-
-    Of an answer that was tried more than once, also what was said.
-    """
+    """The decision, handoff, wait or end in an event. If its answer had several attempts, also its content."""
     event, actions = entry.event, entry.event.actions
     number, mark = f"{event.sequence:>5}  ", f" {entry.mark}" if entry.mark else ""
     if actions.selection is not None:
@@ -233,7 +244,7 @@ _COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "guarded", "usage
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:
-    """The same for programs; None for an event that only says something, and belongs to the one attempt there is."""
+    """The same as JSON data. None for an event that has only content and whose answer had one attempt."""
     event = entry.event
     actions = event.actions.model_dump(mode="json", include=set(_COURSE))
     told = {name: value for name, value in actions.items() if value not in (None, [])}
@@ -249,5 +260,5 @@ def course_data(entry: Entry) -> dict[str, Any] | None:
 
 
 def standing(entry: Entry) -> dict[str, bool]:
-    """What became of the event, for programs."""
+    """Whether the event still counts, as JSON data."""
     return {"hidden": entry.hidden, "superseded": entry.superseded}

@@ -1,4 +1,4 @@
-"""`turnwise sessions`: what is recorded, and what can be done with it."""
+"""`turnwise sessions`: lists, shows, explains, cancels, rewinds, forks and deletes sessions."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -66,7 +66,7 @@ def show(
     thinking: Annotated[bool, typer.Option("--thinking", help="Also what models thought before they answered.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was said, with the numbers of the events, and what models took. With --json, one event per line."""
+    """Show the messages of a session, with the events' numbers and the models' usage. With --json, one event per line."""
     asyncio.run(_show(config, user, session, last, hidden=hidden, thinking=thinking, as_json=as_json))
 
 
@@ -101,11 +101,10 @@ async def _show(
 def explain(
     session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
 ) -> None:
-    """Show every decision with every verdict, what was passed over, hand-overs, waits, ends, what guardrails changed, and
-    what models took. What was rewound is marked.
+    """Show every decision with all verdicts, exclusions, handoffs, waits, ends, changes by guardrails, and the models' usage.
+    Rewound events are marked.
 
-    Of an answer whose process stopped before the end, every attempt is shown: what it said, the steps that were kept, and
-    the final answer.
+    If a process died during an answer, all attempts are shown: their content, the steps that were kept, and the final answer.
     """
     asyncio.run(_explain(config, user, session, as_json))
 
@@ -145,7 +144,7 @@ def cancel(
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop an answer that is being given, by whichever process, or end a question that waits for a reply."""
+    """Stop a running answer, in whichever process it runs, or end a question that waits for a reply."""
     asyncio.run(_cancel(config, user, session, turn, as_json))
 
 
@@ -181,7 +180,7 @@ def rewind(
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a session back to before a turn. What is hidden by that stays in the log."""
+    """Take a session back to before a turn. The hidden events stay in the log."""
     asyncio.run(_rewind(config, user, session, turn, as_json))
 
 
@@ -213,7 +212,7 @@ def fork(
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a session, or what came before a turn, under a new id."""
+    """Copy a session, or the part before a turn, under a new id."""
     asyncio.run(_fork(config, user, session, new_id, before, as_json))
 
 
@@ -240,7 +239,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a session with its log, decisions and artifacts. There is no way back."""
+    """Delete a session with its log, decisions and artifacts. This cannot be undone."""
     asyncio.run(_delete(config, user, session, yes, as_json))
 
 
@@ -262,7 +261,11 @@ async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_
 
 
 async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> str:
-    """The invocation that a turn's number or id names; the last message's without one. InvocationMissing."""
+    """Finds the invocation by an event's number or by its id; without either, that of the last message.
+
+    Raises:
+        InvocationMissing: if there is none.
+    """
     from turnwise.facts.errors import InvocationMissing
     from turnwise.facts.events import USER
 

@@ -1,4 +1,4 @@
-"""Tables that keep to the width of a terminal."""
+"""Wraps lines and tables to the width of the terminal."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,14 +10,17 @@ from turnwise.cli import rendering
 
 HANG = 2
 LEAST_ROOM = 20
-"""How many characters a continued line has at least; below that it is not indented."""
+"""Minimum width of a continuation line; with less room it is not indented."""
 _WORD = re.compile(r"\s*\S+\s*")
 _HEAD = re.compile(r"\s*(?:\d+(?:\.|  )\s*|→ )?")
 
 
 def wrapped(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
-    """The lines, none wider than the width. A line goes on below its own first word; what stands before it is a number, an
-    arrow or space. width: None = lines stay as they are.
+    """Wraps the lines to the width. Continuation lines are indented to the line's first word, after a number, an arrow or
+    spaces.
+
+    Args:
+        width: None = lines are not wrapped.
     """
     for line in lines:
         if width is None:
@@ -28,8 +31,10 @@ def wrapped(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
 
 
 def pieces(text: Text, room: int) -> list[Text]:
-    """The text in pieces of that width, broken between words. A word that is wider than the room stays whole, for it may be
-    a name that is copied; only text without spaces between its words, such as Chinese, is broken anywhere.
+    """Breaks the text between words into pieces of that width.
+
+    A word wider than the room stays whole, because it may be a name to copy. Only text without spaces, such as Chinese, is
+    broken anywhere.
     """
     found = list(text.divide(list(_breaks(text.plain, max(room, 1))))) if text.plain else []
     for piece in found:
@@ -38,7 +43,7 @@ def pieces(text: Text, room: int) -> list[Text]:
 
 
 def _breaks(text: str, room: int) -> Iterator[int]:
-    """Where the text is broken."""
+    """Yields the positions at which the text is broken."""
     used = 0
     for word in _WORD.finditer(text):
         taken = cell_len(word[0].rstrip())
@@ -72,7 +77,7 @@ def _continued(line: Text, width: int) -> Iterator[Text]:
 
 
 LEAST_BESIDE = 24
-"""So many characters wide the last column has to be beside the others; else it goes below them."""
+"""Minimum width of the last column; with less room it goes below the other columns."""
 _BELOW = 3
 _LEAST_VALUE = 12
 
@@ -80,9 +85,14 @@ _LEAST_VALUE = 12
 def fit_table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int | None, *, right: Iterable[str] = ()
 ) -> Iterator[Text]:
-    """A table as `rendering.table` makes it, whose last column is broken to keep to the width, or stands below its row, where
-    the others leave it no room. Where even the others have none, each row is a list of names and values. width: None = as
-    wide as it comes.
+    """A table like `rendering.table`, fitted to the width.
+
+    The last column is wrapped, or placed below its row if there is little room. If even the other columns are too wide, each
+    row becomes a list of names and values.
+
+    Args:
+        width: None = unlimited.
+        right: the columns that are aligned right.
     """
     cells = list(rows)
     whole = list(rendering.table(columns, cells, right=right))
@@ -115,9 +125,9 @@ def _below(others: Sequence[Text], last: Sequence[Text], room: int) -> Iterator[
 
 
 def _listed(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
-    """Each row as lines of a column's name and its value, a blank line between rows; values that are empty are left out.
+    """Each row as lines of a column's name and value, with a blank line between rows. Empty values are omitted.
 
-    A column without a name is told before the value of the next one.
+    The value of a column without a name is put before the next column's value.
     """
     names = max(map(len, columns))
     beside = width - names - 2 >= _LEAST_VALUE

@@ -1,4 +1,4 @@
-"""`turnwise worker`: takes up what other processes left behind."""
+"""`turnwise worker`: takes over the unfinished work of other processes."""
 
 import asyncio
 import logging
@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 
 DETAIL_CHARACTERS = 200
 REPEAT_SECONDS = 60.0
-"""How long a warning is not told again while nothing else is."""
+"""How long an identical warning is not repeated, if no other warning comes between."""
 REFRESHES = 6
 
 
 class WorkLog:
-    """Watches the runner of a worker, as one of its hooks: whatever that runner answers was taken up.
+    """A hook that prints what a worker does. The worker answers only work that it has taken over.
 
-    taken: how many answers it began. running: those that are being given now.
+    Attributes:
+        taken: how many answers it has started.
+        running: how many are running now.
     """
 
     def __init__(self) -> None:
@@ -54,10 +56,10 @@ class WorkLog:
         return len(self._began)
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
-        """Nothing: the message's own event says it."""
+        """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        """Tells of an event that begins or ends an answer."""
+        """Prints the start and the end of an answer."""
         actions = event.actions
         if rendering.begins_attempt(event):
             self._begins(key, event, event.author, f"the process of attempt {event.attempt - 1} stopped")
@@ -71,7 +73,9 @@ class WorkLog:
             self._ended(key, event.invocation_id, reason, end, news)
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
-        """Tells of an answer that waits, or was lost; how one ended is told by its event, which knows why."""
+        """Prints that an answer waits or that its lease was lost. Other ends are printed from their event, which has the
+        reason.
+        """
         if reason == LOST:
             self._ended(key, invocation_id, reason, rendering.styled("lost: another process answers on", "yellow"), "")
         elif reason == WAITING:
@@ -108,11 +112,11 @@ class WorkLog:
         self._console.print(line, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Prints a line."""
         self._print(self._stamp().append(one_line(text)))
 
     def warn(self, text: str) -> None:
-        """A warning; one that repeats itself is told once a minute."""
+        """Prints a warning; the same warning at most once a minute."""
         before, when = self._warned
         now = time.monotonic()
         if text == before and now - when < REPEAT_SECONDS:
@@ -122,7 +126,7 @@ class WorkLog:
 
     @property
     def summary(self) -> str:
-        """How many were taken up, and how they ended."""
+        """The number of answers taken over, and how they ended."""
         parts = [f"{self.taken} taken up" + (f": {_listed(self._ends)}" if self._ends else "")]
         if self._closed:
             parts.append(f"not run again: {_listed(self._closed)}")
@@ -134,10 +138,10 @@ class WorkLog:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """While it is entered, a line at the terminal counts, and warnings of the library are lines of this log."""
+        """While the block runs, a status line shows the counts, and the library's warnings are printed as lines of this log."""
         handler = _Warnings(self)
         logger = logging.getLogger("turnwise")
-        if not logger.hasHandlers():  # else whoever wrote the app decided where they go
+        if not logger.hasHandlers():  # otherwise the app has configured its own logging
             logger.addHandler(handler)
         if self._console.is_terminal:
             self._status = self._console.status(self._counts(), refresh_per_second=REFRESHES)
@@ -149,7 +153,7 @@ class WorkLog:
             logger.removeHandler(handler)
 
     def stop_counting(self) -> None:
-        """Takes the counting line away."""
+        """Removes the status line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -164,7 +168,7 @@ def _took(seconds: float) -> str:
 
 
 class _Warnings(logging.Handler):
-    """Gives the library's warnings to the log, in one line each; tracebacks only to those who debug."""
+    """Prints the library's warnings in the work log, one line each; tracebacks only with TURNWISE_DEBUG."""
 
     def __init__(self, log: WorkLog) -> None:
         super().__init__(logging.WARNING)
@@ -181,11 +185,11 @@ class _Warnings(logging.Handler):
 
 
 GRACE_SECONDS = 25.0
-"""Somewhat less than what those who start processes usually give them to stop."""
+"""Slightly less than the usual grace period of process managers."""
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Answer what other processes left behind.")(worker)
 
 
@@ -197,11 +201,11 @@ def worker(
         typer.Option("--grace", metavar="SECONDS", min=0, help="How long answers may still take when it is told to stop."),
     ] = GRACE_SECONDS,
 ) -> None:
-    """Answer what other processes left behind: messages whose process stopped before the end, or that still wait.
+    """Answer messages that other processes left unfinished or unanswered.
 
-    It looks again and again until it is stopped by Ctrl-C or SIGTERM; several workers share the work. It answers with the
-    agents of the configuration, and says a line for each message that it takes up, and for its end. What it does not
-    finish when it stops, another worker takes up.
+    Looks for such messages repeatedly until Ctrl-C or SIGTERM; several workers share the work. Uses the agents of the
+    configuration, and prints a line when an answer starts and when it ends. Another worker takes over any answer that is
+    unfinished when this one stops.
     """
     raise typer.Exit(asyncio.run(_worker(config, once, grace)))
 
@@ -228,7 +232,7 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
             log.stop_counting()
             lease_seconds = app.runner.process.lease_seconds
             if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
-                # An agent may ignore that it is cancelled. What it does not finish is taken up as after any other death.
+                # An agent may ignore its cancellation. Another worker recovers its answer, as after a crash.
                 leave(INTERRUPTED if once else OK)
         log.stop_counting()
         log.say(log.summary)
@@ -236,7 +240,7 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
 
 
 def _beginning(app: "App", once: bool) -> tuple[str, str]:
-    """What it does, and how."""
+    """The first lines: the worker's task and its settings."""
     process = app.runner.process
     often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
     return (
@@ -256,13 +260,13 @@ async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
 
 
 async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Looks for ever for what others left. Raises what is wrong with a store that will never do; a lost one is waited for."""
+    """Runs the recovery loop forever. Waits for a store that is temporarily unavailable; raises other errors of the store."""
     await try_store(runner, warn)
     await runner.work()
 
 
 async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Reads from the store once. Raises what is wrong with one that will never do; of a lost one it warns."""
+    """Reads from the store once. Only warns if it is temporarily unavailable; raises other errors of the store."""
     from turnwise.facts.errors import StoreUnavailable
 
     try:
