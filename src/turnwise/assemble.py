@@ -351,7 +351,7 @@ class _Assembly:
         if inspect.isclass(made) or inspect.isroutine(made):
             made = self._tried(reference.where, lambda: _called(made, reference))
         elif reference.options:
-            problem = f"{reference.path} is made already, so it takes no options."
+            problem = f"{reference.path} is already an object, so it takes no options."
             self._document.report(reference.where, problem, "Name its class, or a function that makes it.")
             return None
         missing = [name for name in _NEEDED[str(reference.where[0])] if not hasattr(made, name)]

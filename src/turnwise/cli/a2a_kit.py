@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
 
 
 def a2a_kit(
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Where to listen.")] = HOST,
-    port: Annotated[int, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any that is free.")] = PORT,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = HOST,
+    port: Annotated[int, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any free port.")] = PORT,
 ) -> None:
     """Serve agents that behave as the A2A conformance kit (a2a-tck) expects, over this version's A2A protocol.
 

@@ -188,7 +188,7 @@ class Conversation:
         """Shows the session's id and the command that resumes it."""
         back = shlex.join(["turnwise", "chat", "--user", self._user, "--session", self._session])
         terminal.say(f"session {self._session} of user {self._user} in {self._app.runner.app}, {self._turns} messages so far")
-        terminal.say(f"come back with: {back}", "dim")
+        terminal.say(f"resume with: {back}", "dim")
 
 
 async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
@@ -293,12 +293,12 @@ def _is_for_people(part: Part) -> bool:
     return not (isinstance(part, ToolCallPart | ToolResultPart) or (isinstance(part, DataPart) and part.private))
 
 
-QUESTION = "y or n (what stands behind n is the reason); anything else is a message, and the question stays open"
-HELP = """/why      why the last message went to whom it went
-/session  which session this is, and how to come back to it
-/help     these lines
+QUESTION = "y, or n and perhaps a reason; any other line is sent as a message, and the question stays open"
+HELP = """/why      why the last message went to its agent
+/session  the id of this session, and how to resume it
+/help     the list of commands
 /quit     leave (also Ctrl-D)
-Ctrl-C cancels the answer that is being given. A message that begins with / is sent by doubling it: //."""
+Ctrl-C cancels the running answer. Begin a message with // to send one that begins with /."""
 
 
 def register(app: typer.Typer) -> None:

@@ -74,7 +74,7 @@ def _told(subject: Subject) -> Iterator[Text]:
     if subject.unknown:
         names = [f"{one_line(name)} ({count})" for name, count in subject.unknown.items()]
         more = f" and {len(names) - UNKNOWN_SHOWN} more" if len(names) > UNKNOWN_SHOWN else ""
-        yield styled(f"cases name agents that do not exist, and are wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
+        yield styled(f"cases that name unknown agents count as wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
 
 
 def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
@@ -87,7 +87,7 @@ def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Tex
         ("among the three best", measures.top3_accuracy, "the same"),
         ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
         ("where it stays", measures.stay_accuracy, "turns of dialogues"),
-        ("nobody: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that nobody should take"),
+        ("out of scope: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that are out of scope"),
     ]
     cells: list[list[str | Text]] = [
         [label, styled(percent(value), "bold"), *([_bar(value)] if bars else []), styled(of, "dim")]
@@ -108,7 +108,7 @@ def _figures(measures: Measures) -> Text:
     nobody, latency = measures.nobody, measures.latency_ms
     parts: list[tuple[str, str]] = []
     if nobody.auroc is not None:
-        parts += [("nobody: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
+        parts += [("out of scope: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
     if measures.ece is not None:
         parts.append(("calibration error", f"{100 * measures.ece:.1f} points"))
     if measures.switch_rate is not None:
@@ -175,7 +175,9 @@ def evaluate(
     cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
     examples: Annotated[
         Path | None,
-        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
+        typer.Option(
+            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+        ),
     ] = None,
     validation: Annotated[
         list[Path] | None,
@@ -184,17 +186,19 @@ def evaluate(
     policy: PolicyOption = None,
     history: Annotated[
         Literal["own", "true"],
-        typer.Option("--history", help="Who speaks on in a dialogue: whom the policy chose (own), or should have (true)."),
+        typer.Option(
+            "--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."
+        ),
     ] = "own",
     as_json: JsonOption = False,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
     ] = None,
     at_least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail when a figure is below: accuracy=0.9.")
+        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as accuracy=0.9.")
     ] = None,
     at_most: Annotated[
-        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail when a figure is above: ece=0.02.")
+        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as ece=0.02.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:

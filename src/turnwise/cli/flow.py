@@ -61,7 +61,7 @@ class _FlowDetails(NamedTuple):
 @app.command(short_help="Run a flow.")
 def run(
     flow: FlowArgument,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="What it is about, in quotes.")] = BEGIN,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message to the flow, in quotes.")] = BEGIN,
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
@@ -141,17 +141,17 @@ async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "Mess
         return
     if any(open_.agent == name and open_.waits for open_ in head.invocations.values()):
         problem = f"A run of {name!r} waits for an answer in session {key.id!r}."
-        raise UsageProblem(problem, fix=f"Go on with it, or run it in another session: {place.resume}")
+        raise UsageProblem(problem, fix=f"Continue it, or run the flow in another session: {place.resume}")
 
 
-@app.command(short_help="Show what a flow is made of, or how its last run stands.")
+@app.command(short_help="Show the tasks of a flow, or the status of its last run.")
 def show(
     flow: FlowArgument,
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
-    format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = "terminal",
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
+    format_: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = "terminal",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the tasks of a flow; with a session, the status of its last run there."""
@@ -160,7 +160,7 @@ def show(
     from turnwise.cli.terminal import clean
 
     if as_json and (output is not None or format_ != "terminal"):
-        raise UsageProblem("--json, and --format or --output, cannot be said together.", fix="Leave one of them out.")
+        raise UsageProblem("--json cannot be combined with --format or --output.", fix="Remove one of them.")
     shown = asyncio.run(_looked_up(config, flow, user, session))
     if as_json:
         terminal.print_json(_data(shown, user, session))
@@ -169,7 +169,7 @@ def show(
         width = terminal.width()
         terminal.say_all(wrapped(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
-            terminal.note(f"It has not ended. Go on with: {RunLocation(config, user, session).resume}")
+            terminal.note(f"It has not ended. Continue with: {RunLocation(config, user, session).resume}")
         return
     text = _drawn(shown, format_)
     if output is None:
@@ -218,7 +218,7 @@ def _drawn(shown: _FlowDetails, format_: Format) -> str:
         return "".join(f"{line.plain}\n" for line in _lines(shown))
     name = shown.flow.card.name
     if isinstance(shown.run, UnplannedRun):
-        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
+        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See its status, without --format.")
     if shown.graph is None:
         raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
     return (svg if format_ == "svg" else mermaid)(shown.graph, shown.run)
@@ -276,7 +276,7 @@ async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session"
         raise SessionMissing(missing.problem, fix=f"See which there are: {place.sessions}") from None
 
 
-@app.command(short_help="Go on with a run that waits, or was left.")
+@app.command(short_help="Continue a run that waits, or whose process died.")
 def resume(
     session: Annotated[str, typer.Option("--session", "-s", metavar="ID", help="The session.")],
     config: ConfigOption = None,
@@ -319,8 +319,8 @@ def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext",
         if open_[invocation].state == "running":
             if found.holder is not None:
                 seconds = app.runner.process.lease_seconds
-                told = "Another process holds this session, so it is watched"
-                terminal.note(f"{told}; should that process be dead, the run goes on here within {seconds:g} seconds.")
+                told = "Another process executes this run, so it is only watched"
+                terminal.note(f"{told}; if that process is dead, the run continues here within {seconds:g} seconds.")
             loop.run(talk.attach(invocation))
         return _talk(loop, talk)
     finally:

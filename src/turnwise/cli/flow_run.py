@@ -159,7 +159,7 @@ def _handed_on(by: str, ended: TurnEnd) -> Text:
     return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
 
 
-LEAVE = "y or n (what stands behind n is the reason)"
+LEAVE = "y, or n and perhaps a reason"
 Begin = Callable[[], Awaitable["Invocation"]]
 
 
@@ -239,10 +239,10 @@ class FlowConversation:
         if self._as_json:
             terminal.print_json(self._data())
         if result is None or result.end is None:
-            terminal.note(f"It waits. Go on with: {self._place.resume}")
+            terminal.note(f"It waits. Continue with: {self._place.resume}")
             return OK
         if self._stopped and result.end.reason == "cancelled":
-            terminal.note("The run is stopped for good; what its tasks did is kept, see `turnwise flow show`.")
+            terminal.note("The run is cancelled; the results of its tasks are kept, see `turnwise flow show`.")
             return INTERRUPTED
         is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
         answer = record.answer if record else result.text

@@ -43,17 +43,17 @@ _STARTS: Mapping[Template, _Start] = {
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command(short_help="Write a small working project.")(init)
+    app.command(short_help="Create a small working project.")(init)
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; made if it does not exist.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder; created if it does not exist.")] = Path(),
     template: Annotated[
         Template,
         typer.Option(
             "--template",
             "-t",
-            help="basic: functions as agents. llm: agents that ask a model. flow: tasks that agents do together. "
+            help="basic: functions as agents. llm: agents that call a model. flow: tasks that agents do together. "
             "adapter: an agent of Pydantic AI.",
         ),
     ] = "basic",

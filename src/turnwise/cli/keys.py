@@ -49,13 +49,13 @@ class _AppKeys(NamedTuple):
     """Whether the gateway is configured to accept keys."""
 
 
-@app.command(short_help="Make a key, and print it.")
+@app.command(short_help="Create a key and print it.")
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as people will read it in the list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that tells its purpose.")],
     config: ConfigOption = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Whose key it is.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="The key's user.")] = None,
     for_users: Annotated[
-        bool, typer.Option("--for-users", help="It acts for all users: each request names one. For your own servers.")
+        bool, typer.Option("--for-users", help="The key acts for all users; each request names one. For your own servers.")
     ] = False,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="user, operator or admin.")] = "user",
     agent_role: Annotated[
@@ -63,18 +63,18 @@ def create(
         typer.Option(
             "--agent-role",
             metavar="ROLE",
-            help="A role that agents ask for. May be repeated.",
+            help="A role that agents require. May be repeated.",
             autocompletion=agent_roles,
         ),
     ] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="All it may do, such as sessions:read. May be repeated.", autocompletion=scopes
+            "--scope", metavar="SCOPE", help="Allow only this, such as sessions:read. May be repeated.", autocompletion=scopes
         ),
     ] = None,
     days: Annotated[
-        int | None, typer.Option("--days", metavar="N", min=1, help="How long it counts; by default for ever.")
+        int | None, typer.Option("--days", metavar="N", min=1, help="Days until it expires; by default it never does.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,7 +115,7 @@ def rotate(
     key: KeyArgument,
     config: ConfigOption = None,
     overlap: Annotated[
-        float, typer.Option("--overlap", metavar="MINUTES", min=0, max=1e6, help="How long the old one still counts.")
+        float, typer.Option("--overlap", metavar="MINUTES", min=0, max=1e6, help="How long the old key stays valid.")
     ] = OVERLAP_MINUTES,
     as_json: JsonOption = False,
 ) -> None:
@@ -131,7 +131,9 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
         old, now = await _found(ring, named), datetime.now(UTC)
         if not is_valid(old, now):
             fix = "Make a new one: turnwise keys create"
-            raise UsageProblem(f"Key {old.id} has been over since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix)
+            raise UsageProblem(
+                f"Key {old.id} has been invalid since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix
+            )
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
         text, key = _new(old.name, rights, old.lifetime)
         await ring.keys.add(ring.app, key)
@@ -140,7 +142,7 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
         await ring.keys.expire(ring.app, old.id, now + timedelta(minutes=overlap))
         old = await _found(ring, old.id)
     _explain_new(ring, key)
-    terminal.note(f"It takes the place of key {old.id}, which counts until {_time(old.expires_at)} UTC.")
+    terminal.note(f"It replaces key {old.id}, which stays valid until {_time(old.expires_at)} UTC.")
 
 
 @app.command()
@@ -161,7 +163,7 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
     if as_json:
         terminal.print_json({"id": key.id, "name": key.name, "revoked": not was_over})
     elif was_over:
-        terminal.note(f"Key {key.id} has been over since {_time(key.expires_at)} UTC.")
+        terminal.note(f"Key {key.id} has been invalid since {_time(key.expires_at)} UTC.")
     else:
         terminal.say(f"Key {key.id} ({key.name}) is revoked.")
 
@@ -233,9 +235,9 @@ def _explain_new(ring: _AppKeys, key: "ApiKey") -> None:
 
     end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
     terminal.note(f"Key {key.id} ({key.name}) · {_whose(key)} · {end}")
-    terminal.note("It is shown this once. Send it as the header Authorization: Bearer KEY")
+    terminal.note("It is shown only once. Send it as the header Authorization: Bearer KEY")
     if not ring.asked_for:
-        terminal.note("Nobody is asked for a key yet: the configuration needs gateway: {auth: {keys: true}}", "yellow")
+        terminal.note("The gateway does not ask for keys yet: the configuration needs gateway: {auth: {keys: true}}", "yellow")
 
 
 def _whose(key: "ApiKey") -> str:

@@ -35,10 +35,12 @@ def lint(
     config: ConfigOption = None,
     examples: Annotated[
         Path | None,
-        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
+        typer.Option(
+            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+        ),
     ] = None,
     as_json: JsonOption = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there is an error.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is an error.")] = False,
 ) -> None:
     """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that cannot be reached,
     examples that two agents share or that resemble another agent's, similar descriptions, missing examples, small talk that

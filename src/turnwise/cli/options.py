@@ -25,23 +25,21 @@ DEFAULT_USER = "local"
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The configuration; by default turnwise.yaml here or above."),
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration file; by default turnwise.yaml here or above."),
 ]
-UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="Whose session it is.")]
+UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="The session's user.")]
 SessionOption = Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="The session.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 ContextOption = Annotated[
     str | None,
-    typer.Option(
-        "--context", metavar="JSON", help='What is known beside the message, such as {"channel": "web", "roles": ["staff"]}.'
-    ),
+    typer.Option("--context", metavar="JSON", help='Context of the message, such as {"channel": "web", "roles": ["staff"]}.'),
 ]
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         metavar="ROLE",
-        help="A role of the caller, for agents that only some may reach. May be repeated.",
+        help="A role of the caller, for agents that require one. May be repeated.",
         autocompletion=agent_roles,
     ),
 ]

@@ -123,7 +123,7 @@ def _verdict_details(verdict: Verdict) -> Iterator[Text]:
         lead = verdict.candidates[0].score - verdict.candidates[1].score
         told.append(f"ahead of the next by {lead:.2f}")
     if verdict.novelty is not None:
-        told.append(f"nobody should take it: {verdict.novelty:.2f}")
+        told.append(f"out of scope: {verdict.novelty:.2f}")
     if verdict.usage:
         told.append(usage_text(verdict.usage))
     if verdict.also:

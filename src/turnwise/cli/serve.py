@@ -184,18 +184,18 @@ def serve(
     config: ConfigOption = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="HOST", help="Where to listen; by default as gateway.host says, or here only."),
+        typer.Option("--host", metavar="HOST", help="Address to listen on; by default gateway.host, else this machine only."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any that is free.")
+        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any free port.")
     ] = None,
     log: Annotated[
         Literal["text", "json"] | None,
-        typer.Option("--log", help="How log lines look on standard error; by default text at a terminal, else JSON."),
+        typer.Option("--log", help="Format of log lines on standard error; by default text on a terminal, else JSON."),
     ] = None,
     reload: Annotated[
         bool,
-        typer.Option("--reload", help="For development: start again when a Python or YAML file of the project changes."),
+        typer.Option("--reload", help="For development: restart when a Python or YAML file of the project changes."),
     ] = False,
 ) -> None:
     """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and the documentation of both at /docs.

@@ -173,7 +173,7 @@ def _done(entry: Entry) -> Iterator[Text]:
     for step in _kept_steps(entry):
         yield rendering.styled(one_line(f"did step {step}, kept for the next attempt"), "green")
     if actions.summary:
-        yield rendering.styled(f"summed up what was said up to #{actions.summary.until}", "dim")
+        yield rendering.styled(f"summarized the conversation up to #{actions.summary.until}", "dim")
     yield from rendering.cut_off(event)
     if actions.usage:
         yield rendering.styled(usage_text(actions.usage), "dim")

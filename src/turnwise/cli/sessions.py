@@ -19,16 +19,18 @@ app = typer.Typer(
 )
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also what a rewind, or a new attempt, took back.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also show events that a rewind or a new attempt hides.")]
 TURN_HELP = "A turn: the number of any event in it, or its invocation id."
 
 
 @app.command("list")
 def list_sessions(
     config: ConfigOption = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 50,
-    after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the last page ended.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only sessions of this user.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many sessions.")] = 50,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Continue where the previous page ended.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List sessions by user and id."""
@@ -56,14 +58,14 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
         terminal.note(f"There are more: --after {page.next}")
 
 
-@app.command(short_help="Show what was said.")
+@app.command(short_help="Show the messages of a session.")
 def show(
     session: SessionArgument,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="Only the newest events, that many.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Only this many of the newest events.")] = None,
     hidden: HiddenOption = False,
-    thinking: Annotated[bool, typer.Option("--thinking", help="Also what models thought before they answered.")] = False,
+    thinking: Annotated[bool, typer.Option("--thinking", help="Also show the models' thoughts.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the messages of a session, with the events' numbers and the models' usage. With --json, one event per line."""
@@ -138,7 +140,7 @@ def cancel(
     session: SessionArgument,
     turn: Annotated[
         str | None,
-        typer.Argument(metavar="TURN", help=TURN_HELP + " By default what is being answered, else the newest that waits."),
+        typer.Argument(metavar="TURN", help=TURN_HELP + " By default the running one, else the newest that waits."),
     ] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
@@ -236,7 +238,7 @@ def delete(
     session: SessionArgument,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a session with its log, decisions and artifacts. This cannot be undone."""
@@ -251,8 +253,8 @@ async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not yes:
-            problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good."
-            raise UsageProblem(problem, fix="Nothing was deleted. Say --yes if you mean it.")
+            problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be deleted for good."
+            raise UsageProblem(problem, fix="Nothing was deleted. Pass --yes to confirm.")
         await runner.sessions.delete(key)
     if as_json:
         terminal.print_json({"session": session, "deleted": True, "events": head.last_sequence})

@@ -52,7 +52,7 @@ class Interrupts:
             self._asked = True
             if self._hints:
                 self._hint = self._loop.call_later(
-                    HINT_SECONDS, terminal.note, "\n(it does not stop yet; Ctrl-C again leaves at once)"
+                    HINT_SECONDS, terminal.note, "\n(still stopping; Ctrl-C again exits at once)"
                 )
             self._first()
             return
@@ -101,7 +101,7 @@ async def stopped(
     looking.cancel()
     if told.running:
         answers = "1 answer is" if told.running == 1 else f"{told.running} answers are"
-        told.say(f"stopping: {answers} being given, for {grace:g} s at most; Ctrl-C again leaves at once")
+        told.say(f"stopping: {answers} being given, for {grace:g} s at most; Ctrl-C again exits at once")
     closing = asyncio.create_task(close)
     _, late = await asyncio.wait({closing, looking}, timeout=min(grace, IDLE_SECONDS))
     if late and told.running:  # otherwise an unreachable store is blocking both tasks

@@ -77,7 +77,9 @@ class WorkLog:
         reason.
         """
         if reason == LOST:
-            self._ended(key, invocation_id, reason, rendering.styled("lost: another process answers on", "yellow"), "")
+            self._ended(
+                key, invocation_id, reason, rendering.styled("lost: another process continues the answer", "yellow"), ""
+            )
         elif reason == WAITING:
             self._ended(key, invocation_id, reason, rendering.styled("waits for the user, or for a tool's result", "green"), "")
 
@@ -190,15 +192,15 @@ GRACE_SECONDS = 25.0
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command(short_help="Answer what other processes left behind.")(worker)
+    app.command(short_help="Answer messages that other processes left unfinished.")(worker)
 
 
 def worker(
     config: ConfigOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and exit.")] = False,
     grace: Annotated[
         float,
-        typer.Option("--grace", metavar="SECONDS", min=0, help="How long answers may still take when it is told to stop."),
+        typer.Option("--grace", metavar="SECONDS", min=0, help="How long running answers may take after a stop signal."),
     ] = GRACE_SECONDS,
 ) -> None:
     """Answer messages that other processes left unfinished or unanswered.
@@ -272,4 +274,4 @@ async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
     try:
         await runner.store.leases.due(runner.app, limit=1)
     except StoreUnavailable as problem:
-        warn(f"What is left to do cannot be read: {problem}")
+        warn(f"Unfinished work cannot be read: {problem}")

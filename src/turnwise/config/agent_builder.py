@@ -106,7 +106,7 @@ class Roster:
             made = resolve(entry.run, self._document.folder)
             if not _is_agent(made) and (inspect.isclass(made) or not callable(made)):
                 what = "a class" if inspect.isclass(made) else f"of the type {type(made).__name__}"
-                raise AgentDefinitionError(f"{entry.run} is {what}, no agent.", fix="Name a function, or an agent object.")
+                raise AgentDefinitionError(f"{entry.run} is {what}, not an agent.", fix="Name a function, or an agent object.")
         except TurnwiseError as error:
             self._document.report_error(_run_place(entry), error)
             return None

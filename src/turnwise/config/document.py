@@ -216,7 +216,7 @@ class _Reader:
             if key == "<<" and not event.style:
                 merged = {**self._merge(value, line), **merged}
             elif key in entries:
-                problem = f"The key {key!r} stands here a second time, first in line {entries[key].line}."
+                problem = f"The key {key!r} is here a second time; the first is in line {entries[key].line}."
                 self.problems.append((line, problem, "Remove one of them."))
             else:
                 entries[key] = _Entry(line, value)
@@ -242,7 +242,7 @@ class _Reader:
             self.problems.append((line, f"The environment variable {name} is not set.", fix))
         for text in filled.malformed:
             fix = "Write ${NAME}, or $${ for the characters ${."
-            self.problems.append((line, f"{text!r} is no reference to a variable.", fix))
+            self.problems.append((line, f"{text!r} is not a reference to a variable.", fix))
         if event.style or event.tag is not None:
             return filled.text
         return self._plain_scalar(filled.text, line)

@@ -56,11 +56,11 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
             yield ("origins", index), ConfigError(problem, fix="Name the pages' origins, or set gateway.auth.")
         elif origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
             fix = "Write it as browsers do: https://host or https://host:port, in small letters, without a path; or '*'."
-            yield ("origins", index), ConfigError(f"{origin!r} is no origin of web pages.", fix=fix)
+            yield ("origins", index), ConfigError(f"{origin!r} is not an origin of web pages.", fix=fix)
     for index, proxy in enumerate(config.trusted_proxies):
         if not _is_network(proxy):
             fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
-            yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is no address of a proxy.", fix=fix)
+            yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is not an address of a proxy.", fix=fix)
     for protocol in lacking(config.protocols, wanted=True):
         yield ("protocols", protocol), MissingExtra(f"gateway.protocols.{protocol}", protocol)
     adk = config.protocols.adk

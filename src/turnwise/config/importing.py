@@ -115,7 +115,7 @@ def read_reference(document: Document, where: Where, value: Any) -> Reference | 
         return Reference(value, {}, where)
     if isinstance(value, dict) and isinstance(value.get("import"), str):
         for key in value.keys() - {"import", "options"}:
-            fix = "What it is called with stands below `options:`."
+            fix = "Write its arguments below `options:`."
             document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
         options = value.get("options", {})
         if isinstance(options, dict):

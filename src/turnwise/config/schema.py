@@ -35,13 +35,13 @@ def file_schema() -> Schema:
     """Returns the schema of the whole file, as plain data."""
     found = _Definitions()
     top: dict[str, Schema] = {
-        "app": TEXT | {"description": "The app's name: sessions are kept under it."},
-        "root": TEXT | {"description": "The agent that answers when nobody else does: a name, or module:attribute."},
-        "agents": {"type": "array", "items": found.agent(), "description": "The agents, one after the other or nested."},
+        "app": TEXT | {"description": "The app's name. Sessions are stored under it."},
+        "root": TEXT | {"description": "The root agent: a name, or module:attribute."},
+        "agents": {"type": "array", "items": found.agent(), "description": "The agents, in a list or nested."},
         "policy": found.policy(),
         "encoder": _either(TEXT, _object({"url": TEXT, "model": TEXT, "key": TEXT}, ["url", "model"]), _REFERENCE),
         "selectors": {"type": "object", "additionalProperties": _either(TEXT, _REFERENCE)},
-        "store": _either(TEXT, _REFERENCE) | {"description": "Where sessions are kept: a URL, or an import path."},
+        "store": _either(TEXT, _REFERENCE) | {"description": "The session store: a URL, or an import path."},
         "artifacts": _either(TEXT, _REFERENCE),
         "limits": found.of(Limits),
         "run": found.of(RunConfig, without=["limits"]),

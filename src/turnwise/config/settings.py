@@ -132,9 +132,9 @@ def _text(document: Document, where: Where, default: str | None) -> str | None:
 def _app(document: Document) -> str:
     name = _text(document, ("app",), "")
     if "app" not in document.data:
-        document.report((), "The key 'app' is missing.", "Write `app: name`: sessions are kept under that name.")
+        document.report((), "The key 'app' is missing.", "Write `app: name`: sessions are stored under that name.")
     elif name is not None and name.strip() == "" and isinstance(document.data["app"], str):
-        document.report(("app",), "'app' is empty.", "Write a name: sessions are kept under it.")
+        document.report(("app",), "'app' is empty.", "Write a name: sessions are stored under it.")
     return name or ""
 
 
@@ -170,7 +170,7 @@ def _run(document: Document) -> RunConfig:
     limits = _mapping(document, "limits")
     run = _mapping(document, "run")
     if "limits" in run:
-        document.report(("run", "limits"), "Limits stand at the top of the file, not below 'run'.", "Move them to `limits:`.")
+        document.report(("run", "limits"), "Limits belong at the top of the file, not below 'run'.", "Move them to `limits:`.")
     checked = validated(document, ("limits",), Limits, limits) or Limits()
     config = validated(document, ("run",), RunConfig, {key: value for key, value in run.items() if key != "limits"})
     return (config or RunConfig()).model_copy(update={"limits": checked})

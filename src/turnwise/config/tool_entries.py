@@ -80,7 +80,7 @@ def _tool_from(made: Any, path: str) -> Tool | Toolset:
         AgentDefinitionError: if the object is neither, nor a function.
     """
     if inspect.isclass(made):
-        raise AgentDefinitionError(f"{path} is a class, no tool.", fix="Name a function, or an object made of that class.")
+        raise AgentDefinitionError(f"{path} is a class, not a tool.", fix="Name a function, or an object made of that class.")
     if hasattr(made, "spec") and hasattr(made, "rules"):
         tool: Tool = made
         return tool
@@ -91,7 +91,7 @@ def _tool_from(made: Any, path: str) -> Tool | Toolset:
         raise AgentDefinitionError(f"{path} is an agent.", fix="As a tool it is written `{agent: name}`, with its name.")
     if not callable(made):
         raise AgentDefinitionError(
-            f"{path} is of the type {type(made).__name__}, no tool.", fix="Name a function, a tool, or a toolset."
+            f"{path} is of the type {type(made).__name__}, not a tool.", fix="Name a function, a tool, or a toolset."
         )
     return FunctionTool(made)
 

@@ -89,7 +89,7 @@ class _Arranger:
                 other, mine = self._names[self._parents[found]], self._names[position]
                 where = f"twice below {mine!r}" if other == mine else f"below {other!r} and below {mine!r}"
                 fix = "An agent has one parent: take it out of one, or make a second agent with a name of its own."
-                self._wrong(position, key, DuplicateAgent(f"Agent {self._names[found]!r} stands {where}.", fix=fix))
+                self._wrong(position, key, DuplicateAgent(f"Agent {self._names[found]!r} is {where}.", fix=fix))
                 continue
             self._put(found, position)
 
@@ -102,7 +102,7 @@ class _Arranger:
             return
         if position in self._parents:
             other = self._names[self._parents[position]]
-            problem = f"Agent {self._names[position]!r} names the parent {parent!r}, but stands below {other!r}."
+            problem = f"Agent {self._names[position]!r} names the parent {parent!r}, but is below {other!r}."
             self._wrong(position, ("parent",), DuplicateAgent(problem, fix="An agent has one parent: remove one of the two."))
             return
         self._put(position, found)

@@ -124,7 +124,7 @@ def test_the_explanation_tells_options_and_what_the_message_is_about() -> None:
     assert lines[:4] == [
         "1. resume  abstained  Nobody.",
         "   rule tree, novelty 0.5",
-        "   nobody should take it: 0.25 · also asks for returns",
+        "   out of scope: 0.25 · also asks for returns",
         "   Which?\n   1. A",
     ]
 

@@ -285,7 +285,7 @@ def test_what_models_took_and_thought_is_told() -> None:
         actions=Actions(usage=usage, cut_off="tokens", summary=Summary(text="They greeted.", until=1)),
     )
     took = [
-        "       summed up what was said up to #1",
+        "       summarized the conversation up to #1",
         "       (cut off: the model ran into its limit of tokens)",
         "       openai:small · 12 tokens in, 7 out · $0.5000",
     ]

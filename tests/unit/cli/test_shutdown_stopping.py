@@ -74,7 +74,7 @@ async def test_what_is_being_answered_may_come_to_its_end(running: int, words: s
         told.running = 0
 
     assert await stopped(told, await looking(), close(), grace=60, lease_seconds=30)
-    assert told.said == [f"stopping: {words}, for 60 s at most; Ctrl-C again leaves at once"]
+    assert told.said == [f"stopping: {words}, for 60 s at most; Ctrl-C again exits at once"]
 
 
 async def test_what_takes_longer_is_left_to_others() -> None:

@@ -130,8 +130,8 @@ def test_the_lead_of_a_team_works_first_wherever_it_stands(build: Build, selecto
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("root: M:Thing\n", "config.agent t.yaml:2: M:Thing is a class, no agent."),
-        ("root: M:number\n", "config.agent t.yaml:2: M:number is of the type int, no agent."),
+        ("root: M:Thing\n", "config.agent t.yaml:2: M:Thing is a class, not an agent."),
+        ("root: M:number\n", "config.agent t.yaml:2: M:number is of the type int, not an agent."),
         ("root: M:wants\n", "config.agent t.yaml:2: Agent 'wants': its function wants 'more', which nothing fills."),
         ("agents:\n  - name: user\n    run: M:plain\n", "config.agent t.yaml:3: 'name': The agent name 'user' is reserved"),
         ("agents:\n  - run: M:plain\n    time_limit: no\n", "config.agent t.yaml:4: 'time_limit' should be a number"),

@@ -62,17 +62,17 @@ def test_being_listed_and_naming_the_same_parent_is_once() -> None:
         (
             [("a", entry(1, "b", "c")), ("b", entry(2, "c")), ("c", entry(3))],
             None,
-            "config.duplicate_agent t.yaml:2: Agent 'c' stands below 'a' and below 'b'.",
+            "config.duplicate_agent t.yaml:2: Agent 'c' is below 'a' and below 'b'.",
         ),
         (
             [("a", entry(1, "b", "b")), ("b", entry(2))],
             None,
-            "config.duplicate_agent t.yaml:1: Agent 'b' stands twice below 'a'.",
+            "config.duplicate_agent t.yaml:1: Agent 'b' is twice below 'a'.",
         ),
         (
             [("a", entry(1, "b")), ("b", entry(2, parent="c")), ("c", entry(3, parent="a"))],
             None,
-            "config.duplicate_agent t.yaml:2: Agent 'b' names the parent 'c', but stands below 'a'.",
+            "config.duplicate_agent t.yaml:2: Agent 'b' names the parent 'c', but is below 'a'.",
         ),
         (
             [("a", entry(1)), ("b", entry(2, parent="aa"))],
