@@ -64,22 +64,22 @@ def init(
     Existing files are never overwritten.
     """
     from turnwise.cli import terminal
-    from turnwise.config.places import shown
+    from turnwise.config.places import display_path
 
     written, kept = _write(folder, template)
     if as_json:
         told = {
             "template": template,
             "folder": str(folder),
-            "written": list(map(shown, written)),
-            "kept": list(map(shown, kept)),
+            "written": list(map(display_path, written)),
+            "kept": list(map(display_path, kept)),
         }
         terminal.print_json(told)
         return
     for path in written:
-        terminal.say(f"  wrote {shown(path)}", "dim")
+        terminal.say(f"  wrote {display_path(path)}", "dim")
     for path in kept:
-        terminal.say(f"  kept {shown(path)} as it is", "dim")
+        terminal.say(f"  kept {display_path(path)} as it is", "dim")
     _say_what_to_try(folder, _STARTS[template])
 
 
@@ -92,7 +92,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     Raises:
         ConfigError: if a file exists that may not, or the files cannot be written.
     """
-    from turnwise.config.places import shown
+    from turnwise.config.places import display_path
     from turnwise.facts.errors import ConfigError
 
     files = {
@@ -102,7 +102,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     }
     there = [path for path in files if path.exists() or path.is_symlink()]
     kept = [path for path in there if path.name == KEPT]
-    if taken := [shown(path) for path in there if path not in kept]:
+    if taken := [display_path(path) for path in there if path not in kept]:
         raise ConfigError(f"There is already {', '.join(taken)}; nothing was written.", fix="Choose another folder.")
     written = [path for path in files if path not in kept]
     try:
@@ -119,11 +119,11 @@ def _say_what_to_try(folder: Path, start: _Start) -> None:
     from importlib.util import find_spec
 
     from turnwise.cli import terminal
-    from turnwise.config.places import shown
+    from turnwise.config.places import display_path
 
     terminal.say("Now try:", "bold")
     if folder.resolve() != Path.cwd():
-        terminal.say(f"  {shlex.join(['cd', shown(folder)])}")
+        terminal.say(f"  {shlex.join(['cd', display_path(folder)])}")
     if start.needs is not None and find_spec(start.needs[0]) is None:
         terminal.say(f"  pip install 'turnwise[{start.needs[1]}]'")
     for command in start.commands:

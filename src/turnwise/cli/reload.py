@@ -21,7 +21,7 @@ Files = Mapping[Path, tuple[int, int]]
 
 
 def files_of(folder: Path) -> Files:
-    """Modification time and size of each Python and YAML file below the folder. Skips hidden folders and virtual environments."""
+    """Modification time and size of each Python and YAML file. Skips hidden folders and virtual environments."""
     return dict(_walked(folder))
 
 

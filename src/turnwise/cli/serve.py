@@ -18,7 +18,7 @@ from rich.text import Text
 
 from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
-from turnwise.config.gateway_entries import is_own_machine, lacking
+from turnwise.config.gateway_entries import is_loopback, protocols_without_extra
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -117,7 +117,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 
 def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, traced: bool) -> Iterator[Text]:
     """The lines printed before the first request."""
-    reach = "; only this machine can connect" if is_own_machine(config.host) else ""
+    reach = "; only this machine can connect" if is_loopback(config.host) else ""
     yield styled(f"Serving {one_line(app.runner.app)} at ", "").append(serving.address, style="bold").append(reach, style="dim")
     yield _line("sessions", f"stored in {one_line(app.store)}")
     documentation = f"{serving.address_here}/docs" if config.documentation else "off (gateway.documentation is false)"
@@ -147,13 +147,13 @@ def _line(name: str, told: str) -> Text:
 
 
 def _spoken(config: "Protocols") -> list[str]:
-    missing = set(lacking(config, wanted=False))
+    missing = set(protocols_without_extra(config, wanted=False))
     return [name for name in _NAMES if _switch(config, name).on is not False and name not in missing]
 
 
 def _not_served(config: "Protocols") -> Iterator[str]:
     """The protocols that are not served, each with the reason."""
-    if missing := lacking(config, wanted=False):
+    if missing := protocols_without_extra(config, wanted=False):
         which = " and ".join(_NAMES[name][0] for name in missing)
         yield f"{which}, because not installed (pip install 'turnwise[{','.join(missing)}]')"
     if off := [name for name in _NAMES if _switch(config, name).on is False]:

@@ -23,7 +23,7 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The keys of each kind of agent, beside those of a card and `children`."""
 
-_NEEDED: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
+_REQUIRED_KEYS: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
 
 
 class AgentEntry(NamedTuple):
@@ -58,7 +58,7 @@ def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]
     return tuple(entry or AgentEntry((), None, {}) for entry in entries)
 
 
-def is_void(entry: AgentEntry) -> bool:
+def is_placeholder(entry: AgentEntry) -> bool:
     """Whether this is the placeholder of an entry that could not be read. Its problem has been reported."""
     return not entry.where
 
@@ -70,15 +70,17 @@ def _add(document: Document, where: Where, value: Any, entries: list[AgentEntry 
     if isinstance(value, str):
         entries[position] = AgentEntry(where, value, {})
     elif isinstance(value, dict):
-        entries[position] = _inline(document, where, value, entries)
+        entries[position] = _read_inline(document, where, value, entries)
     else:
         fix = "Write module:attribute, or `name:` and `run:`."
         document.report(where, f"An agent is an import path or keys and values; this is {kind_of(value)}.", fix)
     return position
 
 
-def _inline(document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]) -> AgentEntry | None:
-    kind = _form(value)
+def _read_inline(
+    document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]
+) -> AgentEntry | None:
+    kind = _kind_of(value)
     own_keys = OWN_KEYS[kind]
     known = [*AgentCard.model_fields, *own_keys, "children"]
     for key in value:
@@ -86,7 +88,7 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
             elsewhere = [other for other, keys in OWN_KEYS.items() if key in keys]
             fix = f"It belongs to agents of kind {elsewhere[0]}." if elsewhere else did_you_mean(key, known)
             document.report((*where, key), f"An agent of kind {kind!r} has no key {key!r}.", fix, AgentDefinitionError)
-    if not _has_what_it_needs(document, where, value, kind):
+    if not _has_required_keys(document, where, value, kind):
         return None
     card = {key: given for key, given in value.items() if key in AgentCard.model_fields}
     if isinstance(card.get("patterns"), list):
@@ -95,7 +97,7 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
     return AgentEntry(where, value.get("run"), card, children, {key: value[key] for key in own_keys if key in value})
 
 
-def _form(value: Mapping[str, Any]) -> str:
+def _kind_of(value: Mapping[str, Any]) -> str:
     """The kind whose keys the entry uses. An imported agent uses the keys of a function, whatever kind its card names."""
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in OWN_KEYS or (kind == "llm" and "run" in value and "model" not in value):
@@ -103,9 +105,9 @@ def _form(value: Mapping[str, Any]) -> str:
     return kind
 
 
-def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
+def _has_required_keys(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
     name = value.get("name")
-    needed = _NEEDED.get(kind, "children" if kind in COMPOSITES else None)
+    needed = _REQUIRED_KEYS.get(kind, "children" if kind in COMPOSITES else None)
     if needed and not (isinstance(name, str) and value.get(needed) not in (None, "")):
         missing = repr(needed) if isinstance(name, str) else "'name'"
         document.report(where, f"An agent of kind {kind!r} needs {missing}.", "Add it.", AgentDefinitionError)

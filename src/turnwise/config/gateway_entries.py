@@ -30,18 +30,18 @@ def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
     config = validated(document, ("gateway",), GatewayConfig, given)
     if config is None:
         return GatewayConfig()
-    config = _placed(config, document.folder)
-    for where, error in gateway_mistakes(config):
+    config = _with_absolute_paths(config, document.folder)
+    for where, error in gateway_problems(config):
         document.report_error(("gateway", *where), error)
     return config
 
 
-def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
+def gateway_problems(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
     """Yields the settings that cannot be served, each with its location below `gateway`.
 
     Keys and tokens are not checked here but by the authenticator.
     """
-    if config.auth is None and not is_own_machine(config.host):
+    if config.auth is None and not is_loopback(config.host):
         yield (
             ("host",),
             ConfigError(
@@ -61,7 +61,7 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
         if not _is_network(proxy):
             fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
             yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is not an address of a proxy.", fix=fix)
-    for protocol in lacking(config.protocols, wanted=True):
+    for protocol in protocols_without_extra(config.protocols, wanted=True):
         yield ("protocols", protocol), MissingExtra(f"gateway.protocols.{protocol}", protocol)
     adk = config.protocols.adk
     if adk.on is not False and adk.web is not None and not (Path(adk.web) / "index.html").is_file():
@@ -69,7 +69,9 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
         yield ("protocols", "adk", "web"), ConfigError(f"There is no web page in {adk.web!r}.", fix=fix)
 
 
-def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed) -> Sequence[str]:
+def protocols_without_extra(
+    config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed
+) -> Sequence[str]:
     """Returns the protocols whose extra is not installed.
 
     Args:
@@ -81,7 +83,7 @@ def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] 
     return [name for name, switch in switches.items() if switch.on is said and not is_there(name)]
 
 
-def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
+def access_control(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
     """Builds the app's authenticator and quotas.
 
     Args:
@@ -90,12 +92,12 @@ def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authent
     Raises:
         ConfigError: if the settings are invalid, or need a store of keys that this one is not.
     """
-    gate = store if isinstance(store, Gate) else None
-    keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
+    key_store = store if isinstance(store, Gate) else None
+    keys, counters = (key_store.keys, key_store.counters) if key_store is not None else (None, None)
     return Authenticator(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
 
 
-def is_own_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether a server on that host is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
@@ -103,7 +105,7 @@ def is_own_machine(host: str) -> bool:
         return host == "localhost"
 
 
-def _placed(config: GatewayConfig, folder: Path) -> GatewayConfig:
+def _with_absolute_paths(config: GatewayConfig, folder: Path) -> GatewayConfig:
     """Makes the relative paths absolute: they are relative to the file's folder."""
     adk = config.protocols.adk
     if adk.web is None:

@@ -21,7 +21,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail, Place
 
 
-class BuiltIn(NamedTuple):
+class BuiltInGuardrail(NamedTuple):
     """A built-in guardrail with its options."""
 
     use: str
@@ -31,7 +31,7 @@ class BuiltIn(NamedTuple):
     where: Where
 
 
-def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
+def read_guardrails(document: Document) -> tuple[BuiltInGuardrail | Reference, ...]:
     """Reads the list under `guardrails`, in order. Reports and omits invalid entries."""
     value, where = document.data.get("guardrails", []), ("guardrails",)
     if not isinstance(value, list):
@@ -42,7 +42,7 @@ def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
     return tuple(guardrail for guardrail in found if guardrail is not None)
 
 
-def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference | None:
+def _read(document: Document, where: Where, value: Any) -> BuiltInGuardrail | Reference | None:
     given = {"use": value} if isinstance(value, str) and ":" not in value else value
     if not isinstance(given, dict) or "import" in given:
         return read_reference(document, where, given)
@@ -54,10 +54,10 @@ def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference |
         return None
     kind, _ = BUILT_IN[use]
     read = validated(document, where, kind, {key: option for key, option in given.items() if key != "use"})
-    return None if read is None else BuiltIn(use, read.model_dump(exclude_unset=True), where)
+    return None if read is None else BuiltInGuardrail(use, read.model_dump(exclude_unset=True), where)
 
 
-def make(entry: BuiltIn, encoder: Encoder | None) -> Guardrail:
+def build_guardrail(entry: BuiltInGuardrail, encoder: Encoder | None) -> Guardrail:
     """Builds the guardrail.
 
     Args:

@@ -10,7 +10,7 @@ from types import ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, shown
+from turnwise.config.places import Document, Where, display_path
 from turnwise.facts.errors import ImportPathError
 from turnwise.facts.spelling import did_you_mean
 
@@ -46,21 +46,21 @@ def _module(name: str, folder: Path, path: str) -> ModuleType:
     if place not in sys.path:
         sys.path.insert(0, place)
         importlib.invalidate_caches()
-    _refuse_namesake(name, folder)
+    _refuse_shadowed(name, folder)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise ImportPathError(
                 f"There is no module {error.name!r} (for {path!r}).",
-                fix=f"Looked in {shown(folder)}/ and in the installed packages: correct the name, or install it.",
+                fix=f"Looked in {display_path(folder)}/ and in the installed packages: correct the name, or install it.",
             ) from None
-        raise _raises(name, error) from error
+        raise _import_failure(name, error) from error
     except (Exception, SystemExit) as error:
-        raise _raises(name, error) from error
+        raise _import_failure(name, error) from error
 
 
-def _refuse_namesake(name: str, folder: Path) -> None:
+def _refuse_shadowed(name: str, folder: Path) -> None:
     """Refuses a module of the folder that another loaded module of the same name shadows: the wrong one would be used."""
     top = name.partition(".")[0]
     mine = [file for file in (folder / f"{top}.py", folder / top / "__init__.py") if file.is_file()]
@@ -69,17 +69,17 @@ def _refuse_namesake(name: str, folder: Path) -> None:
         return
     file = getattr(loaded, "__file__", None)
     if file is None or Path(file).resolve() not in {own.resolve() for own in mine}:
-        problem = f"{shown(mine[0])} cannot be imported: another module named {top!r} is loaded already"
+        problem = f"{display_path(mine[0])} cannot be imported: another module named {top!r} is loaded already"
         raise ImportPathError(f"{problem}, from {file or 'Python itself'}.", fix="Rename the file.")
 
 
-def _raises(name: str, error: BaseException) -> ImportPathError:
-    said = traceback.format_exception_only(error)[-1].strip()
+def _import_failure(name: str, error: BaseException) -> ImportPathError:
+    message = traceback.format_exception_only(error)[-1].strip()
     at = _innermost(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
-        at = f"{shown(Path(error.filename))}:{error.lineno}"
+        at = f"{display_path(Path(error.filename))}:{error.lineno}"
     return ImportPathError(
-        f"The module {name!r} raises when it is imported: {said}" + (f" ({at})" if at else ""),
+        f"The module {name!r} raises when it is imported: {message}" + (f" ({at})" if at else ""),
         fix="Correct that module; `python -c 'import …'` shows the whole traceback.".replace("…", name),
     )
 
@@ -88,7 +88,7 @@ def _innermost(trace: TracebackType | None) -> str:
     """The innermost frame in a file, without frames of the import system."""
     own = {__file__, importlib.__file__}
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
-    return f"{shown(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
+    return f"{display_path(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
 
 
 class Reference(NamedTuple):

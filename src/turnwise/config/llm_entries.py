@@ -13,7 +13,7 @@ from turnwise.config.entries import AgentEntry
 from turnwise.config.importing import resolve
 from turnwise.config.model_entries import read_model
 from turnwise.config.places import Document, Where
-from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.tool_entries import AgentReference, read_tools
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, ImportPathError, TurnwiseError
@@ -45,13 +45,13 @@ class LlmRecipe:
 
     purpose = "to be a tool"
 
-    def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AskedAgent]) -> None:
+    def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AgentReference]) -> None:
         self._where, self._options, self._tools = where, options, tools
 
     @property
-    def asked(self) -> Sequence[AskedAgent]:
+    def referenced_agents(self) -> Sequence[AgentReference]:
         """The other agents that it uses as tools."""
-        return [tool for tool in self._tools if isinstance(tool, AskedAgent)]
+        return [tool for tool in self._tools if isinstance(tool, AgentReference)]
 
     def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> LlmAgent:
         """Builds the agent.
@@ -76,7 +76,7 @@ class LlmRecipe:
         return True
 
 
-def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
+def read_llm(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     """Reads an entry of kind `llm` and imports the modules it names. Returns None after it reported the problems.
 
     Opens no connection and calls no model.
@@ -89,9 +89,9 @@ def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     if "summary_model" in own:
         made["summary_model"] = read_model(document, (*where, "summary_model"), own["summary_model"])
     if "instructions" in own:
-        made["instructions"] = _instructions(document, (*where, "instructions"), own["instructions"])
+        made["instructions"] = _read_instructions(document, (*where, "instructions"), own["instructions"])
     if "output" in own:
-        made["output_type"] = _output(document, (*where, "output"), own["output"], str(entry.card.get("name")))
+        made["output_type"] = _read_output_type(document, (*where, "output"), own["output"], str(entry.card.get("name")))
     tools = read_tools(document, (*where, "tools"), own.get("tools", []))
     if options is None or tools is None or len(document.problems) > before:
         return None
@@ -99,11 +99,11 @@ def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     return LlmRecipe(where, {**options.model_dump(exclude={"history"}), "history": history, **made}, tools)
 
 
-def _instructions(document: Document, where: Where, value: Any) -> Any:
+def _read_instructions(document: Document, where: Where, value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and value.keys() == {"import"}:
-        made = _imported(document, (*where, "import"), value["import"])
+        made = _import(document, (*where, "import"), value["import"])
         if made is not None and not callable(made):
             document.report(where, f"{value['import']} is no function of the context.", "Name one that gives the text.")
         return made
@@ -112,9 +112,9 @@ def _instructions(document: Document, where: Where, value: Any) -> Any:
     return None
 
 
-def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
+def _read_output_type(document: Document, where: Where, value: Any, agent: str) -> Any:
     """The type of the agent's answers; reports an unsuitable one."""
-    made = _imported(document, where, value)
+    made = _import(document, where, value)
     if made is None:
         return None
     try:
@@ -124,7 +124,7 @@ def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
     return made
 
 
-def _imported(document: Document, where: Where, path: Any) -> Any:
+def _import(document: Document, where: Where, path: Any) -> Any:
     try:
         if not isinstance(path, str):
             raise ImportPathError(f"Here an import path was expected, but this is {kind_of(path)}.", fix="Write module:name.")
@@ -134,7 +134,7 @@ def _imported(document: Document, where: Where, path: Any) -> Any:
         return None
 
 
-def _as_tool(tool: Tool | Toolset | AskedAgent, about: Mapping[str, str]) -> Tool | Toolset:
-    if not isinstance(tool, AskedAgent):
+def _as_tool(tool: Tool | Toolset | AgentReference, about: Mapping[str, str]) -> Tool | Toolset:
+    if not isinstance(tool, AgentReference):
         return tool
     return AgentTool(tool.name, description=about.get(tool.name) if tool.description is None else tool.description)

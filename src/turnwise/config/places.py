@@ -12,7 +12,7 @@ Where = tuple[str | int, ...]
 AnyError = TypeVar("AnyError", bound=TurnwiseError)
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """The path for display: relative if it lies below the working folder."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
@@ -66,7 +66,7 @@ class Document:
 
     def place(self, where: Where) -> str:
         """The location as `file:line`."""
-        return f"{shown(self.path)}:{self.line(where)}"
+        return f"{display_path(self.path)}:{self.line(where)}"
 
     def report(self, where: Where, problem: str, fix: str = "", kind: type[ConfigError] = ConfigError) -> None:
         """Adds a problem at that location."""
@@ -78,10 +78,10 @@ class Document:
 
     def report_at(self, line: int, error: TurnwiseError) -> None:
         """Adds an existing error at a line."""
-        self._problems.append((line, placed(error, f"{shown(self.path)}:{line}")))
+        self._problems.append((line, with_location(error, f"{display_path(self.path)}:{line}")))
 
 
-def placed(error: AnyError, place: str) -> AnyError:
+def with_location(error: AnyError, place: str) -> AnyError:
     """Prefixes the error's message with a location. Returns the same error."""
     error.problem = f"{place}: {error.problem}"
     error.args = (error.problem,)

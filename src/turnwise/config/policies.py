@@ -37,7 +37,7 @@ def read_policy(settings: Settings) -> PolicySpec | None:
     Three forms: a name; `use: name` with `options` by stage, `default`, `several`, `segments`; or a policy written out, where a
     stage may be a selector's name alone. Does not check that selectors and agents exist.
     """
-    return policy_in(settings.document, settings.policy)
+    return parse_policy(settings.document, settings.policy)
 
 
 def read_policy_file(path: Path) -> PolicySpec:
@@ -54,7 +54,7 @@ def read_policy_file(path: Path) -> PolicySpec:
         document = document.below("policy")
     given = document.data["policy"]
     if isinstance(given, str | dict):
-        policy = policy_in(document, given)
+        policy = parse_policy(document, given)
     else:
         policy = None
         document.report(("policy",), "'policy' is neither a name nor keys and values.", "Write `policy: default`.", PolicyError)
@@ -63,17 +63,17 @@ def read_policy_file(path: Path) -> PolicySpec:
     return policy
 
 
-def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
+def parse_policy(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
     """Parses a policy that the document has under `policy`; see `read_policy`."""
     try:
         if isinstance(given, str):
             return named(given)
         if "use" in given:
-            return _changed(document, given)
+            return _policy_with_changes(document, given)
     except PolicyError as error:
-        document.report_error(culprit(document, error), error)
+        document.report_error(location_of_error(document, error), error)
         return None
-    if not _names_models(document, given):
+    if not _are_models_valid(document, given):
         return None
     stages = given.get("stages", [])
     if isinstance(stages, list):
@@ -81,15 +81,15 @@ def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec 
     return validated(document, ("policy",), PolicySpec, {**given, "stages": stages}, PolicyError)
 
 
-def _names_models(document: Document, given: Mapping[str, Any]) -> bool:
+def _are_models_valid(document: Document, given: Mapping[str, Any]) -> bool:
     """Whether the models of `model` selectors are valid. Returns False after it reported the problems."""
     before = len(document.problems)
-    for where, value in _models(given):
+    for where, value in _model_options(given):
         read_model(document, where, value, own=False)
     return len(document.problems) == before
 
 
-def _models(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
+def _model_options(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
     """Yields the `model` option of every stage that uses the `model` selector, with its location."""
     stages = given.get("stages")
     for index, stage in enumerate(stages if isinstance(stages, list) else []):
@@ -112,8 +112,8 @@ def _option(holder: Mapping[str, Any], where: Where) -> Iterator[tuple[Where, An
         yield (*where, "model"), options["model"]
 
 
-def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
-    if not _names_models(document, given):
+def _policy_with_changes(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
+    if not _are_models_valid(document, given):
         return None
     changed = validated(document, ("policy",), ChangedPolicy, given, PolicyError)
     if changed is None:
@@ -123,7 +123,7 @@ def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
     return policy.model_copy(update=changes)
 
 
-def culprit(document: Document, error: TurnwiseError) -> Where:
+def location_of_error(document: Document, error: TurnwiseError) -> Where:
     """The most specific location below `policy` that the error's message quotes; the policy itself if it quotes none."""
     quoted = [one or other for one, other in _QUOTED.findall(error.problem)]
     places = list(_places(document.data.get("policy"), ("policy",)))

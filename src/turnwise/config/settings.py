@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
 from turnwise.config.gateway_entries import read_gateway
-from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
+from turnwise.config.guardrail_entries import BuiltInGuardrail, read_guardrails
 from turnwise.config.importing import Reference, read_reference, read_references
-from turnwise.config.places import Document, Where, shown
+from turnwise.config.places import Document, Where, display_path
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
@@ -59,7 +59,7 @@ class Settings(NamedTuple):
     """`in_memory`, a folder, a URL, a reference to the user's own, or None for no artifacts."""
     run: RunConfig
     process: ProcessConfig
-    guardrails: tuple[BuiltIn | Reference, ...]
+    guardrails: tuple[BuiltInGuardrail | Reference, ...]
     hooks: tuple[Reference, ...]
     gateway: GatewayConfig
 
@@ -74,7 +74,7 @@ def find_file(given: Path | None, start: Path | None = None) -> Path:
         file = given / FILE_NAME if given.is_dir() else given
         if not file.exists():
             fix = "Check the path, or make a project with `turnwise init`."
-            raise ConfigError(f"{shown(file)} does not exist.", fix=fix)
+            raise ConfigError(f"{display_path(file)} does not exist.", fix=fix)
         return file
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):

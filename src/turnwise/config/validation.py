@@ -13,7 +13,7 @@ from turnwise.facts.spelling import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "text",
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -53,29 +53,29 @@ class Mistake(NamedTuple):
 def mistakes(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
     """Translates a pydantic error about data of that model."""
     found = error.errors(include_url=False)
-    return [Mistake(tuple(each["loc"]), *_told(each, tuple(each["loc"]), model)) for each in found]
+    return [Mistake(tuple(each["loc"]), *_problem_and_fix(each, tuple(each["loc"]), model)) for each in found]
 
 
-def _told(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
+def _problem_and_fix(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
     kind, given, context = found["type"], found["input"], found.get("ctx", {})
-    key = _name(loc)
+    key = _key_name(loc)
     if kind == "extra_forbidden":
         return f"There is no key {key} here.", did_you_mean(str(loc[-1]), _fields_at(model, loc[:-1]))
     if kind == "missing":
         return f"The key {key} is missing.", "Add it."
     if kind == "json_invalid":
         return f"This is not JSON: {context['error']}.", ""
-    if kind in _WANTED:
+    if kind in _EXPECTED:
         quote = kind == "string_type" and isinstance(given, bool | int | float)
-        fix = "Put it in quotes." if quote else f"Write {_WANTED[kind]}."
-        return f"{key} should be {_WANTED[kind]}, but is {kind_of(given)}.", fix
+        fix = "Put it in quotes." if quote else f"Write {_EXPECTED[kind]}."
+        return f"{key} should be {_EXPECTED[kind]}, but is {kind_of(given)}.", fix
     if kind == "literal_error":
         return f"{key} should be {context['expected']}.", did_you_mean(str(given), _choices(context["expected"]))
     message = found["msg"].removeprefix("Value error, ")
     return (f"{key}: {message}" if message[:5] != "Input" else message.replace("Input", key, 1)).rstrip(".") + ".", ""
 
 
-def _name(loc: Where) -> str:
+def _key_name(loc: Where) -> str:
     text = ""
     for step in loc:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step

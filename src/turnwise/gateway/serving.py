@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from turnwise.config.gateway_entries import doorkeepers, gateway_mistakes
+from turnwise.config.gateway_entries import access_control, gateway_problems
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.app import gateway
@@ -27,9 +27,9 @@ END_SECONDS, CUT_SECONDS = 5.0, 1.0
 
 def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = None, *, traced: bool = False) -> Front:
     """The front of that app, with its gatekeeper and quotas. Inside an event loop. ConfigError."""
-    for _, mistake in gateway_mistakes(config):
+    for _, mistake in gateway_problems(config):
         raise mistake
-    gatekeeper, quotas = doorkeepers(runner.app, config, runner.store)
+    gatekeeper, quotas = access_control(runner.app, config, runner.store)
     return front(runner, config, gatekeeper, quotas, metrics, traced=traced)
 
 

@@ -7,7 +7,7 @@ import pytest
 from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
-from turnwise.config.agent_builder import Roster
+from turnwise.config.agent_builder import AgentBuilder
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.settings import read_settings
 from turnwise.ports.agent import Agent
@@ -54,11 +54,11 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
         def building(text: str) -> tuple[Agent | None, list[str]]:
             (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{name}:"))
             settings = read_settings(tmp_path / "t.yaml", {})
-            roster = Roster(settings, {})
+            roster = AgentBuilder(settings, {})
             root = roster.root()
             if root is not None and roster.tree(root) is None:
                 root = None
-            roster.report_patterns()
+            roster.report_refused_patterns()
             return root, [f"{error.code} {error}".replace(name, "M") for error in settings.document.problems]
 
         yield building

@@ -8,7 +8,7 @@ import pytest
 from config_play import module_in
 
 from turnwise.config.document import read_document
-from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.tool_entries import AgentReference, read_tools
 from turnwise.tools.artifacts import ArtifactTools
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
@@ -62,7 +62,7 @@ def test_functions_tools_toolsets_and_what_is_shipped(read: Read) -> None:
     assert (refund.spec.name, refund.rules.confirm) == ("pay", True)
     assert all(isinstance(each, ArtifactTools) for each in (files, artifacts))
     assert asking.spec.name == "ask_user"
-    assert asked == AskedAgent("billing", "d", ("tools", 5, "agent"))
+    assert asked == AgentReference("billing", "d", ("tools", 5, "agent"))
 
 
 def test_mcp_servers(read: Read) -> None:
