@@ -2,18 +2,31 @@
 
 import asyncio
 import json
+import logging
 import os
+import secrets
 import shlex
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
 from turnwise.cli.approval import Question, answer_to, approval_question
 from turnwise.cli.exits import GOOD_ENDS
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    message_context,
+)
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.tables import wrapped
 from turnwise.cli.terminal import Cleaner, clean, one_line
@@ -26,32 +39,110 @@ from turnwise.facts.selections import Selection
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.message.invocation import Invocation
-import logging
-import secrets
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import typer
-
-from turnwise.cli.options import (
-    DEFAULT_USER,
-    ConfigOption,
-    ContextOption,
-    RoleOption,
-    SessionOption,
-    UserOption,
-    message_context,
-)
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from turnwise.assemble import App
-    from turnwise.cli.approval import Question
-    from turnwise.facts.messages import MessageContext
 
 VALUE_CHARACTERS, ARGUMENTS_CHARACTERS, RESULT_CHARACTERS = 40, 100, 200
+
+
+QUESTION = "y, or n and perhaps a reason; any other line is sent as a message, and the question stays open"
+HELP = """/why      why the last message went to its agent
+/session  the id of this session, and how to resume it
+/help     the list of commands
+/quit     leave (also Ctrl-D)
+Ctrl-C cancels the running answer. Begin a message with // to send one that begins with /."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command(short_help="Talk to the agents.")(chat)
+
+
+def chat(
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
+) -> None:
+    """Talk to the agents. Before each answer, a line shows which agent answers and why.
+
+    If an agent asks for approval of a tool call, answer with y, or with n and optionally a reason.
+    """
+    key = session or f"chat-{secrets.token_hex(3)}"
+    given = message_context(context, role)
+    with asyncio.Runner() as loop:
+        code = _chat(loop, config, user, key, given, is_new=session is None)
+    raise typer.Exit(code)
+
+
+def _chat(
+    loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext", *, is_new: bool
+) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli.progress import ready
+
+    # Exceptions of agents are shown in the conversation, so they are not logged as well.
+    logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
+    app = load_app(config)
+    conversation = Conversation(app, user, session, context)
+    interactive = terminal.is_interactive()
+    if interactive:
+        terminal.say_all(_beginning(app, user, session, context))
+    try:
+        loop.run(ready(app.runner))
+        if not is_new:
+            loop.run(conversation.look_back())
+        while (line := _read(interactive, conversation.questions)) is not None:
+            if line.startswith("/") and not line.startswith("//"):
+                if not _obey(line, conversation):
+                    break
+            elif line.strip():
+                loop.run(conversation.turn(line.removeprefix("/") if line.startswith("//") else line))
+    finally:
+        loop.run(app.runner.close())
+    return 0 if interactive or not conversation.failures else 1
+
+
+def _beginning(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
+    """The first lines: the app and session, the user and roles, where the conversation is stored, and how to leave."""
+    agents = len(app.runner.tree)
+    roles = f" with the roles {', '.join(context.roles)}" if context.roles else ""
+    yield rendering.styled(one_line(f"{app.runner.app}: {agents} agent{'' if agents == 1 else 's'} · session {session}"), "dim")
+    yield rendering.styled(one_line(f"You speak as user {user}{roles}; the conversation is stored in {app.store}."), "dim")
+    yield rendering.styled("Write a message. /help lists the commands, Ctrl-D leaves.", "dim")
+
+
+def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
+    """Reads the next line. Returns None at the end of the input. Ctrl-C clears the line. The prompt shows whether a question is
+    open.
+    """
+    from turnwise.cli.input import read_line
+
+    if not interactive:
+        return read_line("", interactive=False)
+    if questions:
+        terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
+    while True:
+        try:
+            return read_line("y/n> " if questions else "you> ", interactive=True)
+        except KeyboardInterrupt:
+            terminal.say("Ctrl-D or /quit leaves.", "dim")
+
+
+def _obey(line: str, conversation: "Conversation") -> bool:
+    """Runs a slash command. Returns False if the command ends the chat."""
+    command = line.strip().lower()
+    if command in {"/quit", "/exit", "/q"}:
+        return False
+    if command == "/why":
+        conversation.explain()
+    elif command == "/session":
+        conversation.describe()
+    elif command in {"/help", "/?"}:
+        terminal.say(HELP)
+    else:
+        fix = "/help lists them; // sends a message that begins with /."
+        terminal.complain("usage", f"There is no command {command.split()[0]}.", fix)
+    return True
 
 
 class ToolCallLines:
@@ -291,112 +382,3 @@ def _speaker(event: Event) -> Text:
 
 def _is_for_people(part: Part) -> bool:
     return not (isinstance(part, ToolCallPart | ToolResultPart) or (isinstance(part, DataPart) and part.private))
-
-
-QUESTION = "y, or n and perhaps a reason; any other line is sent as a message, and the question stays open"
-HELP = """/why      why the last message went to its agent
-/session  the id of this session, and how to resume it
-/help     the list of commands
-/quit     leave (also Ctrl-D)
-Ctrl-C cancels the running answer. Begin a message with // to send one that begins with /."""
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command(short_help="Talk to the agents.")(chat)
-
-
-def chat(
-    config: ConfigOption = None,
-    session: SessionOption = None,
-    user: UserOption = DEFAULT_USER,
-    context: ContextOption = None,
-    role: RoleOption = None,
-) -> None:
-    """Talk to the agents. Before each answer, a line shows which agent answers and why.
-
-    If an agent asks for approval of a tool call, answer with y, or with n and optionally a reason.
-    """
-    key = session or f"chat-{secrets.token_hex(3)}"
-    given = message_context(context, role)
-    with asyncio.Runner() as loop:
-        code = _chat(loop, config, user, key, given, is_new=session is None)
-    raise typer.Exit(code)
-
-
-def _chat(
-    loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext", *, is_new: bool
-) -> int:
-    from turnwise.assemble import load_app
-    from turnwise.cli import terminal
-    from turnwise.cli.progress import ready
-
-    # Exceptions of agents are shown in the conversation, so they are not logged as well.
-    logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
-    app = load_app(config)
-    conversation = Conversation(app, user, session, context)
-    interactive = terminal.is_interactive()
-    if interactive:
-        terminal.say_all(_beginning(app, user, session, context))
-    try:
-        loop.run(ready(app.runner))
-        if not is_new:
-            loop.run(conversation.look_back())
-        while (line := _read(interactive, conversation.questions)) is not None:
-            if line.startswith("/") and not line.startswith("//"):
-                if not _obey(line, conversation):
-                    break
-            elif line.strip():
-                loop.run(conversation.turn(line.removeprefix("/") if line.startswith("//") else line))
-    finally:
-        loop.run(app.runner.close())
-    return 0 if interactive or not conversation.failures else 1
-
-
-def _beginning(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
-    """The first lines: the app and session, the user and roles, where the conversation is stored, and how to leave."""
-    from turnwise.cli.rendering import styled
-    from turnwise.cli.terminal import one_line
-
-    agents = len(app.runner.tree)
-    roles = f" with the roles {', '.join(context.roles)}" if context.roles else ""
-    yield styled(one_line(f"{app.runner.app}: {agents} agent{'' if agents == 1 else 's'} · session {session}"), "dim")
-    yield styled(one_line(f"You speak as user {user}{roles}; the conversation is stored in {app.store}."), "dim")
-    yield styled("Write a message. /help lists the commands, Ctrl-D leaves.", "dim")
-
-
-def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
-    """Reads the next line. Returns None at the end of the input. Ctrl-C clears the line. The prompt shows whether a question is
-    open.
-    """
-    from turnwise.cli import terminal
-    from turnwise.cli.input import read_line
-
-    if not interactive:
-        return read_line("", interactive=False)
-    if questions:
-        terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
-    while True:
-        try:
-            return read_line("y/n> " if questions else "you> ", interactive=True)
-        except KeyboardInterrupt:
-            terminal.say("Ctrl-D or /quit leaves.", "dim")
-
-
-def _obey(line: str, conversation: "Conversation") -> bool:
-    """Runs a slash command. Returns False if the command ends the chat."""
-    from turnwise.cli import terminal
-
-    command = line.strip().lower()
-    if command in {"/quit", "/exit", "/q"}:
-        return False
-    if command == "/why":
-        conversation.explain()
-    elif command == "/session":
-        conversation.describe()
-    elif command in {"/help", "/?"}:
-        terminal.say(HELP)
-    else:
-        fix = "/help lists them; // sends a message that begins with /."
-        terminal.complain("usage", f"There is no command {command.split()[0]}.", fix)
-    return True

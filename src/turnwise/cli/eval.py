@@ -20,12 +20,112 @@ from turnwise.learning.results import Evaluation, Subject
 
 if TYPE_CHECKING:
     from turnwise.learning.gates import Gate
-    from turnwise.learning.results import Evaluation
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60
 _WIDTH_WITH_BARS = 90
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE",
+        help="A policy by name, or a YAML file that holds one.",
+        autocompletion=policy_names,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
+
+
+def evaluate(
+    cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+        ),
+    ] = None,
+    validation: Annotated[
+        list[Path] | None,
+        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
+    ] = None,
+    policy: PolicyOption = None,
+    history: Annotated[
+        Literal["own", "true"],
+        typer.Option(
+            "--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."
+        ),
+    ] = "own",
+    as_json: JsonOption = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as accuracy=0.9.")
+    ] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as ece=0.02.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Measure how good the routing decisions are on labelled cases. No agent runs and nothing is stored.
+
+    A case is {"text", "agent"}, with agent null if the message is out of scope; or a dialogue {"id", "turns": [{"system",
+    "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
+    """
+    from turnwise.cli import terminal
+    from turnwise.cli.evaluation import evaluate_files
+    from turnwise.cli.tables import wrapped
+    from turnwise.learning.gates import missed
+
+    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
+    if report is not None:
+        _refuse_unwritable(report)
+    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
+    data = found.data()
+    if as_json:
+        terminal.print_json(data)
+    else:
+        terminal.say_all(wrapped(report_lines(found, terminal.width()), terminal.width()))
+    if report is not None:
+        _write_report(report, found)
+        terminal.note(f"report: {report}")
+    failures = missed(gates, data)
+    for failure in failures:
+        terminal.complain("eval.missed", missed_line(failure))
+    raise typer.Exit(FAILED if failures else OK)
+
+
+def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
+    from turnwise.learning.gates import gate_from
+
+    try:
+        return [gate_from(text, at_most=at_most) for text in given or []]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _refuse_unwritable(report: Path) -> None:
+    """Checks the report's path before the evaluation starts, because an evaluation takes long."""
+    if report.is_dir() or not report.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
+
+
+def _write_report(path: Path, found: "Evaluation") -> None:
+    from turnwise.cli.exits import UsageProblem
+    from turnwise.learning.report import page
+
+    try:
+        written = page(found).encode()  # rendered completely before the file is created
+        path.write_bytes(written)
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None
 
 
 def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
@@ -153,104 +253,3 @@ def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[
 
 def _agent(name: str | None) -> Text:
     return styled("nobody", "italic yellow") if name is None else Text(one_line(name, _NAME))
-
-
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        metavar="NAME|FILE",
-        help="A policy by name, or a YAML file that holds one.",
-        autocompletion=policy_names,
-    ),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
-
-
-def evaluate(
-    cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
-    examples: Annotated[
-        Path | None,
-        typer.Option(
-            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
-        ),
-    ] = None,
-    validation: Annotated[
-        list[Path] | None,
-        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
-    ] = None,
-    policy: PolicyOption = None,
-    history: Annotated[
-        Literal["own", "true"],
-        typer.Option(
-            "--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."
-        ),
-    ] = "own",
-    as_json: JsonOption = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
-    ] = None,
-    at_least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as accuracy=0.9.")
-    ] = None,
-    at_most: Annotated[
-        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as ece=0.02.")
-    ] = None,
-    config: ConfigOption = None,
-) -> None:
-    """Measure how good the routing decisions are on labelled cases. No agent runs and nothing is stored.
-
-    A case is {"text", "agent"}, with agent null if the message is out of scope; or a dialogue {"id", "turns": [{"system",
-    "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
-    """
-    from turnwise.cli import terminal
-    from turnwise.cli.evaluation import evaluate_files
-    from turnwise.cli.tables import wrapped
-    from turnwise.learning.gates import missed
-
-    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
-    if report is not None:
-        _refuse_unwritable(report)
-    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
-    data = found.data()
-    if as_json:
-        terminal.print_json(data)
-    else:
-        terminal.say_all(wrapped(report_lines(found, terminal.width()), terminal.width()))
-    if report is not None:
-        _write_report(report, found)
-        terminal.note(f"report: {report}")
-    failures = missed(gates, data)
-    for failure in failures:
-        terminal.complain("eval.missed", missed_line(failure))
-    raise typer.Exit(FAILED if failures else OK)
-
-
-def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
-    from turnwise.learning.gates import gate_from
-
-    try:
-        return [gate_from(text, at_most=at_most) for text in given or []]
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
-
-
-def _refuse_unwritable(report: Path) -> None:
-    """Checks the report's path before the evaluation starts, because an evaluation takes long."""
-    if report.is_dir() or not report.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
-
-
-def _write_report(path: Path, found: "Evaluation") -> None:
-    from turnwise.cli.exits import UsageProblem
-    from turnwise.learning.report import page
-
-    try:
-        written = page(found).encode()  # rendered completely before the file is created
-        path.write_bytes(written)
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

@@ -23,36 +23,6 @@ from turnwise.flows.turns.briefs import as_words
 
 _DEPTH = 4
 _ANYTHING = "data"
-
-
-def kind_in_words(result: ResultType) -> str:
-    """The type of a task's result in a few words: `text`, `integer`, `list of Note`, `one of yes, no`; `data` if it has no
-    short name.
-    """
-    if result.labels:
-        return f"one of {', '.join(result.labels)}"
-    return "text" if result.schema is None else _kind(result.schema, _DEPTH)
-
-
-def _kind(schema: Any, depth: int) -> str:
-    if not isinstance(schema, Mapping) or not depth:
-        return _ANYTHING
-    reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
-    if isinstance(reference, str):
-        return reference.rpartition("/")[2] or _ANYTHING
-    if isinstance(title, str):
-        return title
-    if isinstance(schema.get("enum"), list):
-        return f"one of {', '.join(map(str, schema['enum']))}"
-    if isinstance(schema.get("anyOf"), list):
-        return " or ".join(dict.fromkeys(_kind(each, depth - 1) for each in schema["anyOf"]))
-    if kind == "array":
-        return f"list of {_kind(schema.get('items'), depth - 1)}"
-    if kind == "string":
-        return "text"
-    return kind if isinstance(kind, str) else _ANYTHING
-
-
 RESULT_CHARACTERS = 100
 STYLES: Mapping[Status, str] = {
     Status.SUCCESSFUL: "green",
@@ -227,6 +197,34 @@ def _agent(turn: TurnRecord) -> Text:
 
 def _why(turn: TurnRecord) -> str:
     return one_line(f"{turn.method} · {turn.reason}" if turn.reason else turn.method)
+
+
+def kind_in_words(result: ResultType) -> str:
+    """The type of a task's result in a few words: `text`, `integer`, `list of Note`, `one of yes, no`; `data` if it has no
+    short name.
+    """
+    if result.labels:
+        return f"one of {', '.join(result.labels)}"
+    return "text" if result.schema is None else _kind(result.schema, _DEPTH)
+
+
+def _kind(schema: Any, depth: int) -> str:
+    if not isinstance(schema, Mapping) or not depth:
+        return _ANYTHING
+    reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
+    if isinstance(reference, str):
+        return reference.rpartition("/")[2] or _ANYTHING
+    if isinstance(title, str):
+        return title
+    if isinstance(schema.get("enum"), list):
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if isinstance(schema.get("anyOf"), list):
+        return " or ".join(dict.fromkeys(_kind(each, depth - 1) for each in schema["anyOf"]))
+    if kind == "array":
+        return f"list of {_kind(schema.get('items'), depth - 1)}"
+    if kind == "string":
+        return "text"
+    return kind if isinstance(kind, str) else _ANYTHING
 
 
 def made_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dict[str, Any]:

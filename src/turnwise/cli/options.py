@@ -1,24 +1,19 @@
 """Options and checks that several commands share."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli.completion import agent_roles
-
-if TYPE_CHECKING:
-    from turnwise.facts.messages import MessageContext
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
 from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
+    from turnwise.facts.messages import MessageContext
     from turnwise.ports.hooks import Hooks
 
 DEFAULT_USER = "local"

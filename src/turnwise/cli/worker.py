@@ -34,6 +34,97 @@ REPEAT_SECONDS = 60.0
 REFRESHES = 6
 
 
+GRACE_SECONDS = 25.0
+"""Slightly less than the usual grace period of process managers."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command(short_help="Answer messages that other processes left unfinished.")(worker)
+
+
+def worker(
+    config: ConfigOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and exit.")] = False,
+    grace: Annotated[
+        float,
+        typer.Option("--grace", metavar="SECONDS", min=0, help="How long running answers may take after a stop signal."),
+    ] = GRACE_SECONDS,
+) -> None:
+    """Answer messages that other processes left unfinished or unanswered.
+
+    Looks for such messages repeatedly until Ctrl-C or SIGTERM; several workers share the work. Uses the agents of the
+    configuration, and prints a line when an answer starts and when it ends. Another worker takes over any answer that is
+    unfinished when this one stops.
+    """
+    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
+
+
+async def _worker(config: Path | None, once: bool, grace: float) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli.shutdown import Interrupts, leave, stopped
+
+    log = WorkLog()
+    app = load_app(config, hooks=[log])
+    asked = asyncio.Event()
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
+        for line in _beginning(app, once):
+            log.say(line)
+        looking = asyncio.create_task(_prepared(app, log, once=once))
+        stop = asyncio.create_task(asked.wait())
+        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        complete = looking.done()
+        if complete:
+            await app.runner.close()
+            looking.result()
+        else:
+            log.stop_counting()
+            lease_seconds = app.runner.process.lease_seconds
+            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
+                # An agent may ignore its cancellation. Another worker recovers its answer, as after a crash.
+                leave(INTERRUPTED if once else OK)
+        log.stop_counting()
+        log.say(log.summary)
+        return OK if complete or not once else INTERRUPTED
+
+
+def _beginning(app: "App", once: bool) -> tuple[str, str]:
+    """The first lines: the worker's task and its settings."""
+    process = app.runner.process
+    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
+    return (
+        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
+        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
+    )
+
+
+async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
+    from turnwise.cli.progress import ready
+
+    await ready(app.runner)
+    if once:
+        await app.runner.recover()
+    else:
+        await look(app.runner, log.warn)
+
+
+async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Runs the recovery loop forever. Waits for a store that is temporarily unavailable; raises other errors of the store."""
+    await try_store(runner, warn)
+    await runner.work()
+
+
+async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Reads from the store once. Only warns if it is temporarily unavailable; raises other errors of the store."""
+    from turnwise.facts.errors import StoreUnavailable
+
+    try:
+        await runner.store.leases.due(runner.app, limit=1)
+    except StoreUnavailable as problem:
+        warn(f"Unfinished work cannot be read: {problem}")
+
+
 class WorkLog:
     """A hook that prints what a worker does. The worker answers only work that it has taken over.
 
@@ -184,94 +275,3 @@ class _Warnings(logging.Handler):
             if os.environ.get("TURNWISE_DEBUG"):
                 terminal.note(logging.Formatter().formatException(record.exc_info))
         self._log.warn(text)
-
-
-GRACE_SECONDS = 25.0
-"""Slightly less than the usual grace period of process managers."""
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
-    app.command(short_help="Answer messages that other processes left unfinished.")(worker)
-
-
-def worker(
-    config: ConfigOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and exit.")] = False,
-    grace: Annotated[
-        float,
-        typer.Option("--grace", metavar="SECONDS", min=0, help="How long running answers may take after a stop signal."),
-    ] = GRACE_SECONDS,
-) -> None:
-    """Answer messages that other processes left unfinished or unanswered.
-
-    Looks for such messages repeatedly until Ctrl-C or SIGTERM; several workers share the work. Uses the agents of the
-    configuration, and prints a line when an answer starts and when it ends. Another worker takes over any answer that is
-    unfinished when this one stops.
-    """
-    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
-
-
-async def _worker(config: Path | None, once: bool, grace: float) -> int:
-    from turnwise.assemble import load_app
-    from turnwise.cli.shutdown import Interrupts, leave, stopped
-
-    log = WorkLog()
-    app = load_app(config, hooks=[log])
-    asked = asyncio.Event()
-    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
-        for line in _beginning(app, once):
-            log.say(line)
-        looking = asyncio.create_task(_prepared(app, log, once=once))
-        stop = asyncio.create_task(asked.wait())
-        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        complete = looking.done()
-        if complete:
-            await app.runner.close()
-            looking.result()
-        else:
-            log.stop_counting()
-            lease_seconds = app.runner.process.lease_seconds
-            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
-                # An agent may ignore its cancellation. Another worker recovers its answer, as after a crash.
-                leave(INTERRUPTED if once else OK)
-        log.stop_counting()
-        log.say(log.summary)
-        return OK if complete or not once else INTERRUPTED
-
-
-def _beginning(app: "App", once: bool) -> tuple[str, str]:
-    """The first lines: the worker's task and its settings."""
-    process = app.runner.process
-    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
-    return (
-        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
-        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
-    )
-
-
-async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
-    from turnwise.cli.progress import ready
-
-    await ready(app.runner)
-    if once:
-        await app.runner.recover()
-    else:
-        await look(app.runner, log.warn)
-
-
-async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Runs the recovery loop forever. Waits for a store that is temporarily unavailable; raises other errors of the store."""
-    await try_store(runner, warn)
-    await runner.work()
-
-
-async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Reads from the store once. Only warns if it is temporarily unavailable; raises other errors of the store."""
-    from turnwise.facts.errors import StoreUnavailable
-
-    try:
-        await runner.store.leases.due(runner.app, limit=1)
-    except StoreUnavailable as problem:
-        warn(f"Unfinished work cannot be read: {problem}")
