@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.options import need_server
+from turnwise.cli.options import require_server
 from turnwise.cli.serve import serve_app
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def a2a_kit(
     Needs no project: there is nothing to configure, and all data is lost when it ends. Run the kit in a second terminal: pass
     it the printed address with --sut-host.
     """
-    need_server("turnwise a2a-kit")
-    raise typer.Exit(serve_app(_app, host, port, None))
+    require_server("turnwise a2a-kit")
+    raise typer.Exit(serve_app(_load, host, port, None))
 
 
-def _app(hooks: "Sequence[Hooks]") -> "App":
+def _load(hooks: "Sequence[Hooks]") -> "App":
     from turnwise.assemble import App
     from turnwise.testing.a2a_kit import STORE, kit_app, kit_gateway
 

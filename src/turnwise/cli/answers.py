@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.message.invocation import Invocation
 
-AHEAD = 4
+READ_AHEAD = 4
 """How many lines are read ahead, for each line that may be answered at the same time."""
 
 
@@ -54,7 +54,7 @@ class BatchRun:
         self._app = app
         self._progress = progress
         self._output = output
-        self._ahead = asyncio.Semaphore(jobs * AHEAD)
+        self._ahead = asyncio.Semaphore(jobs * READ_AHEAD)
         self._jobs = asyncio.Semaphore(jobs)
         self._last: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +82,7 @@ class BatchRun:
             if self._broken.done():
                 self._broken.result()
         except StoreError:
-            terminal.note(f"Stopped: {self.answered} lines were answered, {self.failed} failed, the rest was not tried.")
+            terminal.print_note(f"Stopped: {self.answered} lines were answered, {self.failed} failed, the rest was not tried.")
             raise
         finally:
             await self._stop(reading)
@@ -180,14 +180,14 @@ class BatchRun:
         """Prints a question for approval, and the input line that would approve it: nobody can be asked here."""
         if question := approval_question(event):
             says_yes = approval_line(question, self._app.runner.key(line.user, line.session))
-            terminal.note(
+            terminal.print_note(
                 f"line {number}: {one_line(f'{question.agent} asks: {question.text}')}", console=self._progress.console
             )
-            terminal.note(f"  A line that says yes: {safe_json(says_yes)}", console=self._progress.console)
+            terminal.print_note(f"  A line that says yes: {safe_json(says_yes)}", console=self._progress.console)
 
     def _complain(self, number: int, error: TurnwiseError) -> None:
         self.failed += 1
-        terminal.complain(error.code, error.problem, error.fix, before=f"line {number}", console=self._progress.console)
+        terminal.print_error(error.code, error.problem, error.fix, before=f"line {number}", console=self._progress.console)
         self._progress.advance(failed=True)
 
 

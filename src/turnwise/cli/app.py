@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    from turnwise.cli.terminal import complain, show_error
+    from turnwise.cli.terminal import print_error, show_error
 
     debug = bool(os.environ.get("TURNWISE_DEBUG"))
     try:
@@ -84,15 +84,15 @@ def _run() -> int:
     except Exception as error:
         if debug:
             raise
-        return _unexpected(error)
+        return _report_error(error)
     if result == INTERRUPTED:  # typer also returns this code for Ctrl-C, without a message
-        complain("interrupted", "Interrupted.")
+        print_error("interrupted", "Interrupted.")
     return result if isinstance(result, int) else OK
 
 
-def _unexpected(error: Any) -> int:
+def _report_error(error: Any) -> int:
     """Reports usage errors, operating system errors and defects. Returns the exit code."""
-    from turnwise.cli.terminal import complain
+    from turnwise.cli.terminal import print_error
 
     if hasattr(error, "format_message"):  # typer's usage errors; their class differs between versions of typer
         context = getattr(error, "ctx", None)
@@ -101,10 +101,12 @@ def _unexpected(error: Any) -> int:
             print(error.format_message(), file=sys.stderr)
             return USAGE
         message = error.format_message().replace("Value error, ", "")  # pydantic's prefix of an invalid value
-        complain("usage", message, f"See: {command} --help")
+        print_error("usage", message, f"See: {command} --help")
         return USAGE
     if isinstance(error, RecursionError | MemoryError) or not isinstance(error, OSError):
-        complain("internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened.")
+        print_error(
+            "internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened."
+        )
         return FAILED
-    complain("system", str(error))
+    print_error("system", str(error))
     return FAILED

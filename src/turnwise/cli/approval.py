@@ -32,7 +32,7 @@ def approval_question(event: Event) -> Question | None:
     return None
 
 
-def answer_to(question: Question, line: str) -> Content | None:
+def approval_answer(question: Question, line: str) -> Content | None:
     """Returns the message that answers the question.
 
     Args:

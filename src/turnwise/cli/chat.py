@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, answer_to, approval_question
+from turnwise.cli.approval import Question, approval_answer, approval_question
 from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.options import (
     DEFAULT_USER,
@@ -28,7 +28,7 @@ from turnwise.cli.options import (
     message_context,
 )
 from turnwise.cli.shutdown import Interrupts
-from turnwise.cli.tables import wrapped
+from turnwise.cli.tables import wrap
 from turnwise.cli.terminal import Cleaner, clean, one_line
 from turnwise.facts.content import Content, DataPart, Part, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
@@ -78,7 +78,7 @@ def _chat(
     loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext", *, is_new: bool
 ) -> int:
     from turnwise.assemble import load_app
-    from turnwise.cli.progress import ready
+    from turnwise.cli.progress import prepare
 
     # Exceptions of agents are shown in the conversation, so they are not logged as well.
     logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
@@ -86,14 +86,14 @@ def _chat(
     conversation = Conversation(app, user, session, context)
     interactive = terminal.is_interactive()
     if interactive:
-        terminal.say_all(_beginning(app, user, session, context))
+        terminal.print_lines(_intro_lines(app, user, session, context))
     try:
-        loop.run(ready(app.runner))
+        loop.run(prepare(app.runner))
         if not is_new:
             loop.run(conversation.look_back())
-        while (line := _read(interactive, conversation.questions)) is not None:
+        while (line := _read_next_line(interactive, conversation.questions)) is not None:
             if line.startswith("/") and not line.startswith("//"):
-                if not _obey(line, conversation):
+                if not _run_slash_command(line, conversation):
                     break
             elif line.strip():
                 loop.run(conversation.turn(line.removeprefix("/") if line.startswith("//") else line))
@@ -102,7 +102,7 @@ def _chat(
     return 0 if interactive or not conversation.failures else 1
 
 
-def _beginning(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
+def _intro_lines(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
     """The first lines: the app and session, the user and roles, where the conversation is stored, and how to leave."""
     agents = len(app.runner.tree)
     roles = f" with the roles {', '.join(context.roles)}" if context.roles else ""
@@ -111,7 +111,7 @@ def _beginning(app: "App", user: str, session: str, context: "MessageContext") -
     yield rendering.styled("Write a message. /help lists the commands, Ctrl-D leaves.", "dim")
 
 
-def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
+def _read_next_line(interactive: bool, questions: "Sequence[Question]") -> str | None:
     """Reads the next line. Returns None at the end of the input. Ctrl-C clears the line. The prompt shows whether a question is
     open.
     """
@@ -120,15 +120,15 @@ def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
     if not interactive:
         return read_line("", interactive=False)
     if questions:
-        terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
+        terminal.print_line(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
     while True:
         try:
             return read_line("y/n> " if questions else "you> ", interactive=True)
         except KeyboardInterrupt:
-            terminal.say("Ctrl-D or /quit leaves.", "dim")
+            terminal.print_line("Ctrl-D or /quit leaves.", "dim")
 
 
-def _obey(line: str, conversation: "Conversation") -> bool:
+def _run_slash_command(line: str, conversation: "Conversation") -> bool:
     """Runs a slash command. Returns False if the command ends the chat."""
     command = line.strip().lower()
     if command in {"/quit", "/exit", "/q"}:
@@ -138,10 +138,10 @@ def _obey(line: str, conversation: "Conversation") -> bool:
     elif command == "/session":
         conversation.describe()
     elif command in {"/help", "/?"}:
-        terminal.say(HELP)
+        terminal.print_line(HELP)
     else:
         fix = "/help lists them; // sends a message that begins with /."
-        terminal.complain("usage", f"There is no command {command.split()[0]}.", fix)
+        terminal.print_error("usage", f"There is no command {command.split()[0]}.", fix)
     return True
 
 
@@ -161,30 +161,30 @@ class ToolCallLines:
                 if part.private:
                     self._private.add(part.call_id)
                 else:
-                    yield rendering.styled(f"  · {call(part)}", "dim")
+                    yield rendering.styled(f"  · {call_text(part)}", "dim")
             elif isinstance(part, ToolResultPart) and part.failed and part.call_id not in self._private:
-                yield rendering.styled(f"  · {failure(part)}", "yellow")
+                yield rendering.styled(f"  · {failure_text(part)}", "yellow")
 
 
-def call(part: ToolCallPart) -> str:
+def call_text(part: ToolCallPart) -> str:
     """A tool call as `status(order="A-1")`. Long values are cut; arguments that are no JSON object appear as the model wrote
     them.
     """
-    given = part.raw if part.raw is not None and not part.arguments else _arguments(part.arguments)
+    given = part.raw if part.raw is not None and not part.arguments else _format_arguments(part.arguments)
     return f"{one_line(part.tool)}({one_line(given, ARGUMENTS_CHARACTERS)})"
 
 
-def failure(part: ToolResultPart) -> str:
+def failure_text(part: ToolResultPart) -> str:
     """The error of a failed tool call."""
     why = part.result if isinstance(part.result, str) else json.dumps(part.result, ensure_ascii=False)
     return f"{one_line(part.tool or part.call_id)} failed: {one_line(why, RESULT_CHARACTERS)}"
 
 
-def _arguments(arguments: Mapping[str, JsonValue]) -> str:
-    return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+def _format_arguments(arguments: Mapping[str, JsonValue]) -> str:
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in arguments.items())
 
 
-def _shown(value: JsonValue) -> str:
+def _format_value(value: JsonValue) -> str:
     return one_line(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS)
 
 
@@ -220,14 +220,14 @@ class Conversation:
                 found = (approval_question(event) for event in events)
                 self.questions += [question for question in found if question and question.id == wait.id]
         for question in self.questions:
-            terminal.say(rendering.styled(f"{one_line(question.agent)}: ", "bold").append(clean(question.text)))
+            terminal.print_line(rendering.styled(f"{one_line(question.agent)}: ", "bold").append(clean(question.text)))
 
     async def turn(self, line: str) -> None:
         """Sends a message, or the answer to an open question, and shows the reply.
 
         Shows errors too; raises only a StoreError.
         """
-        answer = answer_to(self.questions[0], line) if self.questions else None
+        answer = approval_answer(self.questions[0], line) if self.questions else None
         if answer is not None:
             self.questions.pop(0)
         await self._send(line if answer is None else answer)
@@ -262,7 +262,7 @@ class Conversation:
         answer.close()
         result = await invocation.result()
         if result.exception is not None:
-            _show_place(result.exception)
+            _show_location(result.exception)
         end = result.end
         if end is not None and end.reason not in GOOD_ENDS:
             self.failures += 1
@@ -270,16 +270,18 @@ class Conversation:
     def explain(self) -> None:
         """Shows why the last message was routed to its agent."""
         if self._selection is None:
-            terminal.say("Nothing has been decided in this conversation yet.", "dim")
+            terminal.print_line("Nothing has been decided in this conversation yet.", "dim")
             return
-        told = [rendering.decision_line(self._selection), *rendering.explanation(self._selection)]
-        terminal.say_all(wrapped([*told, rendering.summary(self._selection)], terminal.width()))
+        told = [rendering.decision_line(self._selection), *rendering.explanation_lines(self._selection)]
+        terminal.print_lines(wrap([*told, rendering.summary_line(self._selection)], terminal.width()))
 
     def describe(self) -> None:
         """Shows the session's id and the command that resumes it."""
         back = shlex.join(["turnwise", "chat", "--user", self._user, "--session", self._session])
-        terminal.say(f"session {self._session} of user {self._user} in {self._app.runner.app}, {self._turns} messages so far")
-        terminal.say(f"resume with: {back}", "dim")
+        terminal.print_line(
+            f"session {self._session} of user {self._user} in {self._app.runner.app}, {self._turns} messages so far"
+        )
+        terminal.print_line(f"resume with: {back}", "dim")
 
 
 async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
@@ -287,14 +289,14 @@ async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
     await invocation.cancel()
 
 
-def _show_place(exception: BaseException) -> None:
+def _show_location(exception: BaseException) -> None:
     """Shows the line where the agent's code raised. With TURNWISE_DEBUG, shows the whole traceback."""
     from turnwise.runner.turn.run_agent import own_frames
 
     if os.environ.get("TURNWISE_DEBUG"):
-        terminal.note("".join(traceback.format_exception(exception)).rstrip())
+        terminal.print_note("".join(traceback.format_exception(exception)).rstrip())
     elif places := own_frames(exception):
-        terminal.say(f"  at {clean(places[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
+        terminal.print_line(f"  at {clean(places[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
 
 
 class AnswerView:
@@ -317,12 +319,12 @@ class AnswerView:
             return
         already = self._finish_stream(event)
         if event.actions.selection is not None:
-            terminal.say_all(wrapped([rendering.decision_line(event.actions.selection)], terminal.width()))
+            terminal.print_lines(wrap([rendering.decision_line(event.actions.selection)], terminal.width()))
         if event.author != USER and event.content is not None:
             if not already:
                 self._say(event)
-            terminal.say_all(self._calls.of(event))
-            terminal.say_all(rendering.cut_off(event))
+            terminal.print_lines(self._calls.of(event))
+            terminal.print_lines(rendering.cut_off_lines(event))
         self._acts(event)
 
     def close(self) -> None:
@@ -335,7 +337,7 @@ class AnswerView:
         if self._streaming != event.id:
             self.close()
             self._streaming, self._streamed, self._cleaner = event.id, "", Cleaner()
-            terminal.out().print(_speaker(event), end="", soft_wrap=True)
+            terminal.out().print(_author_prefix(event), end="", soft_wrap=True)
         self._streamed += event.text
         terminal.write(self._cleaner.feed(event.text))
 
@@ -349,36 +351,36 @@ class AnswerView:
 
     def _say(self, event: Event) -> None:
         assert event.content is not None
-        said = [part for part in event.content.parts if _is_for_people(part)]
+        said = [part for part in event.content.parts if _is_displayed(part)]
         for number, line in enumerate(rendering.content_lines(Content(parts=tuple(said)))):
-            shown = _speaker(event).append_text(line) if number == 0 else line
-            terminal.say(shown)
+            shown = _author_prefix(event).append_text(line) if number == 0 else line
+            terminal.print_line(shown)
 
     def _acts(self, event: Event) -> None:
         actions = event.actions
-        if rendering.begins_attempt(event):
-            terminal.say(rendering.attempt_line(event))
+        if rendering.starts_attempt(event):
+            terminal.print_line(rendering.attempt_line(event))
         if event.author != USER:
             for name, version in actions.artifact_versions.items():
-                terminal.say("  " + one_line(f"saved {name}, version {version}"), "dim")
+                terminal.print_line("  " + one_line(f"saved {name}, version {version}"), "dim")
         if event.error is not None:
             self._told = event.error.message
             line = rendering.styled(one_line(event.author), "bold red")
             line.append(f" failed [{event.error.code}]: {one_line(event.error.message)}", style="red")
-            terminal.say(line)
+            terminal.print_line(line)
         if actions.transfer_to is not None:
             line = rendering.styled("→ ", "dim").append(one_line(actions.transfer_to), style="bold cyan")
             line.append(f" · transfer · {one_line(event.author)} hands over", style="dim")
-            terminal.say(line)
+            terminal.print_line(line)
         if actions.end is not None and actions.end.reason not in GOOD_ENDS:
             news = actions.end.detail if actions.end.detail != self._told else ""
             detail = f": {one_line(news)}" if news else ""
-            terminal.say(f"({one_line(actions.end.reason)}{detail})", "yellow")
+            terminal.print_line(f"({one_line(actions.end.reason)}{detail})", "yellow")
 
 
-def _speaker(event: Event) -> Text:
+def _author_prefix(event: Event) -> Text:
     return rendering.styled(f"{one_line(event.author)}: ", "bold")
 
 
-def _is_for_people(part: Part) -> bool:
+def _is_displayed(part: Part) -> bool:
     return not (isinstance(part, ToolCallPart | ToolResultPart) or (isinstance(part, DataPart) and part.private))

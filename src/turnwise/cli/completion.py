@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 def flow_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the configured flows."""
-    return _beginning(incomplete, _of_file(context, _flows))
+    return _with_prefix(incomplete, _names_from_file(context, _flows))
 
 
 def agent_roles(context: typer.Context, incomplete: str) -> list[str]:
     """Roles that configured agents require."""
-    return _beginning(incomplete, _of_file(context, _roles))
+    return _with_prefix(incomplete, _names_from_file(context, _roles))
 
 
 def policy_names(incomplete: str) -> list[str]:
     """Names of the built-in policies."""
     from turnwise.selection.named import NAMED
 
-    return _beginning(incomplete, NAMED)
+    return _with_prefix(incomplete, NAMED)
 
 
 def scopes(incomplete: str) -> list[str]:
@@ -36,14 +36,14 @@ def scopes(incomplete: str) -> list[str]:
 
     from turnwise.facts.callers import Permission
 
-    return _beginning(incomplete, get_args(Permission))
+    return _with_prefix(incomplete, get_args(Permission))
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _of_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
+def _names_from_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
     """Reads names from the configuration. Returns none if the file cannot be read: completion cannot show errors."""
     from turnwise.config.settings import find_file, read_settings
     from turnwise.facts.errors import TurnwiseError

@@ -81,24 +81,24 @@ def evaluate(
     """
     from turnwise.cli import terminal
     from turnwise.cli.evaluation import evaluate_files
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.learning.gates import missed
 
     gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
     if report is not None:
-        _refuse_unwritable(report)
+        _check_writable(report)
     found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
     data = found.data()
     if as_json:
         terminal.print_json(data)
     else:
-        terminal.say_all(wrapped(report_lines(found, terminal.width()), terminal.width()))
+        terminal.print_lines(wrap(report_lines(found, terminal.width()), terminal.width()))
     if report is not None:
         _write_report(report, found)
-        terminal.note(f"report: {report}")
+        terminal.print_note(f"report: {report}")
     failures = missed(gates, data)
     for failure in failures:
-        terminal.complain("eval.missed", missed_line(failure))
+        terminal.print_error("eval.missed", missed_line(failure))
     raise typer.Exit(FAILED if failures else OK)
 
 
@@ -111,7 +111,7 @@ def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "l
         raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
-def _refuse_unwritable(report: Path) -> None:
+def _check_writable(report: Path) -> None:
     """Checks the report's path before the evaluation starts, because an evaluation takes long."""
     if report.is_dir() or not report.absolute().parent.is_dir():
         raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
@@ -133,11 +133,11 @@ def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
     bars = width is None or width >= _WIDTH_WITH_BARS
     measures, subject = found.measures, found.subject
     yield _headline(measures, subject)
-    yield from _told(subject)
+    yield from _notes(subject)
     yield Text()
-    yield from _shares(found, width, bars=bars)
+    yield from _accuracy_rows(found, width, bars=bars)
     yield Text()
-    yield _figures(measures)
+    yield _figures_line(measures)
     yield Text()
     yield from _methods(measures, width, bars=bars)
     if measures.confusions:
@@ -168,7 +168,7 @@ def _headline(measures: Measures, subject: Subject) -> Text:
     return line
 
 
-def _told(subject: Subject) -> Iterator[Text]:
+def _notes(subject: Subject) -> Iterator[Text]:
     if subject.tuning is not None:
         yield styled(f"tuned on validation: {one_line(subject.tuning)}", "dim")
     if subject.unknown:
@@ -177,7 +177,7 @@ def _told(subject: Subject) -> Iterator[Text]:
         yield styled(f"cases that name unknown agents count as wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
 
 
-def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
+def _accuracy_rows(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
     measures = found.measures
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = sum(outcome.expected is not None for outcome in scored)
@@ -204,7 +204,7 @@ def _bar(value: float) -> Text:
     return styled(drawn, "cyan").append("·" * (_BAR - len(drawn)), style="dim")
 
 
-def _figures(measures: Measures) -> Text:
+def _figures_line(measures: Measures) -> Text:
     nobody, latency = measures.nobody, measures.latency_ms
     parts: list[tuple[str, str]] = []
     if nobody.auroc is not None:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.cli.progress import counted, worked
+from turnwise.cli.progress import progress_bar, work_bar
 
 if TYPE_CHECKING:
     from turnwise.learning.evaluate import History
@@ -45,12 +45,12 @@ async def evaluate_files(
     judged = read_cases(cases)
     tuned_on = read_cases(validation)
     async with cascade_for(examples, policy, config) as given:
-        await wait_until_ready(given)
+        await prepare(given)
         cascade, changes = given, None
         if tuned_on:
-            with counted("tuning on validation cases", decisions(cascade, tuned_on)) as step:
+            with progress_bar("tuning on validation cases", decisions(cascade, tuned_on)) as step:
                 cascade, changes = await tuned(cascade, tuned_on, history=history, step=step)
-        with counted("deciding", count(judged)) as step:
+        with progress_bar("deciding", count(judged)) as step:
             outcomes = await evaluate(cascade, judged, history=history, step=step)
         return evaluation(subject_of(cascade, history, unknown_agents(judged, cascade.tree), changes), outcomes)
 
@@ -65,7 +65,7 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
             the encoder is the built-in one.
         config: the configuration file, if one was named.
     """
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.learning.cases import read_examples
     from turnwise.matching.disk_cache import folder_from_environment
     from turnwise.selection.cascade import Cascade
@@ -77,15 +77,15 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
         with closing(Cascade(spec or named("default"), tree, keep=folder_from_environment())) as cascade:
             yield cascade
         return
-    async with running(config) as app:
+    async with open_app(config) as app:
         given = app.runner.cascade
         with closing(given if spec is None and tree is None else given.under(spec or given.spec, tree=tree)) as cascade:
             yield cascade
 
 
-async def wait_until_ready(cascade: "Cascade") -> None:
+async def prepare(cascade: "Cascade") -> None:
     """Fits everything that the cascade can fit to its agents, and shows the progress."""
-    with worked("preparing") as work:
+    with work_bar("preparing") as work:
         await cascade.prepare(work)
 
 

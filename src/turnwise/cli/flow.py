@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from turnwise.flows.tasks.graph import Graph
 
 PAGE_EVENTS = 500
-BEGIN = "Begin."
+DEFAULT_MESSAGE = "Begin."
 
 app = typer.Typer(
     help="Run, show and resume flows: tasks that agents do together.", rich_markup_mode=None, no_args_is_help=True
@@ -61,7 +61,7 @@ class _FlowDetails(NamedTuple):
 @app.command(short_help="Run a flow.")
 def run(
     flow: FlowArgument,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message to the flow, in quotes.")] = BEGIN,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message to the flow, in quotes.")] = DEFAULT_MESSAGE,
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
@@ -74,12 +74,12 @@ def run(
     If an agent asks a question, the next line of the terminal or of standard input answers it. Without an answer the run waits;
     `turnwise flow resume` continues it. Exits with 1 if the run fails or reaches a limit.
     """
-    from turnwise.cli.terminal import whole
+    from turnwise.cli.terminal import replace_undecodable
 
     given = message_context(context, role)
     with asyncio.Runner() as loop:
         place = RunLocation(config, user, session or f"flow-{secrets.token_hex(3)}")
-        code = _run(loop, place, flow, whole(message), given, as_json=as_json)
+        code = _run(loop, place, flow, replace_undecodable(message), given, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -90,20 +90,20 @@ def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, cont
 
     app = load_app(place.config)
     try:
-        flow, key = _flow(app, name), app.runner.key(place.user, place.session)
-        loop.run(_refuse(app, flow, key, context, place))
-        terminal.note(f"{flow.card.name} · session {place.session}")
+        flow, key = _find_flow(app, name), app.runner.key(place.user, place.session)
+        loop.run(_check_can_run(app, flow, key, context, place))
+        terminal.print_note(f"{flow.card.name} · session {place.session}")
         talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
         loop.run(talk.send(message))
-        return _talk(loop, talk)
+        return _answer_questions(loop, talk)
     finally:
         loop.run(app.runner.close())
 
 
-def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
+def _answer_questions(loop: asyncio.Runner, talk: "FlowConversation") -> int:
     """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
-    from turnwise.cli.flow_run import LEAVE
+    from turnwise.cli.flow_run import APPROVAL_HINT
     from turnwise.cli.input import read_line
 
     interactive = terminal.is_interactive()
@@ -112,7 +112,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
         answer = None
         while answer is None:
             if asked.leave is not None and interactive:
-                terminal.note(LEAVE)
+                terminal.print_note(APPROVAL_HINT)
             try:
                 line = read_line("y/n> " if asked.leave else "you> ", interactive=interactive)
             except KeyboardInterrupt:
@@ -125,12 +125,14 @@ def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
     return talk.finish()
 
 
-async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
+async def _check_can_run(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
     """Raises a UsageProblem if the flow cannot be selected directly, or a run of it waits in this session."""
     from turnwise.facts.errors import SessionMissing
 
     name = flow.card.name
-    selection = await app.runner.select(BEGIN, user=key.user, context=context.model_copy(update={"direct_agent_id": name}))
+    selection = await app.runner.select(
+        DEFAULT_MESSAGE, user=key.user, context=context.model_copy(update={"direct_agent_id": name})
+    )
     if selection.agent != name:
         ignored = [why.rpartition(": ")[2] for verdict in selection.verdicts for why in verdict.ignored]
         problem = f"The flow {name!r} cannot be run by itself."
@@ -156,22 +158,22 @@ def show(
 ) -> None:
     """Show the tasks of a flow; with a session, the status of its last run there."""
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import clean
 
     if as_json and (output is not None or format_ != "terminal"):
         raise UsageProblem("--json cannot be combined with --format or --output.", fix="Remove one of them.")
-    shown = asyncio.run(_looked_up(config, flow, user, session))
+    shown = asyncio.run(_load_details(config, flow, user, session))
     if as_json:
         terminal.print_json(_data(shown, user, session))
         return
     if format_ == "terminal" and output is None:
         width = terminal.width()
-        terminal.say_all(wrapped(_lines(shown, width), width))
+        terminal.print_lines(wrap(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
-            terminal.note(f"It has not ended. Continue with: {RunLocation(config, user, session).resume}")
+            terminal.print_note(f"It has not ended. Continue with: {RunLocation(config, user, session).resume}")
         return
-    text = _drawn(shown, format_)
+    text = _drawing(shown, format_)
     if output is None:
         terminal.write(clean(text))
         return
@@ -179,14 +181,14 @@ def show(
         output.write_text(text, "utf-8")
     except OSError as error:
         raise UsageProblem(f"{output} cannot be written: {error.strerror}.", fix="Choose another file.") from None
-    terminal.note(f"wrote {output}")
+    terminal.print_note(f"wrote {output}")
 
 
-async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
-    from turnwise.cli.options import running
+async def _load_details(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
-        flow, tree = _flow(turnwise, name), turnwise.runner.tree
+    async with open_app(config) as turnwise:
+        flow, tree = _find_flow(turnwise, name), turnwise.runner.tree
         if session is None:
             return _FlowDetails(flow, tree, flow.graph)
         key = turnwise.runner.key(user, session)
@@ -195,16 +197,16 @@ async def _looked_up(config: Path | None, name: str, user: str, session: str | N
 
 def _data(shown: _FlowDetails, user: str, session: str | None) -> dict[str, Any]:
     """The flow's run, or its definition, as JSON data."""
-    from turnwise.cli.flow_output import made_data, run_data
+    from turnwise.cli.flow_output import definition_data, run_data
     from turnwise.flows.flow import Flow
 
     if shown.run is not None:
         return {"session": session, "user": user, **run_data(shown.run)}
     agents = shown.flow.design.agents if isinstance(shown.flow, Flow) else ()
-    return made_data(shown.flow.card.name, shown.graph, agents)
+    return definition_data(shown.flow.card.name, shown.graph, agents)
 
 
-def _drawn(shown: _FlowDetails, format_: Format) -> str:
+def _drawing(shown: _FlowDetails, format_: Format) -> str:
     """The drawing of the flow as text.
 
     Raises:
@@ -226,14 +228,14 @@ def _drawn(shown: _FlowDetails, format_: Format) -> str:
 
 def _lines(shown: _FlowDetails, width: int | None = None) -> "Iterator[Text]":
     """The lines for a terminal of that width; None = unlimited."""
-    from turnwise.cli.flow_output import flow_summary, run_status, run_without_tasks
+    from turnwise.cli.flow_output import flow_lines, run_lines, unplanned_run_lines
     from turnwise.flows.record import UnplannedRun
 
     if isinstance(shown.run, UnplannedRun):
-        return run_without_tasks(shown.run)
+        return unplanned_run_lines(shown.run)
     if shown.run is None or shown.graph is None:
-        return flow_summary(shown.flow, shown.tree, width)
-    return run_status(shown.graph, shown.run, width)
+        return flow_lines(shown.flow, shown.tree, width)
+    return run_lines(shown.graph, shown.run, width)
 
 
 async def _last_run(
@@ -248,7 +250,7 @@ async def _last_run(
     from turnwise.facts.errors import InvocationMissing
     from turnwise.flows.record import FlowReader
 
-    await _found(app, key, place)
+    await _get_session(app, key, place)
     reading, after = FlowReader(flow.card.name, flow.graph), 0
     while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
         for event in page:
@@ -262,7 +264,7 @@ async def _last_run(
     return reading.graph, reading.record
 
 
-async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
+async def _get_session(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
     """Returns the session.
 
     Raises:
@@ -303,31 +305,31 @@ def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext",
     app, session = load_app(place.config), place.session
     try:
         key = app.runner.key(place.user, session)
-        found = loop.run(_found(app, key, place))
+        found = loop.run(_get_session(app, key, place))
         open_ = {id_: each for id_, each in found.head.invocations.items() if each.agent in app.flows}
         if not open_:
             if as_json:
                 terminal.print_json({"session": session, "user": place.user, "flow": None})
             else:
-                terminal.note(f"No run of a flow is open in session {session}.")
+                terminal.print_note(f"No run of a flow is open in session {session}.")
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
         flow = app.flows[open_[invocation].agent]
         talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
-        terminal.note(f"{open_[invocation].agent} · session {session}")
+        terminal.print_note(f"{open_[invocation].agent} · session {session}")
         loop.run(talk.look_back(invocation))
         if open_[invocation].state == "running":
             if found.holder is not None:
                 seconds = app.runner.process.lease_seconds
                 told = "Another process executes this run, so it is only watched"
-                terminal.note(f"{told}; if that process is dead, the run continues here within {seconds:g} seconds.")
+                terminal.print_note(f"{told}; if that process is dead, the run continues here within {seconds:g} seconds.")
             loop.run(talk.attach(invocation))
-        return _talk(loop, talk)
+        return _answer_questions(loop, talk)
     finally:
         loop.run(app.runner.close())
 
 
-def _flow(app: "App", name: str) -> "AnyFlow":
+def _find_flow(app: "App", name: str) -> "AnyFlow":
     """Returns the flow of that name.
 
     Raises:

@@ -11,9 +11,9 @@ from rich.console import Group
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, answer_to, approval_question
+from turnwise.cli.approval import Question, approval_answer, approval_question
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
-from turnwise.cli.flow_output import changes_between, end_line, plan, question_line, run_data, short_status
+from turnwise.cli.flow_output import change_lines, end_line, plan_lines, question_line, run_data, short_status_lines
 from turnwise.cli.options import DEFAULT_USER
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.terminal import clean, one_line
@@ -62,7 +62,7 @@ class RunLocation(NamedTuple):
 
 
 REFRESHES = 6
-OTHER_LINES = 8
+RESERVED_ROWS = 8
 """Rows of the terminal that are reserved for the lines printed above the live view."""
 
 
@@ -102,14 +102,14 @@ class FlowView:
         """Adds an event, which must not be partial, and shows what it changes."""
         before = self._record
         self._take(event)
-        if rendering.begins_attempt(event):
+        if rendering.starts_attempt(event):
             self.say(rendering.attempt_line(event))
         if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
-            self.say(_handed_on(str(told.get("by", "")), ended))
+            self.say(_turn_end_line(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
-            for line in plan(planned, terminal.width(self._console)):
+            for line in plan_lines(planned, terminal.width(self._console)):
                 self.say(line)
-        for line in changes_between(before, self._record) if self._record else ():
+        for line in change_lines(before, self._record) if self._record else ():
             self.say(line)
 
     def say(self, line: Text) -> None:
@@ -146,20 +146,20 @@ class FlowView:
         self._record = self._reading.record
 
     def _glance(self) -> Group:
-        rows, graph = max(self._console.height - OTHER_LINES, 3), self._reading.graph
-        lines = list(short_status(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
+        rows, graph = max(self._console.height - RESERVED_ROWS, 3), self._reading.graph
+        lines = list(short_status_lines(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
         for line in lines:
             line.truncate(self._console.width, overflow="ellipsis")
         return Group(Text(), *lines)
 
 
-def _handed_on(by: str, ended: TurnEnd) -> Text:
+def _turn_end_line(by: str, ended: TurnEnd) -> Text:
     line = rendering.styled("↷ ", "dim").append(one_line(by), style="bold").append(" ends its turn", style="dim")
     line.append(f" · for {one_line(ended.next)}" if ended.next else "", style="dim")
     return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
 
 
-LEAVE = "y, or n and perhaps a reason"
+APPROVAL_HINT = "y, or n and perhaps a reason"
 Begin = Callable[[], Awaitable["Invocation"]]
 
 
@@ -174,7 +174,7 @@ class PendingQuestion(NamedTuple):
     def answer(self, line: str) -> str | Content | None:
         """Turns a typed line into the answer; None if it is not an answer."""
         if self.leave is not None:
-            return answer_to(self.leave, line)
+            return approval_answer(self.leave, line)
         return line if line.strip() else None
 
 
@@ -239,21 +239,21 @@ class FlowConversation:
         if self._as_json:
             terminal.print_json(self._data())
         if result is None or result.end is None:
-            terminal.note(f"It waits. Continue with: {self._place.resume}")
+            terminal.print_note(f"It waits. Continue with: {self._place.resume}")
             return OK
         if self._stopped and result.end.reason == "cancelled":
-            terminal.note("The run is cancelled; the results of its tasks are kept, see `turnwise flow show`.")
+            terminal.print_note("The run is cancelled; the results of its tasks are kept, see `turnwise flow show`.")
             return INTERRUPTED
         is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
         answer = record.answer if record else result.text
         if answer and not self._as_json:
-            terminal.say(clean(answer))
+            terminal.print_line(clean(answer))
         if record is not None:
             self._view.say(end_line(record))
         if not is_good:
             error = result.error
             code, why = (error.code, error.message) if error else (result.end.reason, result.end.detail)
-            terminal.complain(code, why or f"The flow ended {one_line(result.end.reason)}.")
+            terminal.print_error(code, why or f"The flow ended {one_line(result.end.reason)}.")
         return OK if is_good else FAILED
 
     def _data(self) -> dict[str, Any]:

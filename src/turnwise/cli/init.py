@@ -11,13 +11,13 @@ from turnwise.cli.options import JsonOption
 
 STARTER = Path(__file__).parent / "starter"
 """The files of each template. Their names end in `.txt`, so that tools do not treat them as code of this package."""
-KEPT = ".gitignore"
+KEPT_FILE = ".gitignore"
 """The only file that may exist already: most repositories have one."""
 
 Template = Literal["basic", "llm", "flow", "adapter"]
 
 
-class _Start(NamedTuple):
+class _NextSteps(NamedTuple):
     """The first commands to try in a project of a template."""
 
     commands: tuple[str, ...]
@@ -26,14 +26,14 @@ class _Start(NamedTuple):
     hint: str = ""
 
 
-_STARTS: Mapping[Template, _Start] = {
-    "basic": _Start(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
-    "llm": _Start(
+_NEXT_STEPS: Mapping[Template, _NextSteps] = {
+    "basic": _NextSteps(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
+    "llm": _NextSteps(
         ("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"),
         hint="A local stand-in plays the model. For a real one, install turnwise[llm] and set OPENAI_API_KEY.",
     ),
-    "flow": _Start(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
-    "adapter": _Start(
+    "flow": _NextSteps(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
+    "adapter": _NextSteps(
         ("turnwise check", "turnwise select 'When do you open?'", "turnwise chat"),
         needs=("pydantic_ai", "pydantic-ai"),
         hint="A local stand-in plays the model. For a real one, set OPENAI_API_KEY.",
@@ -77,10 +77,10 @@ def init(
         terminal.print_json(told)
         return
     for path in written:
-        terminal.say(f"  wrote {display_path(path)}", "dim")
+        terminal.print_line(f"  wrote {display_path(path)}", "dim")
     for path in kept:
-        terminal.say(f"  kept {display_path(path)} as it is", "dim")
-    _say_what_to_try(folder, _STARTS[template])
+        terminal.print_line(f"  kept {display_path(path)} as it is", "dim")
+    _print_next_steps(folder, _NEXT_STEPS[template])
 
 
 def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
@@ -101,7 +101,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
         if file.suffix == ".txt"
     }
     there = [path for path in files if path.exists() or path.is_symlink()]
-    kept = [path for path in there if path.name == KEPT]
+    kept = [path for path in there if path.name == KEPT_FILE]
     if taken := [display_path(path) for path in there if path not in kept]:
         raise ConfigError(f"There is already {', '.join(taken)}; nothing was written.", fix="Choose another folder.")
     written = [path for path in files if path not in kept]
@@ -115,18 +115,18 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     return written, kept
 
 
-def _say_what_to_try(folder: Path, start: _Start) -> None:
+def _print_next_steps(folder: Path, start: _NextSteps) -> None:
     from importlib.util import find_spec
 
     from turnwise.cli import terminal
     from turnwise.config.places import display_path
 
-    terminal.say("Now try:", "bold")
+    terminal.print_line("Now try:", "bold")
     if folder.resolve() != Path.cwd():
-        terminal.say(f"  {shlex.join(['cd', display_path(folder)])}")
+        terminal.print_line(f"  {shlex.join(['cd', display_path(folder)])}")
     if start.needs is not None and find_spec(start.needs[0]) is None:
-        terminal.say(f"  pip install 'turnwise[{start.needs[1]}]'")
+        terminal.print_line(f"  pip install 'turnwise[{start.needs[1]}]'")
     for command in start.commands:
-        terminal.say(f"  {command}")
+        terminal.print_line(f"  {command}")
     if start.hint:
-        terminal.say(start.hint, "dim")
+        terminal.print_line(start.hint, "dim")

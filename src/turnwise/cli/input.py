@@ -20,11 +20,11 @@ def read_line(prompt: str, *, interactive: bool) -> str | None:
         KeyboardInterrupt: on Ctrl-C.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.terminal import whole
+    from turnwise.cli.terminal import replace_undecodable
 
     if not interactive:
         line = sys.stdin.readline() if sys.stdin else ""
-        return whole(line.rstrip("\n")) if line else None
+        return replace_undecodable(line.rstrip("\n")) if line else None
     try:
         import readline  # noqa: F401  importing it enables line editing and history
 
@@ -32,7 +32,7 @@ def read_line(prompt: str, *, interactive: bool) -> str | None:
     except ImportError:  # Python may be built without it
         pass
     try:
-        return whole(input(prompt))
+        return replace_undecodable(input(prompt))
     except (EOFError, KeyboardInterrupt) as left:
         print()
         if isinstance(left, KeyboardInterrupt):
@@ -41,7 +41,7 @@ def read_line(prompt: str, *, interactive: bool) -> str | None:
 
 
 CHUNK_BYTES = 64 * 1024
-LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 CHUNKS_AHEAD = 4
 
 
@@ -81,9 +81,9 @@ class InputLines:
         async for chunk in self._chunks():
             more, *begun = chunk.split(b"\n")
             line += more
-            if len(line) > LINE_BYTES:
+            if len(line) > MAX_LINE_BYTES:
                 fix = "Is this a file of JSON lines?"
-                raise InputError(f"Line {number} is longer than {LINE_BYTES // 1024 // 1024} MB.", fix=fix)
+                raise InputError(f"Line {number} is longer than {MAX_LINE_BYTES // 1024 // 1024} MB.", fix=fix)
             for next_ in begun:
                 yield number, bytes(line)
                 number, line = number + 1, bytearray(next_)

@@ -84,11 +84,11 @@ def create(
 
 
 async def _create(config: "Path | None", name: str, rights: dict[str, Any], days: int | None, as_json: bool) -> None:
-    text, key = _new(name, rights, None if days is None else timedelta(days=min(days, timedelta.max.days)))
-    async with _ring(config) as ring:
+    text, key = _create_key(name, rights, None if days is None else timedelta(days=min(days, timedelta.max.days)))
+    async with _open_keys(config) as ring:
         await ring.keys.add(ring.app, key)
-    _hand_over(text, key, as_json)
-    _explain_new(ring, key)
+    _print_key(text, key, as_json)
+    _describe_new(ring, key)
 
 
 @app.command("list")
@@ -100,14 +100,14 @@ def list_keys(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 async def _list(config: "Path | None", as_json: bool) -> None:
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
+    async with _open_keys(config) as ring:
         found = await ring.keys.list(ring.app)
     if as_json:
         terminal.print_json({"keys": [_data(key) for key in found]})
     elif found:
-        terminal.say_all(_table(found))
+        terminal.print_lines(_table(found))
     else:
-        terminal.note(f"There are no keys of {ring.app}. Make one: turnwise keys create NAME --user USER")
+        terminal.print_note(f"There are no keys of {ring.app}. Make one: turnwise keys create NAME --user USER")
 
 
 @app.command(short_help="Replace a key by a new one.")
@@ -127,22 +127,22 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
-        old, now = await _found(ring, named), datetime.now(UTC)
+    async with _open_keys(config) as ring:
+        old, now = await _find_key(ring, named), datetime.now(UTC)
         if not is_valid(old, now):
             fix = "Make a new one: turnwise keys create"
             raise UsageProblem(
                 f"Key {old.id} has been invalid since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix
             )
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
-        text, key = _new(old.name, rights, old.lifetime)
+        text, key = _create_key(old.name, rights, old.lifetime)
         await ring.keys.add(ring.app, key)
         # Print the new key before the old one expires, so that a failure here locks nobody out.
-        _hand_over(text, key, as_json)
+        _print_key(text, key, as_json)
         await ring.keys.expire(ring.app, old.id, now + timedelta(minutes=overlap))
-        old = await _found(ring, old.id)
-    _explain_new(ring, key)
-    terminal.note(f"It replaces key {old.id}, which stays valid until {_time(old.expires_at)} UTC.")
+        old = await _find_key(ring, old.id)
+    _describe_new(ring, key)
+    terminal.print_note(f"It replaces key {old.id}, which stays valid until {_time(old.expires_at)} UTC.")
 
 
 @app.command()
@@ -155,21 +155,21 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
-        key, now = await _found(ring, named), datetime.now(UTC)
+    async with _open_keys(config) as ring:
+        key, now = await _find_key(ring, named), datetime.now(UTC)
         was_over = not is_valid(key, now)
         if not was_over:
             await ring.keys.expire(ring.app, key.id, now)
     if as_json:
         terminal.print_json({"id": key.id, "name": key.name, "revoked": not was_over})
     elif was_over:
-        terminal.note(f"Key {key.id} has been invalid since {_time(key.expires_at)} UTC.")
+        terminal.print_note(f"Key {key.id} has been invalid since {_time(key.expires_at)} UTC.")
     else:
-        terminal.say(f"Key {key.id} ({key.name}) is revoked.")
+        terminal.print_line(f"Key {key.id} ({key.name}) is revoked.")
 
 
 @asynccontextmanager
-async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
+async def _open_keys(config: "Path | None") -> AsyncIterator[_AppKeys]:
     """Opens the keys of that configuration's app.
 
     Raises:
@@ -191,7 +191,7 @@ async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
         await kept.store.close()
 
 
-def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
+def _create_key(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
     from turnwise.access.api_keys import new_key
     from turnwise.facts.errors import RequestInvalid
 
@@ -202,7 +202,7 @@ def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tupl
         raise UsageProblem(error.problem, fix=f"{error.fix} {option}".rstrip()) from None
 
 
-async def _found(ring: _AppKeys, named: str) -> "ApiKey":
+async def _find_key(ring: _AppKeys, named: str) -> "ApiKey":
     """Finds a key by its id or its text. Other text is not repeated in the error, because it may be a mistyped secret.
 
     Raises:
@@ -220,7 +220,7 @@ async def _found(ring: _AppKeys, named: str) -> "ApiKey":
     return key
 
 
-def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
+def _print_key(text: str, key: "ApiKey", as_json: bool) -> None:
     """Prints only the key on standard output, so that it can be piped to a file or a secret store."""
     from turnwise.cli import terminal
 
@@ -230,17 +230,19 @@ def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
         terminal.write(text + "\n")
 
 
-def _explain_new(ring: _AppKeys, key: "ApiKey") -> None:
+def _describe_new(ring: _AppKeys, key: "ApiKey") -> None:
     from turnwise.cli import terminal
 
     end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
-    terminal.note(f"Key {key.id} ({key.name}) · {_whose(key)} · {end}")
-    terminal.note("It is shown only once. Send it as the header Authorization: Bearer KEY")
+    terminal.print_note(f"Key {key.id} ({key.name}) · {_rights_text(key)} · {end}")
+    terminal.print_note("It is shown only once. Send it as the header Authorization: Bearer KEY")
     if not ring.asked_for:
-        terminal.note("The gateway does not ask for keys yet: the configuration needs gateway: {auth: {keys: true}}", "yellow")
+        terminal.print_note(
+            "The gateway does not ask for keys yet: the configuration needs gateway: {auth: {keys: true}}", "yellow"
+        )
 
 
-def _whose(key: "ApiKey") -> str:
+def _rights_text(key: "ApiKey") -> str:
     if key.acts_for_users:
         return "acts for all users"
     user = "" if key.user is None else f"of user {key.user}"

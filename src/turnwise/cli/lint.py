@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.text import Text
 
-    from turnwise.cli.progress import Work
+    from turnwise.cli.progress import WorkCallback
     from turnwise.learning.findings import Finding
     from turnwise.ports.encoder import Encoder
 
@@ -47,22 +47,22 @@ def lint(
     runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
 
-    agents, found = asyncio.run(_found(examples, config))
+    agents, found = asyncio.run(_findings(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     if as_json:
         findings = [finding.data() for finding in found]
         terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
-        terminal.say_all(wrapped([*_shown(found), _summary(agents, counts)], terminal.width()))
+        terminal.print_lines(wrap([*_finding_lines(found), _summary(agents, counts)], terminal.width()))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 
-async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
+async def _findings(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
     """Returns the number of agents and the findings about them."""
     from turnwise.cli.evaluation import cascade_for
-    from turnwise.cli.progress import worked
+    from turnwise.cli.progress import work_bar
     from turnwise.learning.lint import lint, texts_of
 
     async with cascade_for(examples, None, config) as cascade:
@@ -70,14 +70,14 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list
         texts = texts_of(tree)
         if texts:
             encoder = cascade.meaning.encoder if cascade.meaning else None
-            with worked("reading examples") as work, _ended() as ended:
+            with work_bar("reading examples") as work, _stop_event() as ended:
                 vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
         above = examples is not None  # agents of an examples file have a root that the file does not define
         return len(tree) - above, lint(tree, vectors, default=cascade.spec.default, general=cascade.spec.general)
 
 
 @contextmanager
-def _ended() -> "Iterator[threading.Event]":
+def _stop_event() -> "Iterator[threading.Event]":
     """An event that is set when the block ends, so that its worker thread can stop."""
     ended = threading.Event()
     try:
@@ -86,7 +86,9 @@ def _ended() -> "Iterator[threading.Event]":
         ended.set()
 
 
-def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
+def vectors_for(
+    texts: list[str], encoder: "Encoder | None", work: "WorkCallback", ended: threading.Event
+) -> "NDArray[np.float32]":
     """Encodes the texts as matching does, and caches the vectors.
 
     Args:
@@ -116,7 +118,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
     return vectors_of(plain, encoder, kept=DiskCache(folder) if folder else None, progress=step)
 
 
-def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":
+def _finding_lines(found: "Iterable[Finding]") -> "Iterator[Text]":
     from rich.text import Text
 
     from turnwise.cli.rendering import styled

@@ -59,21 +59,21 @@ def message_context(given: str | None, roles: Sequence[str] | None = None) -> "M
         raise typer.BadParameter(f"{first.problem} {first.fix}".rstrip(), param_hint="'--context'") from None
 
 
-SERVER = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
+SERVER_MODULES = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
 """The modules that the gateway needs."""
 
 
-def need_server(command: str) -> None:
+def require_server(command: str) -> None:
     """Checks that the gateway's libraries are installed.
 
     Raises:
         MissingExtra: if one is not.
     """
-    if any(find_spec(module) is None for module in SERVER):
+    if any(find_spec(module) is None for module in SERVER_MODULES):
         raise MissingExtra(command, "serve")
 
 
-def need_mcp(command: str) -> None:
+def require_mcp(command: str) -> None:
     """Checks that the MCP library is installed.
 
     Raises:
@@ -84,7 +84,7 @@ def need_mcp(command: str) -> None:
 
 
 @asynccontextmanager
-async def running(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
+async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
     """Loads the app of that configuration, with additional hooks, and closes its runner afterwards."""
     from turnwise.assemble import load_app
 

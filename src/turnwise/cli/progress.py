@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from turnwise.runner import Runner
 
 Step = Callable[[], None]
-Work = Callable[[str, int, int], None]
+WorkCallback = Callable[[str, int, int], None]
 """Callback with the description of the work, the number of finished steps, and their total."""
 
 
 @contextmanager
-def counted(what: str, total: int) -> Iterator[Step]:
+def progress_bar(what: str, total: int) -> Iterator[Step]:
     """Shows a bar for `total` steps; call the yielded function after each step.
 
     Only on a terminal, so that logs and pipes stay clean. The bar disappears at the end.
@@ -26,7 +26,7 @@ def counted(what: str, total: int) -> Iterator[Step]:
 
 
 @contextmanager
-def worked(what: str) -> Iterator[Work]:
+def work_bar(what: str) -> Iterator[WorkCallback]:
     """Shows a bar for work that reports its own description and progress, from any thread."""
     with _bar() as bar:
         task = bar.add_task(what, total=None) if bar else None
@@ -62,10 +62,10 @@ def _bar() -> Iterator[Any]:
 
 
 SHOWN_AFTER_SECONDS = 1.0
-_LOOKS_SECONDS = 0.1
+_REFRESH_SECONDS = 0.1
 
 
-class _Work:
+class _LatestReport:
     """The latest report of the work, from any thread."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _Work:
         self.what, self.done, self.total = what, done, total
 
 
-async def ready(runner: "Runner") -> None:
+async def prepare(runner: "Runner") -> None:
     """Prepares what the policy needs. After a second, shows a bar if standard error is a terminal.
 
     A failure is printed and not raised: the policy decides with what it has, and the next message tries again.
@@ -83,20 +83,20 @@ async def ready(runner: "Runner") -> None:
     from turnwise.cli import terminal
     from turnwise.facts.errors import TurnwiseError
 
-    work = _Work()
+    work = _LatestReport()
     task = asyncio.create_task(runner.ready(work))
     try:
         await asyncio.wait({task}, timeout=SHOWN_AFTER_SECONDS)
         if not task.done() and sys.stderr.isatty():
-            await _shown(task, work)
+            await _show_progress(task, work)
         await task
     except TurnwiseError as problem:
-        terminal.complain(problem.code, problem.problem, problem.fix)
+        terminal.print_error(problem.code, problem.problem, problem.fix)
     finally:
         task.cancel()
 
 
-async def _shown(task: "asyncio.Task[None]", work: _Work) -> None:
+async def _show_progress(task: "asyncio.Task[None]", work: _LatestReport) -> None:
     from rich import progress
 
     from turnwise.cli import terminal
@@ -108,7 +108,7 @@ async def _shown(task: "asyncio.Task[None]", work: _Work) -> None:
         row = bar.add_task(work.what, total=None)
         while not task.done():
             bar.update(row, description=work.what, completed=work.done, total=work.total or None)
-            await asyncio.wait({task}, timeout=_LOOKS_SECONDS)
+            await asyncio.wait({task}, timeout=_REFRESH_SECONDS)
 
 
 class Progress:

@@ -46,7 +46,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
         yield made
 
 
-def indented(line: Text, by: int = 3) -> Text:
+def indent(line: Text, by: int = 3) -> Text:
     """Indents the line, and all lines that it consists of."""
     space = " " * by
     return Text("\n").join(Text(space).append_text(part) for part in line.split("\n", allow_blank=True))
@@ -70,7 +70,7 @@ def decided_by(selection: Selection) -> Verdict | None:
     return chosen[-1] if chosen else None
 
 
-def summary(selection: Selection) -> Text:
+def summary_line(selection: Selection) -> Text:
     """One line with the deciding selector, the time, the policy and the agents' version."""
     decider = decided_by(selection)
     parts = [f"decided by {decider.selector}" if decider else "no selector decided", f"{selection.ms:.1f} ms"]
@@ -79,7 +79,7 @@ def summary(selection: Selection) -> Text:
     return styled(one_line(" · ".join(parts)), "dim")
 
 
-def explanation(selection: Selection, options: Mapping[str, JsonValue] | None = None) -> Iterator[Text]:
+def explanation_lines(selection: Selection, options: Mapping[str, JsonValue] | None = None) -> Iterator[Text]:
     """Every verdict in order, and the excluded agents.
 
     Args:
@@ -88,14 +88,14 @@ def explanation(selection: Selection, options: Mapping[str, JsonValue] | None = 
     for number, verdict in enumerate(selection.verdicts, 1):
         yield _verdict_line(number, verdict)
         if options and (set_ := _options_line(options.get(verdict.selector))):
-            yield indented(styled(set_, "dim"))
+            yield indent(styled(set_, "dim"))
         yield from _verdict_details(verdict)
     if selection.excluded:
         count = max(selection.excluded_count, len(selection.excluded))
         yield styled(f"not considered: {count}", "bold")
         yield from _exclusions(selection.excluded)
         if count > len(selection.excluded):
-            yield indented(styled(f"… {count - len(selection.excluded)} more", "dim"))
+            yield indent(styled(f"… {count - len(selection.excluded)} more", "dim"))
 
 
 def _verdict_line(number: int, verdict: Verdict) -> Text:
@@ -129,17 +129,17 @@ def _verdict_details(verdict: Verdict) -> Iterator[Text]:
     if verdict.also:
         told.append(f"also asks for {', '.join(one_line(name) for name in verdict.also)}")
     if told:
-        yield indented(styled(" · ".join(told), "default"))
+        yield indent(styled(" · ".join(told), "default"))
     if verdict.question:
-        yield indented(styled(clean(verdict.question), "default"))
+        yield indent(styled(clean(verdict.question), "default"))
     for candidate in verdict.candidates:
         line = Text(f"{candidate.score:.2f}  {one_line(candidate.agent)}")
         if candidate.evidence:
             line.append(f"  {one_line(candidate.evidence)}", style="dim")
-        yield indented(line)
+        yield indent(line)
     yield from _exclusions(verdict.passed_over, "passed over ")
     for ignored in verdict.ignored:
-        yield indented(styled(f"ignored: {one_line(ignored)}", "yellow"))
+        yield indent(styled(f"ignored: {one_line(ignored)}", "yellow"))
 
 
 def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[Text]:
@@ -149,7 +149,7 @@ def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[T
         line.append(f": {one_line(exclusion.rule)}", style="yellow")
         if exclusion.detail:
             line.append(f" ({one_line(exclusion.detail)})", style="dim")
-        yield indented(line)
+        yield indent(line)
 
 
 def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]:
@@ -177,7 +177,7 @@ def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]
             yield styled(f"[thinks] {clean(part.text)}", "dim italic")
 
 
-def cut_off(event: Event) -> Iterator[Text]:
+def cut_off_lines(event: Event) -> Iterator[Text]:
     """States that an answer was cut off, and why; nothing for a complete one."""
     why = event.actions.cut_off
     if why is not None:
@@ -185,7 +185,7 @@ def cut_off(event: Event) -> Iterator[Text]:
         yield styled(one_line(f"(cut off: {limit.get(why, why)})"), "yellow")
 
 
-def begins_attempt(event: Event) -> bool:
+def starts_attempt(event: Event) -> bool:
     """Whether the event starts a new attempt after a process died. A user's rewind does not."""
     return event.actions.rewind is not None and event.attempt > 1
 

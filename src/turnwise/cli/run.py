@@ -47,15 +47,15 @@ def run(
 
 async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progress: "Progress") -> int:
     from turnwise.cli.answers import BatchRun
-    from turnwise.cli.options import running
-    from turnwise.cli.progress import ready
+    from turnwise.cli.options import open_app
+    from turnwise.cli.progress import prepare
     from turnwise.cli.shutdown import Interrupts
 
     this = asyncio.current_task()
     assert this is not None
     with Interrupts(this.cancel):
-        async with running(config) as app:
-            await ready(app.runner)
+        async with open_app(config) as app:
+            await prepare(app.runner)
             answering = BatchRun(app, jobs, progress, sys.stdout)
             await answering.answer(lines)
             return answering.failed

@@ -55,40 +55,40 @@ def select(
     import asyncio
 
     from turnwise.cli import terminal
-    from turnwise.cli.terminal import whole
+    from turnwise.cli.terminal import replace_undecodable
 
     given = message_context(context, role)
-    selection, options = asyncio.run(_selected(config, whole(message), session, user, given))
+    selection, options = asyncio.run(_select(config, replace_undecodable(message), session, user, given))
     if as_json:
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
 
     width = terminal.width()
-    terminal.say_all(wrapped([rendering.decision_line(selection)], width))
-    terminal.say()
-    terminal.say_all(ranking(selection, width=width))
-    terminal.say()
+    terminal.print_lines(wrap([rendering.decision_line(selection)], width))
+    terminal.print_line()
+    terminal.print_lines(ranking_table(selection, width=width))
+    terminal.print_line()
     if explain:
-        terminal.say_all(wrapped(rendering.explanation(selection, options), width))
-        terminal.say()
-    terminal.say_all(wrapped([rendering.summary(selection)], width))
+        terminal.print_lines(wrap(rendering.explanation_lines(selection, options), width))
+        terminal.print_line()
+    terminal.print_lines(wrap([rendering.summary_line(selection)], width))
 
 
-async def _selected(
+async def _select(
     config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
 ) -> "tuple[Selection, dict[str, JsonValue]]":
-    from turnwise.cli.options import running
-    from turnwise.cli.progress import ready
+    from turnwise.cli.options import open_app
+    from turnwise.cli.progress import prepare
 
-    async with running(config) as app:
-        await ready(app.runner)
+    async with open_app(config) as app:
+        await prepare(app.runner)
         selection = await app.runner.select(message, user=user, session=session, context=context)
         return selection, app.runner.cascade.options(selection.segment)
 
 
-def ranking(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
+def ranking_table(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
     """A table of the chosen agent and all other candidates: those of the deciding selector come first."""
     ranked = _ranked(selection)
     lines: list[list[str | Text]] = []

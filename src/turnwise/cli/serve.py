@@ -21,7 +21,7 @@ from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.cli.shutdown import Answering
+    from turnwise.cli.shutdown import RunningAnswers
     from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols, Switch
     from turnwise.gateway.serving import Serving
     from turnwise.ports.hooks import Hooks
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     Load = Callable[[Sequence[Hooks]], App]
 
-CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's variable that includes message contents in spans."""
 
 
-COLLECTING = (10_000, 20, 50)
+GC_THRESHOLDS = (10_000, 20, 50)
 """Thresholds of the garbage collector's three generations; see `gc.set_threshold`."""
-LEAVE_SECONDS = 1.0
+NOTICE_SECONDS = 1.0
 """How long to wait for clients to receive the notice that this process stops before their answer is complete."""
 
 
@@ -71,9 +71,9 @@ def serve(
     running answers may take gateway.grace_seconds more; another process takes over any that are still unfinished.
     """
 
-    from turnwise.cli.options import need_server
+    from turnwise.cli.options import require_server
 
-    need_server("turnwise serve")
+    require_server("turnwise serve")
     if reload:
         from turnwise.cli.reload import serve_reloading
         from turnwise.config.settings import find_file
@@ -110,29 +110,29 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
-    from turnwise.cli.shutdown import Answering
+    from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
 
-    answering = Answering()
+    answering = RunningAnswers()
     with logging_to(sys.stderr, form=form, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
-        watched = watching()
+        watched = build_telemetry()
         app = load([answering, *watched.hooks])
         watched.attach(app.runner)
         given: dict[str, Any] = {"host": host, "port": port}
         config = app.gateway.model_copy(update={name: value for name, value in given.items() if value is not None})
         try:
-            return await _served(app, config, watched, answering)
+            return await _serve_until_stopped(app, config, watched, answering)
         finally:
             await watched.close()
 
 
-async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answering: "Answering") -> int:
-    from turnwise.cli.shutdown import Interrupts, leave, stopped
+async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Telemetry", answering: "RunningAnswers") -> int:
+    from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.serving import Serving, bound_socket, front_for
 
     front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
     serving = Serving(front, bound_socket(config.host, config.port))
-    told, asked = _Told(answering), asyncio.Event()
+    told, asked = _Output(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
         await serving.begin()
         for line in startup_lines(app, config, serving, traced=watched.traced):
@@ -147,11 +147,11 @@ async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answ
         front.closing.set()
         lease_seconds = app.runner.process.lease_seconds
         closing = _close(app, serving)
-        if not await stopped(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
+        if not await stop_gracefully(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
             # An agent may ignore its cancellation: wait only until clients have been told to retry.
             last = {asyncio.create_task(serving.end(0)), asyncio.create_task(watched.close())}
-            await asyncio.wait(last, timeout=LEAVE_SECONDS)
-            leave(OK)
+            await asyncio.wait(last, timeout=NOTICE_SECONDS)
+            exit_at_once(OK)
         told.say("stopped")
         return OK
 
@@ -166,32 +166,32 @@ async def _close(app: "App", serving: "Serving") -> None:
     await app.runner.close()
 
 
-async def _work(app: "App", serving: "Serving", told: "_Told") -> None:
-    from turnwise.cli.progress import ready
-    from turnwise.cli.worker import look
+async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
+    from turnwise.cli.progress import prepare
+    from turnwise.cli.worker import run_recovery
 
     began = time.monotonic()
-    await ready(app.runner)
-    _collect_rarely()
+    await prepare(app.runner)
+    _tune_garbage_collector()
     serving.front.ready.set()
     told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
-    await look(app.runner, told.warn)
+    await run_recovery(app.runner, told.warn)
 
 
-def _collect_rarely() -> None:
+def _tune_garbage_collector() -> None:
     """Tunes the garbage collector for a long-running process: freezes the objects that exist now and collects less often.
 
     With the defaults, collection takes a fifth of the time of a message.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTING)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
-class _Told:
+class _Output:
     """Prints status messages on standard output."""
 
-    def __init__(self, answering: "Answering") -> None:
+    def __init__(self, answering: "RunningAnswers") -> None:
         self._answering = answering
 
     @property
@@ -201,15 +201,15 @@ class _Told:
     def say(self, text: "str | Text") -> None:
         from turnwise.cli import terminal
 
-        terminal.say(text)
+        terminal.print_line(text)
 
     def warn(self, text: str) -> None:
         from turnwise.cli import terminal
 
-        terminal.note(text, style="yellow")
+        terminal.print_note(text, style="yellow")
 
 
-class Watching:
+class Telemetry:
     """Metrics and traces of a runner, as its hooks. Close it after the runner."""
 
     def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporting | None" = None) -> None:
@@ -236,7 +236,7 @@ class Watching:
             await self._exporting.close()
 
 
-def watching() -> Watching:
+def build_telemetry() -> Telemetry:
     """Builds the telemetry that the environment configures. Without the extra `otel`, prints that there are no traces.
 
     Raises:
@@ -250,18 +250,18 @@ def watching() -> Watching:
     try:
         exported = exporting()
     except MissingExtra as missing:
-        terminal.note(f"no traces: {missing}", style="yellow")
-        return Watching(metrics)
+        terminal.print_note(f"no traces: {missing}", style="yellow")
+        return Telemetry(metrics)
     if exported is None:
-        return Watching(metrics)
+        return Telemetry(metrics)
     from turnwise.telemetry.spans import Spans
 
     exported.install()
-    content = os.environ.get(CONTENT, "").strip().lower() == "true"
-    return Watching(metrics, Spans(tracers=exported.tracers, meters=exported.meters, content=content), exported)
+    content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() == "true"
+    return Telemetry(metrics, Spans(tracers=exported.tracers, meters=exported.meters, content=content), exported)
 
 
-_OURS = "Turnwise's API (/api/v1)"
+_OWN_API = "Turnwise's API (/api/v1)"
 _NAMES: Mapping[str, tuple[str, str]] = {
     "openai": ("OpenAI", "/v1"),
     "a2a": ("A2A", "/a2a"),
@@ -279,17 +279,17 @@ def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, tr
     yield _line("sessions", f"stored in {one_line(app.store)}")
     documentation = f"{serving.address_here}/docs" if config.documentation else "off (gateway.documentation is false)"
     yield _line("documentation", documentation)
-    yield _line("protocols", ", ".join([_OURS, *(_with_path(name) for name in _spoken(config.protocols))]))
-    if off := "; ".join(_not_served(config.protocols)):
+    yield _line("protocols", ", ".join([_OWN_API, *(_with_path(name) for name in _served_protocols(config.protocols))]))
+    if off := "; ".join(_not_served_protocols(config.protocols)):
         yield _line("not served", off)
-    yield _line("authentication", one_line(authentication(config.auth)))
+    yield _line("authentication", one_line(authentication_text(config.auth)))
     yield _line("traces", "sent to OpenTelemetry" if traced else "off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)")
     key = ' -H "Authorization: Bearer $KEY"' if config.auth is not None else ""
     request = f"curl {serving.address_here}/api/v1/sessions/s1/messages{key}"
     yield _line("try it", request + " -H 'Content-Type: application/json' -d '{\"content\": \"Hello\"}'")
 
 
-def authentication(auth: "AuthConfig | None") -> str:
+def authentication_text(auth: "AuthConfig | None") -> str:
     """States whether requests need credentials, which ones, and how to get them."""
     if auth is None:
         return "off (gateway.auth is not set), so everybody on this machine has full access"
@@ -303,12 +303,12 @@ def _line(name: str, told: str) -> Text:
     return styled(f"  {name}: ", "dim").append(told)
 
 
-def _spoken(config: "Protocols") -> list[str]:
+def _served_protocols(config: "Protocols") -> list[str]:
     missing = set(protocols_without_extra(config, wanted=False))
     return [name for name in _NAMES if _switch(config, name).on is not False and name not in missing]
 
 
-def _not_served(config: "Protocols") -> Iterator[str]:
+def _not_served_protocols(config: "Protocols") -> Iterator[str]:
     """The protocols that are not served, each with the reason."""
     if missing := protocols_without_extra(config, wanted=False):
         which = " and ".join(_NAMES[name][0] for name in missing)

@@ -39,23 +39,23 @@ def list_sessions(
 
 async def _list(config: "Path | None", user: str | None, limit: int, after: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.session_output import session_data, session_table
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner = turnwise.runner
         page = await runner.store.list(runner.app, user=user, after=after, limit=limit)
     if as_json:
         terminal.print_json({"sessions": [session_data(info) for info in page.items], "next": page.next})
         return
     if not page.items:
-        terminal.note(
+        terminal.print_note(
             f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
         )
         return
-    terminal.say_all(session_table(page.items, terminal.width()))
+    terminal.print_lines(session_table(page.items, terminal.width()))
     if page.next is not None:
-        terminal.note(f"There are more: --after {page.next}")
+        terminal.print_note(f"There are more: --after {page.next}")
 
 
 @app.command(short_help="Show the messages of a session.")
@@ -77,26 +77,26 @@ async def _show(
 ) -> None:
     from turnwise.cli import session_output, terminal
     from turnwise.cli.answers import event_json
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import safe_json
-    from turnwise.cli.usage import Spending
+    from turnwise.cli.usage import UsageTotal
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
-        spending = Spending()
-        async for entry in session_output.log(runner.sessions, key, last=last, hidden=hidden):
+            terminal.print_lines(wrap([styled(session_output.session_line(head), "dim")], terminal.width()))
+        spending = UsageTotal()
+        async for entry in session_output.read_log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
-                about = session_output.standing(entry) if hidden else {}
+                about = session_output.visibility_data(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(wrapped(session_output.transcript(entry, thinking=thinking), terminal.width()))
+                terminal.print_lines(wrap(session_output.transcript_lines(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(wrapped(spending.lines(), terminal.width()))
+        terminal.print_lines(wrap(spending.lines(), terminal.width()))
 
 
 @app.command(short_help="Show every decision, and why.")
@@ -113,26 +113,26 @@ def explain(
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import session_output, terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import wrapped
-    from turnwise.cli.usage import Spending
+    from turnwise.cli.tables import wrap
+    from turnwise.cli.usage import UsageTotal
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
-        spending = Spending()
-        async for entry in session_output.log(runner.sessions, key, hidden=True):
+            terminal.print_lines(wrap([styled(session_output.session_line(head), "dim")], terminal.width()))
+        spending = UsageTotal()
+        async for entry in session_output.read_log(runner.sessions, key, hidden=True):
             if as_json:
                 data = session_output.course_data(entry)
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(wrapped(session_output.course(entry), terminal.width()))
+                terminal.print_lines(wrap(session_output.course_lines(entry), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(wrapped(spending.lines(), terminal.width()))
+        terminal.print_lines(wrap(spending.lines(), terminal.width()))
 
 
 @app.command()
@@ -152,9 +152,9 @@ def cancel(
 
 async def _cancel(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         open_ = (await runner.sessions.get(key)).head.invocations
         newest = max(open_, key=lambda id_: (open_[id_].state == "running", open_[id_].began), default=None)
@@ -164,14 +164,14 @@ async def _cancel(config: "Path | None", user: str, session: str, turn: str | No
             if as_json:
                 terminal.print_json({"session": session, "cancelled": False, "invocation_id": invocation})
             else:
-                terminal.note(f"{which} has ended already.")
+                terminal.print_note(f"{which} has ended already.")
             return
         await runner.sessions.cancel(key, invocation)
     if as_json:
         terminal.print_json({"session": session, "cancelled": True, "invocation_id": invocation})
         return
     what = "no longer waits" if open_[invocation].state == "waiting" else "was stopped"
-    terminal.say(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
+    terminal.print_line(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
 
 
 @app.command()
@@ -188,9 +188,9 @@ def rewind(
 
 async def _rewind(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         invocation = await _invocation(runner, key, turn)
         first = (await runner.sessions.events(key, invocation_id=invocation, limit=1))[0].sequence
@@ -198,7 +198,7 @@ async def _rewind(config: "Path | None", user: str, session: str, turn: str | No
     if as_json:
         terminal.print_json({"session": session, "before": first, "invocation_id": invocation})
         return
-    terminal.say(
+    terminal.print_line(
         f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after."
     )
 
@@ -220,9 +220,9 @@ def fork(
 
 async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         await runner.sessions.get(key)
         invocation = await _invocation(runner, key, before) if before is not None else None
@@ -230,7 +230,7 @@ async def _fork(config: "Path | None", user: str, session: str, new_id: str, bef
     if as_json:
         terminal.print_json({"session": new_id, "of": session, "events": copy.last_sequence})
     else:
-        terminal.say(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
+        terminal.print_line(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
 
 
 @app.command()
@@ -247,9 +247,9 @@ def delete(
 
 async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not yes:
@@ -259,7 +259,7 @@ async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_
     if as_json:
         terminal.print_json({"session": session, "deleted": True, "events": head.last_sequence})
     else:
-        terminal.say(f"Session {session} is deleted.")
+        terminal.print_line(f"Session {session} is deleted.")
 
 
 async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from turnwise.cli import terminal
 from turnwise.cli.exits import INTERRUPTED
-from turnwise.cli.rendering import begins_attempt
+from turnwise.cli.rendering import starts_attempt
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
@@ -52,15 +52,15 @@ class Interrupts:
             self._asked = True
             if self._hints:
                 self._hint = self._loop.call_later(
-                    HINT_SECONDS, terminal.note, "\n(still stopping; Ctrl-C again exits at once)"
+                    HINT_SECONDS, terminal.print_note, "\n(still stopping; Ctrl-C again exits at once)"
                 )
             self._first()
             return
         # An agent that ignores its cancellation keeps the loop, and so Python, from ending. All events are stored by now.
-        leave(INTERRUPTED)
+        exit_at_once(INTERRUPTED)
 
 
-def leave(code: int) -> NoReturn:
+def exit_at_once(code: int) -> NoReturn:
     """Ends the process at once, even if work is running."""
     sys.stdout.flush()
     os._exit(code)
@@ -72,7 +72,7 @@ IDLE_SECONDS = 2.0
 log = logging.getLogger("turnwise.serving")
 
 
-class Stopping(Protocol):
+class ShutdownOutput(Protocol):
     """Receives the messages of a shutdown.
 
     Attributes:
@@ -84,8 +84,8 @@ class Stopping(Protocol):
     def say(self, text: str) -> None: ...
 
 
-async def stopped(
-    told: Stopping, looking: "asyncio.Task[None]", close: Coroutine[Any, Any, None], *, grace: float, lease_seconds: float
+async def stop_gracefully(
+    told: ShutdownOutput, looking: "asyncio.Task[None]", close: Coroutine[Any, Any, None], *, grace: float, lease_seconds: float
 ) -> bool:
     """Cancels the recovery loop and closes the runner. Returns whether that finished in time.
 
@@ -115,7 +115,7 @@ async def stopped(
     return False
 
 
-class Answering:
+class RunningAnswers:
     """A hook that counts the running answers."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Answering:
         """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        again = begins_attempt(event)
+        again = starts_attempt(event)
         if again:
             about = {"session": key.id, "invocation": event.invocation_id}
             log.info("Attempt %d of an answer whose process stopped before its end.", event.attempt, extra=about)

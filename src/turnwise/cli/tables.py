@@ -8,14 +8,14 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 
-HANG = 2
-LEAST_ROOM = 20
+HANGING_INDENT = 2
+MIN_ROOM = 20
 """Minimum width of a continuation line; with less room it is not indented."""
 _WORD = re.compile(r"\s*\S+\s*")
 _HEAD = re.compile(r"\s*(?:\d+(?:\.|  )\s*|→ )?")
 
 
-def wrapped(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
+def wrap(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
     """Wraps the lines to the width. Continuation lines are indented to the line's first word, after a number, an arrow or
     spaces.
 
@@ -27,10 +27,10 @@ def wrapped(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
             yield line
             continue
         for part in line.split("\n", allow_blank=True):
-            yield from _continued(part, width)
+            yield from _wrap_line(part, width)
 
 
-def pieces(text: Text, room: int) -> list[Text]:
+def break_text(text: Text, room: int) -> list[Text]:
     """Breaks the text between words into pieces of that width.
 
     A word wider than the room stays whole, because it may be a name to copy. Only text without spaces, such as Chinese, is
@@ -61,25 +61,25 @@ def _breaks(text: str, room: int) -> Iterator[int]:
             used += cell_len(word[0])
 
 
-def _continued(line: Text, width: int) -> Iterator[Text]:
+def _wrap_line(line: Text, width: int) -> Iterator[Text]:
     if cell_len(line.plain) <= width:
         yield line
         return
     head = _HEAD.match(line.plain)
     assert head is not None
-    hang = len(head[0]) if head[0].strip() else len(head[0]) + HANG
-    if width - hang < LEAST_ROOM:
-        yield from pieces(line, width)
+    hang = len(head[0]) if head[0].strip() else len(head[0]) + HANGING_INDENT
+    if width - hang < MIN_ROOM:
+        yield from break_text(line, width)
         return
     first, rest = line.divide([hang])
-    for number, piece in enumerate(pieces(rest, width - cell_len(first.plain))):
+    for number, piece in enumerate(break_text(rest, width - cell_len(first.plain))):
         yield first.append_text(piece) if number == 0 else Text(" " * hang).append_text(piece)
 
 
-LEAST_BESIDE = 24
+MIN_LAST_COLUMN = 24
 """Minimum width of the last column; with less room it goes below the other columns."""
-_BELOW = 3
-_LEAST_VALUE = 12
+_BELOW_INDENT = 3
+_MIN_VALUE = 12
 
 
 def fit_table(
@@ -103,34 +103,34 @@ def fit_table(
     last = [rendering.styled(columns[-1], "dim"), *(Text(row[-1]) if isinstance(row[-1], str) else row[-1] for row in cells)]
     taken = max(cell_len(line.plain) for line in others) + 2
     if taken - 2 > width:
-        yield from _listed(columns, cells, width)
-    elif width - taken >= LEAST_BESIDE:
-        yield from _beside(others, last, taken, width - taken)
+        yield from _rows_as_lists(columns, cells, width)
+    elif width - taken >= MIN_LAST_COLUMN:
+        yield from _last_column_beside(others, last, taken, width - taken)
     else:
-        yield from _below(others, last, width - _BELOW)
+        yield from _last_column_below(others, last, width - _BELOW_INDENT)
 
 
-def _beside(others: Sequence[Text], last: Sequence[Text], taken: int, room: int) -> Iterator[Text]:
+def _last_column_beside(others: Sequence[Text], last: Sequence[Text], taken: int, room: int) -> Iterator[Text]:
     for line, text in zip(others, last, strict=True):
-        broken = pieces(text, room) or [Text()]
+        broken = break_text(text, room) or [Text()]
         line.append(" " * (taken - cell_len(line.plain))).append_text(broken[0]).rstrip()
         yield line
-        yield from (rendering.indented(piece, taken) for piece in broken[1:])
+        yield from (rendering.indent(piece, taken) for piece in broken[1:])
 
 
-def _below(others: Sequence[Text], last: Sequence[Text], room: int) -> Iterator[Text]:
+def _last_column_below(others: Sequence[Text], last: Sequence[Text], room: int) -> Iterator[Text]:
     for line, text in zip(others, last, strict=True):
         yield line
-        yield from (rendering.indented(piece, _BELOW) for piece in pieces(text, room))
+        yield from (rendering.indent(piece, _BELOW_INDENT) for piece in break_text(text, room))
 
 
-def _listed(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
+def _rows_as_lists(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
     """Each row as lines of a column's name and value, with a blank line between rows. Empty values are omitted.
 
     The value of a column without a name is put before the next column's value.
     """
     names = max(map(len, columns))
-    beside = width - names - 2 >= _LEAST_VALUE
+    beside = width - names - 2 >= _MIN_VALUE
     for number, row in enumerate(rows):
         if number:
             yield Text()
@@ -139,14 +139,14 @@ def _listed(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width:
             value = before + (Text(cell) if isinstance(cell, str) else cell)
             before = Text() if name else value.append(" " if value.plain else "")
             if name and value.plain:
-                yield from _named(rendering.styled(name, "dim"), value, names + 2 if beside else 0, width)
+                yield from _named_value(rendering.styled(name, "dim"), value, names + 2 if beside else 0, width)
 
 
-def _named(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
+def _named_value(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
     if not indent:
         yield name
-        yield from (rendering.indented(piece, _BELOW) for piece in pieces(value, width - _BELOW))
+        yield from (rendering.indent(piece, _BELOW_INDENT) for piece in break_text(value, width - _BELOW_INDENT))
         return
     name.append(" " * (indent - len(name.plain)))
-    for number, piece in enumerate(pieces(value, width - indent)):
-        yield name.append_text(piece) if number == 0 else rendering.indented(piece, indent)
+    for number, piece in enumerate(break_text(value, width - indent)):
+        yield name.append_text(piece) if number == 0 else rendering.indent(piece, indent)

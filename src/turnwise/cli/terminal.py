@@ -24,7 +24,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|(?:\x1b[PX^_\]]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*\x1b?\Z|\x1b[ -/]*\Z"
 )
-_HELD_CHARACTERS = 4_096
+_BUFFERED_CHARACTERS = 4_096
 _PASSES = 5
 
 _CONTROLS = (*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))  # all but tab and line break
@@ -33,7 +33,7 @@ _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x
 _INVISIBLE = (0xFEFF, *range(0xE0000, 0xE0080))
 _SURROGATES = range(0xD800, 0xE000)
 
-_DROPPED: dict[int, str | None] = {
+_REPLACED: dict[int, str | None] = {
     **dict.fromkeys((*_CONTROLS, *_DIRECTIONS, *_INVISIBLE)),
     **dict.fromkeys(_BREAKS, "\n"),
     **dict.fromkeys(_SURROGATES, "\N{REPLACEMENT CHARACTER}"),
@@ -43,7 +43,7 @@ _ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BR
 
 def clean(text: str) -> str:
     """Removes terminal control sequences and other control characters. Keeps tabs and line breaks."""
-    return _without_sequences(text).translate(_DROPPED)
+    return _without_sequences(text).translate(_REPLACED)
 
 
 def _without_sequences(text: str) -> str:
@@ -61,7 +61,7 @@ def one_line(text: str, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"
 
 
-def whole(text: str) -> str:
+def replace_undecodable(text: str) -> str:
     """Replaces undecodable bytes in text from the command line or standard input, so that it can be stored."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -82,14 +82,14 @@ class Cleaner:
         text = _without_sequences(self._held + piece)
         unfinished = _UNFINISHED.search(text)
         self._held = ""
-        if unfinished and len(text) - unfinished.start() <= _HELD_CHARACTERS:
+        if unfinished and len(text) - unfinished.start() <= _BUFFERED_CHARACTERS:
             text, self._held = text[: unfinished.start()], text[unfinished.start() :]
-        return text.translate(_DROPPED)
+        return text.translate(_REPLACED)
 
     def rest(self) -> str:
         """Returns the buffered text at the end of the stream."""
         text, self._held = self._held, ""
-        return text.translate(_DROPPED)
+        return text.translate(_REPLACED)
 
 
 PIPE_WIDTH = 120
@@ -137,18 +137,18 @@ def width(console: Console | None = None) -> int | None:
     return (console.width or None) if console.is_terminal or said.isdecimal() else None
 
 
-def say(text: str | Text = "", style: str = "") -> None:
+def print_line(text: str | Text = "", style: str = "") -> None:
     """Prints a line, or several, to standard output. Long lines are not wrapped."""
     out().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)
 
 
-def say_all(lines: Iterable[Text]) -> None:
+def print_lines(lines: Iterable[Text]) -> None:
     """Prints lines to standard output."""
     for line in lines:
-        say(line)
+        print_line(line)
 
 
-def note(text: str, style: str = "dim", *, console: Console | None = None) -> None:
+def print_note(text: str, style: str = "dim", *, console: Console | None = None) -> None:
     """Prints a line that is no error to standard error, or to that console."""
     (console or err()).print(clean(text), style=style, soft_wrap=True)
 
@@ -161,10 +161,10 @@ def print_json(value: Any) -> None:
 
 def show_error(error: TurnwiseError) -> None:
     """Prints an error as `error[code]: problem`, with the fix on a second line."""
-    complain(error.code, error.problem, error.fix)
+    print_error(error.code, error.problem, error.fix)
 
 
-def complain(code: str, problem: str, fix: str = "", *, before: str = "", console: Console | None = None) -> None:
+def print_error(code: str, problem: str, fix: str = "", *, before: str = "", console: Console | None = None) -> None:
     """Prints an error as one line, and its fix as a second one.
 
     Args:

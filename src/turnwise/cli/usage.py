@@ -9,7 +9,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 
 
-class Spending:
+class UsageTotal:
     """Adds up the models' usage of events, including superseded ones."""
 
     def __init__(self) -> None:

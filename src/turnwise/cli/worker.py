@@ -62,15 +62,15 @@ def worker(
 
 async def _worker(config: Path | None, once: bool, grace: float) -> int:
     from turnwise.assemble import load_app
-    from turnwise.cli.shutdown import Interrupts, leave, stopped
+    from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
 
     log = WorkLog()
     app = load_app(config, hooks=[log])
     asked = asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
-        for line in _beginning(app, once):
+        for line in _intro_lines(app, once):
             log.say(line)
-        looking = asyncio.create_task(_prepared(app, log, once=once))
+        looking = asyncio.create_task(_prepare_and_recover(app, log, once=once))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -81,15 +81,15 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
         else:
             log.stop_counting()
             lease_seconds = app.runner.process.lease_seconds
-            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
+            if not await stop_gracefully(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
                 # An agent may ignore its cancellation. Another worker recovers its answer, as after a crash.
-                leave(INTERRUPTED if once else OK)
+                exit_at_once(INTERRUPTED if once else OK)
         log.stop_counting()
         log.say(log.summary)
         return OK if complete or not once else INTERRUPTED
 
 
-def _beginning(app: "App", once: bool) -> tuple[str, str]:
+def _intro_lines(app: "App", once: bool) -> tuple[str, str]:
     """The first lines: the worker's task and its settings."""
     process = app.runner.process
     often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
@@ -99,23 +99,23 @@ def _beginning(app: "App", once: bool) -> tuple[str, str]:
     )
 
 
-async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
-    from turnwise.cli.progress import ready
+async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> None:
+    from turnwise.cli.progress import prepare
 
-    await ready(app.runner)
+    await prepare(app.runner)
     if once:
         await app.runner.recover()
     else:
-        await look(app.runner, log.warn)
+        await run_recovery(app.runner, log.warn)
 
 
-async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
+async def run_recovery(runner: "Runner", warn: Callable[[str], object]) -> None:
     """Runs the recovery loop forever. Waits for a store that is temporarily unavailable; raises other errors of the store."""
-    await try_store(runner, warn)
+    await check_store(runner, warn)
     await runner.work()
 
 
-async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
+async def check_store(runner: "Runner", warn: Callable[[str], object]) -> None:
     """Reads from the store once. Only warns if it is temporarily unavailable; raises other errors of the store."""
     from turnwise.facts.errors import StoreUnavailable
 
@@ -152,7 +152,7 @@ class WorkLog:
     async def stored(self, key: SessionKey, event: Event) -> None:
         """Prints the start and the end of an answer."""
         actions = event.actions
-        if rendering.begins_attempt(event):
+        if rendering.starts_attempt(event):
             self._begins(key, event, event.author, f"the process of attempt {event.attempt - 1} stopped")
         elif event.author == USER and actions.selection is not None:
             self._begins(key, event, actions.selection.agent, "from the inbox")
@@ -187,7 +187,7 @@ class WorkLog:
             self._closed[reason] += 1
         else:
             self._ends[reason] += 1
-            end.append(f" after {_took(time.monotonic() - began)}", style="dim")
+            end.append(f" after {_duration(time.monotonic() - began)}", style="dim")
         self._tell(key, invocation_id, end.append(f": {news}" if news else ""))
 
     def _tell(self, key: SessionKey, invocation_id: str, what: Text) -> None:
@@ -220,9 +220,9 @@ class WorkLog:
     @property
     def summary(self) -> str:
         """The number of answers taken over, and how they ended."""
-        parts = [f"{self.taken} taken up" + (f": {_listed(self._ends)}" if self._ends else "")]
+        parts = [f"{self.taken} taken up" + (f": {_counts_text(self._ends)}" if self._ends else "")]
         if self._closed:
-            parts.append(f"not run again: {_listed(self._closed)}")
+            parts.append(f"not run again: {_counts_text(self._closed)}")
         return " · ".join(parts)
 
     def _counts(self) -> Text:
@@ -232,7 +232,7 @@ class WorkLog:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """While the block runs, a status line shows the counts, and the library's warnings are printed as lines of this log."""
-        handler = _Warnings(self)
+        handler = _WarningHandler(self)
         logger = logging.getLogger("turnwise")
         if not logger.hasHandlers():  # otherwise the app has configured its own logging
             logger.addHandler(handler)
@@ -252,15 +252,15 @@ class WorkLog:
             self._status = None
 
 
-def _listed(reasons: Counter[str]) -> str:
+def _counts_text(reasons: Counter[str]) -> str:
     return ", ".join(f"{count} {one_line(reason)}" for reason, count in reasons.most_common())
 
 
-def _took(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-class _Warnings(logging.Handler):
+class _WarningHandler(logging.Handler):
     """Prints the library's warnings in the work log, one line each; tracebacks only with TURNWISE_DEBUG."""
 
     def __init__(self, log: WorkLog) -> None:
@@ -273,5 +273,5 @@ class _Warnings(logging.Handler):
             error = record.exc_info[1]
             text = f"{text} {type(error).__name__}: {error}"
             if os.environ.get("TURNWISE_DEBUG"):
-                terminal.note(logging.Formatter().formatException(record.exc_info))
+                terminal.print_note(logging.Formatter().formatException(record.exc_info))
         self._log.warn(text)
