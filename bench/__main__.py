@@ -1,4 +1,4 @@
-"""`./dev bench`: every part in one run, and a table. The exit code is 1 when a bound is missed."""
+"""`./dev bench`: runs the benchmarks and prints tables. Exits with 1 if a bound is missed."""
 
 import argparse
 import asyncio
@@ -22,12 +22,12 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY = "survival", "routing", "gateway", "nasty"
-# On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
+# On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 
 async def measured(plan: Plan, parts: list[str], folder: Path) -> list[Figure]:
-    """The parts about turns, in one run over the same logs."""
+    """Runs the benchmarks of turns together, over the same logs."""
     sides = Sides(folder, plan)
     try:
         await sides.prepare()
@@ -46,7 +46,7 @@ def figures(parts: list[str], plan: Plan, folder: Path) -> list[Figure]:
 
 
 def routes(parts: list[str], arguments: argparse.Namespace) -> bool:
-    """Which agent, measured on data sets; whether every floor is kept."""
+    """Runs the routing benchmarks on data sets. Returns whether every floor is reached."""
     if not routing_peer.installed():
         print("semantic-router is not installed: its column stays empty.", file=sys.stderr)
     bench = routing.Bench(arguments.data, routing.QUICK if arguments.quick else 1)
@@ -57,7 +57,7 @@ def routes(parts: list[str], arguments: argparse.Namespace) -> bool:
 
 
 def asked() -> argparse.Namespace:
-    """The command line, checked. `parts`: about turns, startup and scale; `scenes`: about survival and routing."""
+    """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
     scenes += [GATEWAY, NASTY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
@@ -92,12 +92,12 @@ def asked() -> argparse.Namespace:
 
 
 def only(scenes: list[str], kind: str) -> list[str]:
-    """Which of that kind are meant; empty = all."""
+    """The selected scenes of that kind; empty = all."""
     return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
 def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
-    """What was asked for, a table each, as they are measured."""
+    """Yields a table for each selected benchmark, as soon as it is measured."""
     plan = QUICK if arguments.quick else Plan()
     if turned := figures(arguments.parts, plan, folder):
         yield "Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", turned
@@ -137,7 +137,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # Whoever ends it, nothing is left running, and no folder.
+    # However the run ends, no process and no folder is left.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())

@@ -1,4 +1,4 @@
-"""What a turn costs beside another checkout of this project, in one run: processes of both, in turns with each other."""
+"""Compares the cost of a turn with that of another checkout of this project, in alternating processes of one run."""
 
 import json
 import statistics
@@ -12,7 +12,7 @@ from bench.measure import Figure, Step, progress, ratio_at_most
 CPU_RATIO = 1.15
 ROUNDS = 9
 
-# One process: a runner of the checkout whose src comes first on the path answers, and prints the CPU ms of a turn.
+# One process: runs the checkout whose src comes first on the path, and prints the CPU ms of a turn.
 _SIDE = """
 import asyncio, json, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -44,7 +44,9 @@ asyncio.run(main())
 
 
 def against(checkout: Path, folder: Path) -> list[Figure]:
-    """CPU of a turn here, with a worker's loop beside it if there is one, and there: on SQLite and on PostgreSQL."""
+    """CPU of a turn in this checkout and in the other, on SQLite and on PostgreSQL. Here also with a worker's loop running, if
+    there is one.
+    """
     from turnwise.testing.postgres import new_postgres_database
 
     places: dict[str, Callable[[str], str]] = {

@@ -1,4 +1,4 @@
-"""Messages as people write them: with slips of the pen, and with much told around a request."""
+"""Makes messages more realistic: adds typing errors, and other sentences before a request."""
 
 import random
 import re
@@ -12,7 +12,9 @@ _NEIGHBOURS = {
 
 
 def slipped(text: str, chance: random.Random) -> str:
-    """The text with one slip in a word of four letters or more: one left out, doubled, swapped with the next, or hit beside."""
+    """The text with one typing error in a word of four letters or more: a letter omitted, doubled, swapped or replaced by a
+    neighbouring key.
+    """
     words = list(_WORD.finditer(text))
     if not words:
         return text
@@ -24,5 +26,5 @@ def slipped(text: str, chance: random.Random) -> str:
 
 
 def behind(text: str, chance: random.Random, *, others: Sequence[str], count: int) -> str:
-    """The text after so many sentences of others."""
+    """The text after that many sentences of other texts."""
     return " ".join([*(f"{chance.choice(others).rstrip(' .!?')}." for _ in range(count)), text])

@@ -1,7 +1,7 @@
-"""The floor: what a careful person writes by hand with sqlite3 to keep a conversation, and nothing more.
+"""The floor: a hand-written conversation store with sqlite3 and nothing more.
 
-A turn reads all rows of the session, inserts the user's row and commits, inserts the reply's row and commits. It is as
-durable as ours: WAL and synchronous=FULL. It decides nothing, streams nothing, and queues nobody.
+A turn reads all rows of the session, inserts the user's row and commits, inserts the reply's row and commits. It is as durable
+as ours: WAL and synchronous=FULL. It has no routing, no streaming and no queue.
 """
 
 import sqlite3
@@ -22,14 +22,14 @@ class Floor:
         )
 
     def seed(self, session: str, bodies: Iterable[str]) -> None:
-        """Fills an empty session, in one transaction."""
+        """Fills an empty session in one transaction."""
         self._connection.execute("BEGIN IMMEDIATE")
         rows = ((session, sequence, body) for sequence, body in enumerate(bodies, 1))
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
         self._connection.execute("COMMIT")
 
     def turn(self, session: str, message: str, reply: str) -> list[tuple[str]]:
-        """One turn; returns what an agent would be given: the session before the message."""
+        """Runs one turn. Returns the session before the message, which an agent would get."""
         rows = self._connection.execute("SELECT body FROM events WHERE session = ? ORDER BY sequence", (session,)).fetchall()
         self._insert(session, len(rows) + 1, message)
         self._insert(session, len(rows) + 2, reply)

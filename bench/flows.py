@@ -1,7 +1,7 @@
-"""What a flow adds to the work of its agents: CPU of a turn, in chains, fans and diamonds, beside the same agents run bare.
+"""Overhead of flows: CPU of a turn in chains, fans and diamonds, compared with the same agents without a flow.
 
-The agents are functions that answer at once. A turn is measured from one agent's call to the next, so that its first and its
-last can be compared within one run: what a turn costs must not depend on how much is done.
+The agents are functions that answer at once. A turn is measured from one agent's call to the next. The first and last turns are
+compared within one run, because the cost of a turn must not grow with the number of finished turns.
 """
 
 import statistics
@@ -23,12 +23,12 @@ from turnwise.ports.agent import Agent
 
 TASKS, QUICK_TASKS, AGENTS = 1_000, 200, 10
 OVERHEAD_MS, GROWTH = 2.0, 1.3
-"""What a turn may cost beyond the same agent's bare run, and how much more at the end of the flow than at its beginning."""
+"""Bounds: the cost of a turn beyond the agent's bare run, and its growth from the flow's beginning to its end."""
 CONFIG = RunConfig(limits=Limits(events=100_000, invocation_seconds=3_600, message_bytes=10_000_000))
 
 
 class Turn(NamedTuple):
-    """CPU of a turn in milliseconds: medians of the first tenth and of the last, and the mean of all."""
+    """CPU of a turn in milliseconds: medians of the first and the last tenth, and the mean of all."""
 
     first: float
     last: float
@@ -36,7 +36,7 @@ class Turn(NamedTuple):
 
 
 class Agents:
-    """Agents that note when they are called."""
+    """Agents that record when they are called."""
 
     def __init__(self) -> None:
         self._marks: list[float] = []
@@ -51,7 +51,7 @@ class Agents:
         return work
 
     def measured(self) -> Turn:
-        """What the turns cost since this was asked last."""
+        """The cost of the turns since the last call."""
         turns = [1_000 * (then - now) for now, then in zip(self._marks, self._marks[1:], strict=False)]
         self._marks.clear()
         tenth = len(turns) // 10
@@ -59,7 +59,7 @@ class Agents:
 
 
 class Bare:
-    """Runs its agents one after the other, so many turns in all, and does nothing else."""
+    """Runs its agents one after the other, for that many turns, without a flow."""
 
     def __init__(self, name: str, agents: Sequence[Agent], turns: int) -> None:
         self.card = make_card({"name": name, "kind": "sequential"})
@@ -92,7 +92,7 @@ SHAPES: Mapping[str, Callable[[int, int], list[int]]] = {"chain": _chain, "fan":
 
 
 async def flows(plan: Plan, folder: Path) -> list[Figure]:
-    """CPU of a turn of each shape, beside the bare run."""
+    """CPU of a turn of each shape, compared with the bare run."""
     count = QUICK_TASKS if plan == QUICK else TASKS
     turns: dict[str, Turn] = {}
     with progress("Flows", len(SHAPES) + 1) as step:

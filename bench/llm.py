@@ -1,7 +1,7 @@
-"""A turn of an agent with a model that answers at once, by the number of earlier events, beside those of other frameworks.
+"""A turn of an LLM agent whose model answers at once, by the number of earlier events, compared with other frameworks.
 
-What is measured is what lies around the model: reading the conversation, compiling it, recording the answer. Ours is measured
-with three budgets: a small one that ten events fill, the default, and the whole conversation. The others send all there is.
+Measures the work around the model: reading the conversation, compiling it, recording the answer. Ours runs with three budgets:
+a small one that ten events fill, the default, and the whole conversation. The other frameworks send the whole conversation.
 """
 
 import sys
@@ -24,7 +24,7 @@ from turnwise.transcript.view import Budget
 SIZES = (10, 1_000, 5_000)
 GROWTH = 1.3
 BESIDE = 1.5
-"""How many times the CPU of `MEASURE` a turn may take, with each budget at every length."""
+"""Upper bounds of a turn's CPU as multiples of `MEASURE`, for each budget at every length."""
 MEASURE = "openai-agents"
 SMALL, DEFAULT, WHOLE = "turnwise", "turnwise, default budget", "turnwise, whole conversation"
 ANSWER = "Your order 12345 left our house on Friday and should be with you tomorrow."
@@ -36,7 +36,7 @@ class _Setting(NamedTuple):
 
 
 SETTINGS = {
-    # Full with ten events, so that all sizes send their model the same.
+    # Ten events fill it, so all sizes send the same to their model.
     SMALL: _Setting(Budget(tokens=200, events=200)),
     DEFAULT: _Setting(HISTORY),
     WHOLE: _Setting(Budget(tokens=10_000_000, events=1_000_000), 1_000_000),
@@ -73,7 +73,7 @@ class Ours:
 
 
 async def llm(plan: Plan, folder: Path) -> list[Figure]:
-    """CPU and wall of a turn by the number of earlier events, ours and theirs."""
+    """CPU and wall time of a turn by the number of earlier events, for ours and the other frameworks."""
     ours = {name: Ours(folder, name) for name in SETTINGS}
     sides: dict[str, Ours | Peer] = {**ours, **installed(folder, ANSWER)}
     if MEASURE not in sides:
@@ -97,7 +97,7 @@ async def llm(plan: Plan, folder: Path) -> list[Figure]:
 
 
 def _figures(name: str, sizes: list[int], costs: Mapping[str, Cost]) -> Iterator[Figure]:
-    """One side's cost at each length, and what is promised of it."""
+    """The cost of one side at each length, with its bounds."""
     for size in sizes:
         cost = costs[f"{name} {size}"]
         yield Figure(f"{name}: turn after {size:,} events, wall / CPU ms", wall_and_cpu(cost))

@@ -1,4 +1,4 @@
-"""Turns of other frameworks on their own stores, as their documentation shows it: each where it is installed."""
+"""Turns of other frameworks with their own stores, written as in their documentation. Each runs if it is installed."""
 
 import importlib.util
 import json
@@ -12,24 +12,24 @@ from bench import scene
 
 
 class Peer(Protocol):
-    """One framework. `package` is what has to be importable."""
+    """One framework. `package` is the module that must be importable."""
 
     package: ClassVar[str]
 
     def __init__(self, folder: Path, answer: str) -> None: ...
     async def seed(self, sessions: list[str], size: int) -> None:
-        """Sessions with that many earlier messages."""
+        """Creates sessions with that many earlier messages."""
         ...
 
     async def turn(self, session: str) -> None:
-        """One message, answered and stored."""
+        """Answers and stores one message."""
         ...
 
     async def close(self) -> None: ...
 
 
 class PydanticAi:
-    """pydantic-ai keeps no sessions: the messages are a JSON column of our own, read and written whole."""
+    """pydantic-ai stores no sessions: the messages are a JSON column of our own, read and written as a whole."""
 
     package: ClassVar[str] = "pydantic_ai"
 
@@ -168,8 +168,7 @@ _ALL: Mapping[str, type[Peer]] = {"pydantic-ai": PydanticAi, "openai-agents": Op
 
 
 def installed(folder: Path, answer: str) -> dict[str, Peer]:
-    """The frameworks that are installed beside this project, by name. One that lacks a part of its own is left out: a line on
-    standard error says what is missing."""
+    """The frameworks that are installed, by name. One with missing parts is left out with a note on standard error."""
     found: dict[str, Peer] = {}
     for name, peer in _ALL.items():
         if not _is_there(peer.package):
@@ -184,5 +183,5 @@ def installed(folder: Path, answer: str) -> dict[str, Peer]:
 def _is_there(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # its parent is not there
+    except ModuleNotFoundError:  # its parent package is missing
         return False

@@ -1,4 +1,4 @@
-"""Measuring: CPU and wall time of small works, in turns with each other, and a table with a bound for each figure."""
+"""Measures CPU and wall time of small units of work in alternating rounds, and prints tables of figures with bounds."""
 
 import os
 import statistics
@@ -16,21 +16,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 Work = Callable[[], Awaitable[int]]
-"""Does some units of work (turns, say) and returns how many."""
+"""Does some units of work, such as turns, and returns how many."""
 
 Step = Callable[[str], None]
-"""Says that a step is done, and what comes next."""
+"""Reports that a step is done, and the name of the next one."""
 
 
 class Cost(NamedTuple):
-    """Of one unit of work, in milliseconds. CPU is that of the whole process, all threads."""
+    """Cost of one unit of work in milliseconds. CPU is that of the whole process, all threads."""
 
     wall: float
     cpu: float
 
 
 class Figure(NamedTuple):
-    """A row of the report. `bound` and `kept` are empty and None where nothing is promised."""
+    """A row of the report. Without a bound, `bound` is empty and `kept` is None."""
 
     name: str
     value: str
@@ -40,7 +40,7 @@ class Figure(NamedTuple):
 
 
 async def cost_of(work: Work) -> Cost:
-    """The cost of one unit, as the mean over one call of `work`."""
+    """The cost of one unit: the mean over one call of `work`."""
     wall, cpu = time.perf_counter(), time.process_time()
     units = await work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -50,8 +50,8 @@ async def cost_of(work: Work) -> Cost:
 async def in_turns(works: Mapping[str, Work], rounds: int, step: Step) -> dict[str, Cost]:
     """Each work's median cost over the rounds.
 
-    Every round runs each work once, and every other round backwards, so that what slows the machine down for a while
-    slows all of them. One round before the first is not counted.
+    Every round runs each work once, and every other round in reverse order, so that a temporary slowdown of the machine affects
+    all of them. One warm-up round is not counted.
     """
     costs: dict[str, list[Cost]] = {name: [] for name in works}
     for number in range(rounds + 1):
@@ -69,7 +69,7 @@ def median(costs: list[Cost]) -> Cost:
 
 @contextmanager
 def progress(what: str, steps: int) -> Iterator[Step]:
-    """A bar on a terminal; elsewhere one line, so that a log stays readable."""
+    """A progress bar on a terminal; elsewhere one line, to keep logs readable."""
     console = Console(stderr=True)
     if not console.is_terminal:
         print(f"{what} …", file=sys.stderr, flush=True)
@@ -83,7 +83,7 @@ def progress(what: str, steps: int) -> Iterator[Step]:
 
 
 def report(title: str, figures: list[Figure]) -> None:
-    """Prints the figures: a table on a terminal, in plain characters elsewhere; without floors, no column for them."""
+    """Prints the figures: as a table on a terminal, as plain text elsewhere. Without floors, their column is omitted."""
     console = Console()
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if console.is_terminal else box.ASCII2)
     table.add_column("figure")
@@ -109,7 +109,7 @@ async def each(count: int, work: Callable[[], Awaitable[object]]) -> int:
 
 
 def fsync_ms(folder: Path) -> float:
-    """What one fsync costs there, without which a wall time says nothing: 0.1 on some disks, 4 or more on others."""
+    """The cost of one fsync in that folder: 0.1 ms on some disks, 4 or more on others. Wall times mean little without it."""
     costs = []
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         for _ in range(50):

@@ -1,4 +1,4 @@
-"""What the worst texts cost their readers: CPU at 10,000 and 260,000 characters, and how it grows."""
+"""Cost of adversarial texts for each reader of messages: CPU at 10,000 and 260,000 characters, and its growth."""
 
 import time
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from nasty_texts import FEW, MANY, READERS, UNITS, text_of
 
 _MOST_SECONDS = 5.0
 _GROWTH = 2.0
-"""How much more than the text the CPU may grow: the machine is never quiet."""
+"""Tolerance: how much more than the text the CPU may grow, because measurements vary."""
 _SHORT = 0.005
-"""Below so many seconds at the larger size, growth says nothing."""
+"""Below this many seconds at the larger size, growth is not judged."""
 
 
 def _cpu(reader: Callable[[str], object], text: str) -> float:
@@ -20,7 +20,7 @@ def _cpu(reader: Callable[[str], object], text: str) -> float:
 
 
 def nasty(*, quick: bool = False) -> list[Figure]:
-    """For each reader the text that costs most at the larger size."""
+    """Measures each reader on the text that costs it most at the larger size."""
     units = UNITS[::6] if quick else UNITS
     figures = []
     with progress("Nasty texts", len(READERS)) as step:
@@ -35,7 +35,7 @@ def nasty(*, quick: bool = False) -> list[Figure]:
 
 
 def _figure(name: str, few: float, many: float) -> Figure:
-    """Kept when it is fast, or at least linear and not slow."""
+    """The bound is kept if the larger text is fast, or if the growth is at most linear and it is not slow."""
     most = _GROWTH * MANY / FEW
     kept = many < _SHORT or (many <= _MOST_SECONDS and many <= most * few)
     return Figure(name, f"{1_000 * few:.2f} → {1_000 * many:.1f} ms ({many / few:.0f}×)", "", f"≤ {most:.0f}×", kept)

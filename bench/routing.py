@@ -1,8 +1,8 @@
-"""Which agent, measured on public data sets: every figure that is promised, beside its floor and its goal.
+"""Routing quality on public data sets: every promised figure, with its floor and its goal.
 
-DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` with files of cases (docs/evaluation.md tells the format). Each
-figure comes from the same evaluation as `turnwise eval`, with the policy `default` and nothing configured. What is tuned is
-tuned on CLINC150's validation file; test files are only measured.
+DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` with files of cases (see docs/evaluation.md for the format). Each
+figure comes from the same evaluation as `turnwise eval`, with the policy `default` and no configuration. Thresholds are tuned
+on CLINC150's validation file only.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 
 QUICK = 10
-"""With --quick, one case in so many is decided."""
+"""With --quick, only one case in this many is decided."""
 
 NEEDED = (
     *(f"clinc150/{name}" for name in ("train.jsonl", "train_10.jsonl", "valid.jsonl", "test.jsonl", "domains.json")),
@@ -41,7 +41,7 @@ _SIZES = {"full": "train", "train_10": "train_10"}
 
 
 class Bound(NamedTuple):
-    """What a figure must reach, and what it should. at_most: smaller is better."""
+    """The floor and the goal of a figure. at_most: smaller is better."""
 
     floor: float
     goal: float
@@ -52,7 +52,7 @@ class Bound(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A figure. unit: `%`, `points`, `ms` …; peer: the same of semantic-router, None where it was not measured."""
+    """A figure. unit: `%`, `points`, `ms` …; peer: semantic-router's figure, None if it was not measured."""
 
     name: str
     value: float
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 class Bench:
-    """The data, read as it is needed; every `few`-th case is decided. Evaluations are kept for their reports."""
+    """Loads the data on demand, decides every `few`-th case, and stores evaluations for their reports."""
 
     def __init__(self, data: Path, few: int = 1) -> None:
         self.data, self.few = data, few
@@ -75,7 +75,7 @@ class Bench:
         return read_examples(self.data / name)
 
     def peer(self, tree: AgentTree, cases: Sequence[Case], validation: Sequence[Case] = ()) -> float | None:
-        """What semantic-router reaches, in percent: in scope, or of all after its fit; None when it is not installed."""
+        """semantic-router's accuracy in percent: in scope, or overall after its fit. None if it is not installed."""
         if not routing_peer.installed():
             return None
         with progress("semantic-router", 1):
@@ -91,7 +91,7 @@ class Bench:
         validation: Sequence[Case] = (),
         history: History = "own",
     ) -> Evaluation:
-        """The cases under the default policy, which is fitted to the tree, and tuned if there are validation cases."""
+        """Evaluates the cases under the default policy, fitted to the tree and tuned if there are validation cases."""
         cascade, changes = Cascade(named_policy("default"), tree, keep=folder_from_environment()), None
         await cascade.prepare()
         if validation:
@@ -105,7 +105,7 @@ class Bench:
 
 
 class _InScope(NamedTuple):
-    """The decisions on messages that somebody should take, and what the peer reaches on them."""
+    """The decisions on in-scope messages, and the peer's accuracy on them."""
 
     found: Evaluation
     peer: float | None
@@ -115,7 +115,7 @@ class _InScope(NamedTuple):
 
 
 async def _full_and_few(bench: Bench, title: str) -> list[_InScope]:
-    """The data set of that title, decided with all examples and with ten; the peer comes after both."""
+    """Evaluates that data set with all examples and with ten, and then the peer on both."""
     cases = bench.cases(f"{title.casefold()}/test.jsonl")
     trees = {size: bench.tree(f"{title.casefold()}/{file}.jsonl") for size, file in _SIZES.items()}
     found = [await bench.evaluated(f"{title}, {size}", tree, cases) for size, tree in trees.items()]
@@ -149,7 +149,7 @@ async def banking(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def disturbed(bench: Bench) -> AsyncIterator[Row]:
-    """CLINC150's validation messages with ten examples an agent: with a slip in each, and behind what other agents said."""
+    """CLINC150's validation messages with ten examples per agent: once with typing errors, once after texts of other agents."""
     tree = bench.tree("clinc150/train_10.jsonl")
     cases = [case for case in bench.cases("clinc150/valid.jsonl") if case.turns[0].agent is not None]
     lines = [turn.system for case in bench.cases("sgd/dev.jsonl") for turn in case.turns if len(turn.system.split()) > 6]
@@ -166,7 +166,7 @@ async def disturbed(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def names(bench: Bench) -> AsyncIterator[Row]:
-    """CLINC150's agents with nothing but their names."""
+    """CLINC150's agents with only their names."""
     tree = bench.tree("clinc150/train_10.jsonl")
     bare = [card.model_copy(update={"examples": (), "description": card.name if card.parent else ""}) for card in tree]
     found = await bench.evaluated("CLINC150, names alone", AgentTree(bare), bench.cases("clinc150/test.jsonl"))
@@ -175,7 +175,7 @@ async def names(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def domains(bench: Bench) -> AsyncIterator[Row]:
-    """CLINC150's ten domains as agents, each with the examples of fifteen requests that nobody told apart."""
+    """CLINC150's ten domains as agents, each with the mixed examples of fifteen intents."""
     given = json.loads((bench.data / "clinc150" / "domains.json").read_text("utf-8"))
     domain_of = {agent: domain for domain, agents in given.items() for agent in agents}
     texts: dict[str, list[str]] = {domain: [] for domain in given}
@@ -193,7 +193,7 @@ async def domains(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def scope(bench: Bench) -> AsyncIterator[Row]:
-    """CLINC150 with the messages that nobody should take, the gate tuned on the validation file."""
+    """CLINC150 with its out-of-scope messages; the threshold is tuned on the validation file."""
     tree, cases = bench.tree("clinc150/train.jsonl"), bench.cases("clinc150/test.jsonl")
     validation = bench.cases("clinc150/valid.jsonl")
     found = await bench.evaluated("CLINC150, out of scope", tree, cases, validation=validation)
@@ -204,7 +204,7 @@ async def scope(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def dialogues(bench: Bench) -> AsyncIterator[Row]:
-    """SGD: whole conversations over sixteen agents, on the policy's own history and on the true one."""
+    """SGD: whole conversations over sixteen agents, with the policy's own history and with the true one."""
     cases = bench.cases("sgd/dev.jsonl")
     wanted: list[tuple[str, History, float, float]] = [
         ("examples", "own", 95.0, 97.5),
@@ -219,10 +219,10 @@ async def dialogues(bench: Bench) -> AsyncIterator[Row]:
 
 
 async def smalltalk(bench: Bench) -> AsyncIterator[Row]:
-    """How much small talk is found at the threshold that takes 2 % of real requests for small talk.
+    """Recall of small talk at the threshold where 2 % of real requests are taken for small talk.
 
-    CLINC150's own domain of small talk counts on neither side. The small talk at hand is what the model learned from, so that
-    this is no proof; the false alarms are.
+    CLINC150's small-talk domain is excluded. The model was trained on this small talk, so the recall is no proof; the
+    false-alarm rate is.
     """
     from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
     from turnwise.matching.normalize import normalize
@@ -264,12 +264,12 @@ PARTS: tuple[Callable[[Bench], AsyncIterator[Row]], ...] = (
 
 
 async def routed(bench: Bench, parts: Sequence[str] = ()) -> list[Row]:
-    """The rows of these parts, all without any, in order."""
+    """The rows of the selected parts, in order; no selection = all parts."""
     return [row for part in PARTS if not parts or part.__name__ in parts async for row in part(bench)]
 
 
 def missing(data: Path) -> Iterator[str]:
-    """The files that are needed and not there."""
+    """The required files that do not exist."""
     return (name for name in NEEDED if not (data / name).is_file())
 
 

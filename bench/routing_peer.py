@@ -1,4 +1,4 @@
-"""semantic-router 1.1.1 beside us, on the same vectors, when it is installed: `pip install semantic-router==1.1.1`."""
+"""semantic-router 1.1.1 on the same vectors, if it is installed: `pip install semantic-router==1.1.1`."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def installed() -> bool:
 
 
 class Peer:
-    """Its indexed router with an agent's examples as a route's utterances, and all else as it comes."""
+    """Its indexed router: each agent's examples are a route's utterances; everything else has its default."""
 
     def __init__(self, tree: AgentTree) -> None:
         from semantic_router import IndexedRouter, Route
@@ -25,12 +25,14 @@ class Peer:
         self._router = IndexedRouter(encoder=_encoder(), routes=routes)
 
     def in_scope(self, cases: Sequence[Case]) -> float:
-        """The percentage it gives to the right agent, of the messages that have one; no threshold keeps it from any."""
+        """Percentage of in-scope messages that it routes to the right agent, without any threshold."""
         known = [case.turns[0] for case in cases if case.turns[0].agent is not None]
         return 100 * float(self._router.evaluate([turn.user for turn in known], [turn.agent for turn in known]))
 
     def of_all(self, cases: Sequence[Case], validation: Sequence[Case]) -> float:
-        """The percentage of all that is right, after its own fit on validation messages, when it must be half sure."""
+        """Percentage of all messages that it decides correctly after its own fit on validation messages, when it must be half
+        sure.
+        """
         seen, judged = ([case.turns[0] for case in those] for those in (validation, cases))
         self._router.fit([turn.user for turn in seen], [turn.agent for turn in seen])
         self._router.confidence_threshold = _BAR
@@ -38,7 +40,7 @@ class Peer:
 
 
 def _encoder() -> Any:
-    """Our encoder as one of theirs."""
+    """Wraps our encoder as one of theirs."""
     from semantic_router.encoders import DenseEncoder
 
     from turnwise.matching.encoder.onnx_encoder import OnnxEncoder

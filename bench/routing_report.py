@@ -1,4 +1,4 @@
-"""The figures of routing as a table, and as a page with the report of each evaluation beside it."""
+"""Prints the routing figures as a table, and writes a report page for each evaluation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from turnwise.learning.report import page
 
 
 def shown(rows: Sequence[Row]) -> bool:
-    """Prints the table. Whether every floor is kept."""
+    """Prints the table. Returns whether every floor is reached."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
@@ -37,7 +37,7 @@ def shown(rows: Sequence[Row]) -> bool:
 
 
 def written(folder: Path, bench: Bench) -> None:
-    """One report for each evaluation into that folder."""
+    """Writes one report for each evaluation into that folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for title, found in bench.evaluations.items():
         name = "".join(sign if sign.isalnum() else "-" for sign in title.lower())

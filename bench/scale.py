@@ -1,8 +1,8 @@
-"""Very many agents: a route beyond the encoding, the fit, and the memory; and the patterns' part of it.
+"""Scaling to very many agents: routing time without the encoding, fitting time and memory; patterns separately.
 
-Agents, examples and messages are made up of seeded words. Their vectors are sums of the words' directions, at no cost worth
-speaking of: what an encoder takes comes on top, and grows with the number of texts, not with the number of agents. Each
-measurement is a process of its own, so that the peak of its memory is its own.
+Agents, examples and messages consist of seeded random words. Their vectors are sums of word vectors and cost almost nothing. A
+real encoder's time comes on top and grows with the number of texts, not of agents. Each measurement runs in a separate process
+to measure its peak memory.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _WHEN = ("today", "tomorrow", "next week", "before friday", "as soon as possible
 
 
 def scale() -> list[Figure]:
-    """The figures, each beside the bound it has to keep."""
+    """The figures with their bounds."""
     works = ["agents", *(f"patterns {count}" for count in PATTERN_MS)]
     with progress("Very many agents", len(works)) as step:
         found = {}
@@ -73,7 +73,7 @@ def scale() -> list[Figure]:
 
 
 class Directions:
-    """Vectors without a model: each word is a direction, a text the sum of its words'. It counts its own time."""
+    """An encoder without a model: a text's vector is the sum of its words' vectors. Measures its own time."""
 
     fingerprint, dimensions, is_local = "bench:directions", _DIMENSIONS, True
 
@@ -95,7 +95,7 @@ def _direction(word: str) -> "NDArray[np.float32]":
     import numpy as np
 
     seed = int.from_bytes(word.encode(), "little") % (1 << 62)
-    weight = 0.3 if word in _PLAIN else 1.0  # an encoder makes little of words that every request has
+    weight = 0.3 if word in _PLAIN else 1.0  # encoders give little weight to words that every request has
     return (weight * np.random.default_rng(seed).standard_normal(_DIMENSIONS)).astype(np.float32)
 
 
@@ -103,7 +103,7 @@ _PLAIN = frozenset(word for text in (*_REQUESTS, *_WHEN) for word in text.split(
 
 
 def made_up(agents: int, examples: int, messages: int) -> "tuple[AgentTree, list[tuple[str, str]]]":
-    """A tree of so many agents, and messages that none of them has as an example, each with its agent."""
+    """A tree of that many agents, and messages that are no example of any agent, each with its agent."""
     from turnwise.facts.cards import AgentCard
     from turnwise.facts.tree import AgentTree
 
@@ -155,7 +155,7 @@ async def _agents() -> dict[str, float]:
 async def _routes(
     meaning: "Meaning", encoder: Directions, messages: Sequence[tuple[str, str]], eligible: tuple[str, ...]
 ) -> tuple[list[float], float, float]:
-    """Milliseconds of each route beyond its encoding, their mean on the CPU, and the share that was right."""
+    """Milliseconds of each route without its encoding, their mean CPU time, and the share of right decisions."""
     costs, right = [], 0
     cpu = time.thread_time() - encoder.seconds
     for text, agent in messages:
@@ -169,7 +169,7 @@ async def _routes(
 
 
 def _patterns(agents: int) -> dict[str, float]:
-    """Patterns of two or three words each, and messages never seen."""
+    """Measures patterns of two or three words each, on new messages."""
     from turnwise.matching.patterns import PatternIndex
 
     tree, messages = made_up(agents, 3, min(agents, _MESSAGES))

@@ -1,4 +1,4 @@
-"""What is measured: a small help desk whose agents answer at once, and logs of any length to run it on."""
+"""The app under measurement: a small help desk whose agents answer at once, and logs of any length."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -45,12 +45,12 @@ async def front(message: str) -> str:
 
 
 def runner(path: Path) -> Runner:
-    """A runner over a database file, with eight agents below a root."""
+    """A runner on a database file, with eight agents below a root."""
     return Runner(front, app=APP, store=SqlSessionStore(f"sqlite:///{path}"))
 
 
 async def seed(store: SessionStore, key: SessionKey, turn: list[Event], count: int) -> None:
-    """A session of `count` events that look like this turn's again and again, appended in large batches."""
+    """Creates a session of `count` events that repeat this turn's events, appended in large batches."""
     session = await store.create(key)
     batch: list[Event] = []
     for event in _copies(turn, count):
@@ -72,7 +72,7 @@ def _copies(turn: list[Event], count: int) -> Iterator[Event]:
 
 
 def used_bytes(path: Path) -> int:
-    """What a database takes without its free pages, its write-ahead log included."""
+    """The size of a database without its free pages but with its write-ahead log."""
     connection = sqlite3.connect(path)
     try:
         ask = "SELECT page_count, freelist_count, page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"

@@ -1,4 +1,4 @@
-"""The two systems side by side, each with a database of its own in one folder."""
+"""The two systems that are compared, each with its own database in one folder."""
 
 from collections.abc import Iterator
 from itertools import cycle
@@ -13,19 +13,19 @@ from turnwise.facts.events import Event
 
 
 class Plan(NamedTuple):
-    """How much is measured. sizes: earlier events. rounds: batches that count. batch: turns in one."""
+    """How much is measured. sizes: numbers of earlier events. rounds: batches that count. batch: turns in one batch."""
 
     sizes: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
     rounds: int = 9
     batch: int = 10
 
     def sessions(self, size: int) -> list[str]:
-        """So many of that size that none grows by much while it is measured."""
+        """Enough sessions of that size that none grows much during the measurement."""
         count = max(1, min(self.batch * (self.rounds + 1), 2_000 // size))
         return [f"{size}-{number}" for number in range(count)]
 
     def floor_batch(self, size: int) -> int:
-        """The floor reads everything: fewer turns on long logs give the same figure in less time."""
+        """Turns in a batch of the floor. It reads the whole log, so fewer turns suffice for long logs."""
         return self.batch if size <= 1_000 else 2
 
 
@@ -33,7 +33,7 @@ QUICK = Plan(sizes=(10, 1_000, 10_000), rounds=3, batch=5)
 
 
 class Sides:
-    """`runner` is ours, `floor` the hand-written one; `model` are the events of one real turn of ours."""
+    """`runner` is ours, `floor` the hand-written one; `model` holds the events of one real turn of ours."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.plan = plan
@@ -43,7 +43,7 @@ class Sides:
         self.model: list[Event] = []
 
     async def prepare(self) -> None:
-        """Seeds both with logs of every size, made of copies of the model turn."""
+        """Fills both with logs of every size, made of copies of the model turn."""
         await self.answer("model")
         self.model = await self.stored("model")
         with progress("Seeding logs", len(self.plan.sizes)) as step:
@@ -57,7 +57,7 @@ class Sides:
         self.floor.close()
 
     async def answer(self, session: str, message: str = scene.MESSAGE) -> str:
-        """One turn of ours: the text of the answer, once it is stored."""
+        """Runs one turn of ours. Returns the answer's text once it is stored."""
         invocation = await self.runner.start(message, user=scene.USER, session=session)
         return (await invocation.result()).text
 

@@ -1,7 +1,7 @@
-"""A slower disk than the one at hand: every fsync of a process takes some milliseconds longer, for both sides alike.
+"""Simulates a slower disk: every fsync of the process takes some milliseconds longer, for both sides.
 
-Wall times count commits, so they travel from machine to machine only with the disk. This makes a fast disk as slow as
-another one. It needs Linux and a C compiler, and starts the program once more under a library that waits.
+Wall times depend on the cost of commits, so they compare between machines only with similar disks. Needs Linux and a C
+compiler: restarts the program with a preloaded library that waits in fsync.
 """
 
 import os
@@ -38,7 +38,11 @@ def is_slowed() -> bool:
 
 
 def again_slowed(milliseconds: float, folder: Path) -> NoReturn:
-    """Starts this program again, with its arguments, on a disk that is slower by so much. SystemExit when that cannot be."""
+    """Restarts this program, with its arguments, on a disk slowed down by that much.
+
+    Raises:
+        SystemExit: if that is not possible.
+    """
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         sys.exit("A slower disk needs Linux and a C compiler (cc).")

@@ -1,4 +1,4 @@
-"""What it costs to begin: the import, a cold command, and what an installation brings."""
+"""Startup cost: the import, a cold command, and the size of an installation."""
 
 import importlib.metadata
 import os
@@ -37,7 +37,7 @@ def startup() -> list[Figure]:
 
 
 def brought(package: str) -> set[str]:
-    """The package and all that it needs here without extras, by normalized name."""
+    """The package and its installed dependencies, without extras, by normalized name."""
     found: set[str] = set()
     waiting = [package]
     while waiting:
@@ -54,7 +54,7 @@ def brought(package: str) -> set[str]:
 
 
 def _bytes(package: str) -> int:
-    if package == "turnwise":  # its files lie in the checkout, and are not listed
+    if package == "turnwise":  # its files are in the checkout and not listed
         files = Path(__file__).parent.parent.joinpath("src").rglob("*")
         return sum(path.stat().st_size for path in files if path.is_file() and path.suffix != ".pyc")
     listed = importlib.metadata.files(package) or []
@@ -62,7 +62,7 @@ def _bytes(package: str) -> int:
 
 
 def _cpu_seconds(command: list[str], folder: Path) -> float:
-    """User and system time of the process, the median of a few after one that warms the disk."""
+    """User and system time of the command: the median of a few runs after one that warms the disk cache."""
     return statistics.median([_run(command, folder) for _ in range(_ROUNDS + 1)][1:])
 
 

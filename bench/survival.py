@@ -1,4 +1,4 @@
-"""What is left after processes are killed, frozen and cut off: real processes, on SQLite and on PostgreSQL."""
+"""What survives when processes are killed, frozen and cut off: real processes, on SQLite and on PostgreSQL."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bench.measure import Figure, Step, exactly, progress, report
 
-# The processes and what is looked for in their logs are those of the tests.
+# The processes, and the checks of their logs, are those of the tests.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "play"))
 
 from survival_play import meetings
@@ -20,14 +20,14 @@ from survival_play.storm import Breaking, Outcome, Plan, freezes, kills, outages
 from turnwise.testing.postgres import PostgresServer, new_postgres_database
 
 MORE_SECONDS = 2.0
-"""How much longer than its session stays claimed an answer may take whose process was killed."""
+"""How much longer than the lease an answer may take if its process was killed."""
 SHOWN = 20
 
 
 class Scale(NamedTuple):
-    """How much is broken. seed: of what is random, moments and victims. ttl, pause, down and still are seconds.
+    """How much is broken. seed: of the random moments and victims. ttl, pause, down and still are in seconds.
 
-    down: how long the database is away, each time; at last longer than a store tries to reach it.
+    down: how long the database is away each time; the last time longer than a store retries.
     """
 
     seed: int
@@ -50,7 +50,7 @@ def quick(seed: int) -> Scale:
 
 
 class Store(NamedTuple):
-    """A kind of database, and where to put what belongs to one part."""
+    """A kind of database, and a place for each part's data."""
 
     name: str
     folder: Path
@@ -63,7 +63,7 @@ class Store(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A table of the report, and all that went wrong."""
+    """A table of the report, and the failures."""
 
     title: str
     figures: list[Figure]
@@ -71,7 +71,7 @@ class Part(NamedTuple):
 
 
 def kill(store: Store, scale: Scale) -> Part:
-    """Processes are killed with SIGKILL at random moments of mixed traffic."""
+    """Kills processes with SIGKILL at random moments of mixed traffic."""
     plan = scale.plan(scale.kills)
     with progress(f"Kills, {store.name}", scale.kills) as step:
         outcome = _storm(store, "kill", plan, kills(plan), step)
@@ -90,7 +90,7 @@ def kill(store: Store, scale: Scale) -> Part:
 
 
 def frozen(store: Store, scale: Scale) -> Part:
-    """Processes stand still past their leases and wake up again: at a chosen moment, and under traffic."""
+    """Freezes processes past their leases and wakes them up: at a chosen moment, and under traffic."""
     plan = scale.plan(scale.freezes)
     with progress(f"Freezes, {store.name}", scale.rounds + scale.freezes) as step:
         met = _rounds(store, "frozen", scale, step, lambda url, folder: meetings.frozen_holder(url, folder, 1.0))
@@ -110,7 +110,7 @@ def frozen(store: Store, scale: Scale) -> Part:
 
 
 def outage(store: Store, scale: Scale) -> Part:
-    """The database is killed with SIGKILL under load and started again, and at last frozen."""
+    """Kills the database with SIGKILL under load and restarts it; at the end freezes it."""
     plan = scale.plan(len(scale.down))
     server = PostgresServer()
     try:
@@ -131,7 +131,7 @@ def outage(store: Store, scale: Scale) -> Part:
 
 
 def burst(store: Store, scale: Scale) -> Part:
-    """Several processes get messages for one session at the same moment, different ones and the same one."""
+    """Sends messages for one session to several processes at the same moment: different ones and the same one."""
     with progress(f"Bursts, {store.name}", 2 * scale.rounds) as step:
         many = _rounds(store, "burst", scale, step, lambda url, folder: meetings.burst(url, folder, scale.burst))
         same = _rounds(store, "same", scale, step, lambda url, folder: meetings.same_message(url, folder, 5))
@@ -149,7 +149,7 @@ def burst(store: Store, scale: Scale) -> Part:
 
 
 def reattach(store: Store, scale: Scale) -> Part:
-    """Readers of a long answer are cut again and again."""
+    """Disconnects readers of a long answer again and again."""
     with progress(f"Readers, {store.name}", 2 * scale.rounds) as step:
         steady = _rounds(store, "read", scale, step, lambda url, folder: meetings.cut_reader(url, folder, scale.cuts))
         killed = _rounds(
@@ -169,7 +169,7 @@ def reattach(store: Store, scale: Scale) -> Part:
 
 
 def poison(store: Store, scale: Scale) -> Part:
-    """A message kills every process that answers it."""
+    """Sends a message that kills every process that answers it."""
     with progress(f"Poison, {store.name}", scale.rounds) as step:
         met = _rounds(store, "poison", scale, step, lambda url, folder: meetings.poison(url, folder, 1.0, 3))
     given = [answer for meeting in met for answer in meeting.given]
@@ -186,7 +186,7 @@ PARTS: dict[str, Callable[[Store, Scale], Part]] = {
 
 
 def survival(names: Sequence[str], scale: Scale, folder: Path) -> bool:
-    """Runs these parts, or all of them, and prints their tables; whether every bound was kept."""
+    """Runs the selected parts, or all, and prints their tables. Returns whether every bound was kept."""
     kept = True
     for name, part in PARTS.items():
         if names and name not in names:
@@ -197,7 +197,7 @@ def survival(names: Sequence[str], scale: Scale, folder: Path) -> bool:
             try:
                 done = part(store, scale)
             except Exception as problem:
-                # The others are measured all the same.
+                # The other parts still run.
                 traceback.print_exception(problem)
                 done = Part(f"{name} on {store.name}", [Figure("came to its end", "no", "", "yes", False)], [])
             report(done.title, done.figures)
@@ -235,7 +235,7 @@ def _partials(saw: Sequence[dict[str, int]]) -> int:
 
 
 def _about(outcome: Outcome) -> Iterator[Figure]:
-    """What holds in every storm."""
+    """The bounds of every scenario."""
     found = outcome.findings
     accepted = sum(len(log.accepted) for log in found.logs)
     again = len(found.sends) - len({line["id"] for line in found.sends})

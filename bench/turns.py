@@ -1,4 +1,4 @@
-"""Turns beside the hand-written floor: by length of the log, handed over, at once, and what they store."""
+"""Turns compared with the hand-written floor: by length of the log, with transfers, concurrently, and how much they store."""
 
 import asyncio
 import time
@@ -29,9 +29,9 @@ SESSIONS, TURNS_EACH, AT_ONCE = 100, 10, 20
 
 
 async def by_length(sides: Sides) -> list[Figure]:
-    """CPU and wall of a turn, by the number of earlier events."""
+    """CPU and wall time of a turn, by the number of earlier events."""
     sizes, rounds = sides.plan.sizes, sides.plan.rounds
-    # The floor on long logs comes afterwards: what it reads leaves the processor's caches with nothing of anybody else's.
+    # The floor on long logs comes last: its reads evict everything else from the processor's caches.
     works: dict[str, Work] = {f"turnwise {size}": sides.turns(size) for size in sizes}
     works[f"floor {sizes[0]}"] = sides.floor_turns(sizes[0])
     long = {f"floor {size}": sides.floor_turns(size) for size in sizes[1:]}
@@ -56,12 +56,12 @@ def dearest(costs: list[Cost]) -> float:
 
 
 async def hand_overs(sides: Sides) -> list[Figure]:
-    """A turn that is handed over, and the one that resumes who took it, on a short and on a long log."""
+    """A turn with a transfer, and the next one, which resumes the new agent; on a short and on a long log."""
     sizes = (1_000, sides.plan.sizes[-1])
     works: dict[str, Work] = {}
     for size in sizes:
         await sides.seed(f"hand-over-{size}", size)
-        # Rounds run forwards and backwards: billing has the floor before the first turn that resumes it.
+        # Rounds run forwards and backwards: billing must be the active agent before the first turn that resumes it.
         await sides.answer(f"hand-over-{size}", scene.HAND_OVER)
         for kind, message in (("handed over", scene.HAND_OVER), ("resumed", scene.FOLLOW_UP)):
             turn = partial(_answered_by_billing, sides, f"hand-over-{size}", message)
@@ -84,7 +84,7 @@ async def _answered_by_billing(sides: Sides, session: str, message: str) -> None
 
 
 async def growth(sides: Sides) -> list[Figure]:
-    """What a turn adds to the file, on the shortest and on the longest log."""
+    """How much a turn adds to the file, on the shortest and on the longest log."""
     sizes = (sides.plan.sizes[0], sides.plan.sizes[-1])
     count = 20 * sides.plan.batch
     figures, added = [], []
@@ -105,7 +105,7 @@ async def growth(sides: Sides) -> list[Figure]:
 
 
 async def many_sessions(sides: Sides) -> list[Figure]:
-    """100 sessions with 10 turns each, all at once: what is lost, and how fast it goes."""
+    """100 sessions with 10 turns each, all concurrently: lost messages, and throughput."""
     sessions = [f"crowd-{number}" for number in range(SESSIONS)]
     total = SESSIONS * TURNS_EACH
     with progress("100 sessions at once", 2) as step:
@@ -134,7 +134,7 @@ async def _conversation(sides: Sides, session: str) -> None:
 
 
 async def one_session(sides: Sides) -> list[Figure]:
-    """20 messages at once on one session: all answered, in order, none inside another."""
+    """20 concurrent messages on one session: all must be answered, in order, one at a time."""
     answers = await asyncio.gather(*(sides.answer("queue", _message(number)) for number in range(AT_ONCE)))
     answered = sum(answer == _reply(number) for number, answer in enumerate(answers))
     events = await sides.stored("queue")

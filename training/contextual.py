@@ -1,12 +1,13 @@
-"""Makes selection/contextual/contextual.json: trains the contextual model and prints what it reaches.
+"""Trains the contextual model, writes selection/contextual/contextual.json, and prints its accuracy.
 
     python training/contextual.py --data DIR [--out FILE] [--held-out | --services-apart | --report]
 
-DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON; the conversations in training/talks are learned
-from, too. The same data give the same file on the same machine, in minutes: others may round sums differently. --held-out:
-trains without the last fifth of the real dialogues and without every third company of the talks, and reports on them; nothing
-is written. --services-apart: the same, and without half of the services too: reports on held out dialogues with those.
---report: trains nothing; what the model of the package reaches on sgd/dev.jsonl, which nothing else here looks at.
+DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON. The conversations in training/talks are training
+data too. The same data give the same file on the same machine, in minutes; other machines may round sums differently.
+
+--held-out: trains without the last fifth of the real dialogues and without every third company of the talks, and reports on
+them; writes nothing. --services-apart: the same, also without half of the services; reports on held-out dialogues with those.
+--report: trains nothing; reports the packaged model's accuracy on sgd/dev.jsonl, which no training uses.
 """
 
 import argparse
@@ -46,10 +47,10 @@ from turnwise.selection.reader import with_parts
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6
 OWN_WEIGHT = 0.5
-"""How much a turn of the model's own history counts beside one of the right history."""
+"""Weight of a turn from the model's own history, relative to one from the right history."""
 TALKS_WEIGHT = 1.0
 TRACKED = 150
-"""So many dialogues of a drill teach the belief."""
+"""How many dialogues of a drill are used to fit the belief."""
 _ROOT = "nobody else"
 NOTE = (
     "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
@@ -84,7 +85,7 @@ class Chooser:
 
 
 def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
-    """The drill with a matcher fitted to its agents, and all its texts read."""
+    """The drill with a matcher fitted to its agents, and with all texts encoded."""
     cards = [
         AgentCard(name=name, parent=_ROOT, examples=tuple(texts), description=drill.descriptions.get(name, ""))
         for name, texts in drill.examples.items()
@@ -114,12 +115,12 @@ def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
 
 
 def _heard(message: str, known: Mapping[str, TextReading]) -> TextReading:
-    """As `Meaning.hear`, of texts that are read already."""
+    """Like `Meaning.hear`, for texts that are encoded already."""
     return with_parts(known[message], [known[part] for part in segments(message)])
 
 
 def played(ready: Ready, tracking: TrackingWeights, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:
-    """All turns. harsh: wrongly chosen agents answer for themselves half of the time."""
+    """Plays all turns. harsh: wrongly chosen agents give their own replies in half of the turns."""
     found: list[Played] = []
     chance = random.Random(seed)
     for talk in ready.drill.dialogues:
@@ -129,20 +130,20 @@ def played(ready: Ready, tracking: TrackingWeights, choose: Chooser | None, seed
 
 
 def accuracy(turns: Sequence[Played], choose: Chooser | None = None) -> float:
-    """The share that is right, in percent: of the choices made, or of those that `choose` makes at these places."""
+    """Percentage of right choices: of those made, or of those that `choose` makes at the same turns."""
     counted = [turn for turn in turns if turn.right is not None]
     right = [turn.choice == turn.right if choose is None else choose.row(turn.features) == turn.row for turn in counted]
     return 100.0 * float(np.mean(right)) if right else float("nan")
 
 
 def tracked(drills: Sequence[Ready]) -> TrackingWeights:
-    """The belief's numbers, from some dialogues of each drill."""
+    """Fits the belief's parameters to some dialogues of each drill."""
     tracks = [track(talk, ready.ears) for ready in drills for talk in ready.drill.dialogues[:TRACKED]]
     return fit_tracking([each for each in tracks if each], told=_believing)
 
 
 def trained(drills: Sequence[Ready]) -> Model:
-    """The model, from right histories and, in rounds, from its own; the last round's is the mean of several fits."""
+    """Trains the model on right histories and, in rounds, on its own. The last round's model is the mean of several fits."""
     tracking = tracked(drills)
     pool: list[Case] = []
     for number, ready in enumerate(drills):
@@ -172,7 +173,7 @@ def _told(turns: int, epoch: int, loss: float) -> None:
 
 
 def temperature(raw: Model, drills: Sequence[Ready]) -> float:
-    """What makes the confidences of conversations fit how often they are right, over the model's own histories."""
+    """The temperature that calibrates the confidences, over the model's own histories."""
     found = [
         (turn.features, turn.row)
         for number, ready in enumerate(drills)
@@ -192,7 +193,7 @@ def progress(what: str, done: int, total: int) -> None:
 
 
 def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: frozenset[str] | None = None) -> list[Drill]:
-    """All that is trained on. talks: with these companies. agents: of the services only these."""
+    """All training data. talks: the companies to use. agents: the services to use."""
     known, five = services_of(data)
     clinc, banking = by_agent(read(data / "clinc150/train.jsonl")), by_agent(read(data / "banking77/train.jsonl"))
     foreign = [row["text"] for row in read(data / "clinc150/valid.jsonl") if row["agent"] is None]
@@ -213,18 +214,18 @@ def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: fro
 
 
 def services_of(data: Path) -> tuple[Examples, Examples]:
-    """The services by all examples, and by five each."""
+    """The services with all examples, and with five each."""
     return by_agent(read(data / "sgd/examples.jsonl")), by_agent(read(data / "sgd/examples_5.jsonl"))
 
 
 def report(model: Model, data: Path, rows: Sequence[Row], encoder: CachingEncoder, title: str) -> None:
-    """Prints the accuracy over these dialogues with the services, by all examples and by five."""
+    """Prints the accuracy on these dialogues for services with all examples and with five."""
     for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
         reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
 
 
 def reported(model: Model, ready: Sequence[Ready], title: str) -> None:
-    """Prints the accuracy over all turns, by own and by right history."""
+    """Prints the accuracy over all turns, with own and with right history."""
     choose = Chooser(model)
     own = [turn for each in ready for turn in played(each, model.tracking, choose, 0, harsh=False)]
     right = [turn for each in ready for turn in played(each, model.tracking, None, 0, harsh=False)]

@@ -1,4 +1,4 @@
-"""Fitting the belief: how much each text counts, and how likely another matter begins (likelihood of the right agents)."""
+"""Fits the belief by maximum likelihood of the right agents: the weight of each text, and the probability of a topic change."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,15 +15,16 @@ from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.meaning import TextReading
 
 WIDTH = 24
-"""So many agents of a dialogue are told apart: those that are right somewhere in it, and those that its texts speak for."""
+"""How many agents of a dialogue are used: those that are right somewhere in it, and those that its texts score highest."""
 STEPS, PENALTY, NUDGE = 60, 2e-4, 1e-3
-_START = (0.0, -1.2, -1.0, -3.0)  # logarithms of the three weights, and the cue that always holds
+_START = (0.0, -1.2, -1.0, -3.0)  # logarithms of the three weights, and the constant cue
 Floats = NDArray[np.float32]
 
 
 class Track(NamedTuple):
-    """A dialogue's messages: messages × agents, joined (0 without a reply), cues, and the right agent's place, -1 = not
-    counted."""
+    """A dialogue's messages as arrays: messages × agents, joined (0 without a reply), cues, and the right agent's index (-1 =
+    not counted).
+    """
 
     messages: Floats
     joined: Floats
@@ -32,7 +33,7 @@ class Track(NamedTuple):
 
 
 def track(dialogue: Dialogue, ears: Ears) -> Track | None:
-    """What the dialogue's texts say; None when nobody is right in it."""
+    """Builds the arrays of a dialogue; None if no agent is right in it."""
     steps = [step for step in dialogue.steps if not read_message(step.user).unreadable]
     heard = [ears.read_message(step.user) for step in steps]
     both = [ears.read(joined_text(step.system, step.user)) if step.system else None for step in steps]
@@ -67,7 +68,7 @@ def _cues(reading: TextReading, step: Step) -> list[float]:
 
 
 def fit_tracking(tracks: Sequence[Track], told: Callable[[int, float], None] | None = None) -> TrackingWeights:
-    """The numbers under which the right agents are believed most. told: is told each step and the loss."""
+    """The parameters that maximize the belief in the right agents. told: called with each step and the loss."""
     table = _Table(tracks)
     steps = 0
 
@@ -93,7 +94,7 @@ def fit_tracking(tracks: Sequence[Track], told: Callable[[int, float], None] | N
 
 
 class _Table:
-    """All dialogues side by side, filled up to one shape: one pass over the turns moves all of them on."""
+    """All dialogues, padded to one shape, so that one pass over the turns updates all of them."""
 
     def __init__(self, tracks: Sequence[Track]) -> None:
         turns, count = max(len(each.right) for each in tracks), len(tracks)
@@ -112,7 +113,7 @@ class _Table:
         self.counted = int((self.right >= 0).sum())
 
     def loss(self, at: NDArray[np.float64]) -> float:
-        """Of the belief after each message, the mean logarithm; `at` as `fit_tracking` lays it out."""
+        """The mean log loss of the belief after each message; `at` is laid out as in `fit_tracking`."""
         first, message, joined = np.exp(at[:3])
         missing = -60.0 * (1.0 - self.there)
         uniform = self.there / self.there.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The sets of agents to train on: the services of real dialogues, and many made up from single requests."""
+"""Sets of agents for training: the services of real dialogues, and many sets generated from single requests."""
 
 import json
 import random
@@ -22,12 +22,13 @@ _META = _words(
     "what_is_your_name who_do_you_work_for who_made_you where_are_you_from do_you_have_pets fun_fact "
     "what_can_i_ask_you meaning_of_life change_ai_name cancel user_name "
 )
-"""Intents that are conversation themselves, or mean nothing without it."""
+"""Intents that are small talk, or that depend on the conversation."""
 
 
 class Drill(NamedTuple):
-    """A set of agents with what they are known by, and dialogues to play with it. lines: what else agents say. weight: of each
-    turn. descriptions: of agents that have one."""
+    """A set of agents with their examples, and dialogues to play with them. lines: other texts of the agents. weight: of each
+    turn. descriptions: of the agents that have one.
+    """
 
     name: str
     examples: Mapping[str, Sequence[str]]
@@ -50,7 +51,9 @@ def by_agent(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def real_dialogues(rows: Sequence[Mapping[str, Any]], agents: frozenset[str] | None = None) -> list[Dialogue]:
-    """Dialogues of a file. agents: with it, requests for others are nobody's, and what follows them is not counted."""
+    """The dialogues of a file. agents: if given, requests for other agents are out of scope, and turns after them are not
+    counted.
+    """
     found = []
     for row in rows:
         steps: list[Step] = []
@@ -67,7 +70,7 @@ def real_dialogues(rows: Sequence[Mapping[str, Any]], agents: frozenset[str] | N
 
 
 def lines_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What was said to the user by whom."""
+    """The replies to the user, by agent."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         for before, after in zip(row["turns"], row["turns"][1:], strict=False):
@@ -77,7 +80,7 @@ def lines_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def disturbed(dialogue: Dialogue, smalltalk: Sequence[str], foreign: Sequence[str], chance: random.Random) -> Dialogue:
-    """The dialogue with small talk or a stranger's request between two turns, and with slips of the pen."""
+    """Inserts small talk or an out-of-scope request between two turns, and typing errors."""
     steps: list[Step] = []
     for step in dialogue.steps:
         if steps and chance.random() < 0.08:
@@ -95,7 +98,7 @@ def services(
     foreign: Sequence[str],
     count: int,
 ) -> Iterator[Drill]:
-    """Some of the services, known by few or many examples, in dialogues that are disturbed."""
+    """Some of the services, with few or many examples, in disturbed dialogues."""
     chance = random.Random(11)
     lines = lines_of(rows)
     for number in range(count):
@@ -113,11 +116,11 @@ def services(
 
 
 def elsewhere(rows: Sequence[Mapping[str, Any]], count: int) -> Iterator[Drill]:
-    """The services, known by requests of some dialogues, in dialogues of other kinds.
+    """The services, with examples from some kinds of dialogues, played in dialogues of other kinds.
 
-    A dialogue's kind is which services it is with. Beside other services a service is asked for in other words, so users'
-    requests are less like the examples than where all kinds give some. The examples are all requests of half of the kinds. All
-    drills together have no more dialogues than there are: where these are few, the same ones again would outweigh the rest.
+    A dialogue's kind is the set of its services. Users phrase a request differently depending on the other services, so
+    requests differ more from the examples here than if all kinds gave some. The examples are all requests of half of the kinds.
+    All drills together have no more dialogues than the data: otherwise repeated dialogues would outweigh the rest.
     """
     chance = random.Random(31)
     lines = lines_of(rows)
@@ -136,7 +139,7 @@ def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _requests(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The messages that begin something with an agent."""
+    """The messages that start a request to an agent."""
     before: str | None = None
     for turn in row["turns"]:
         if turn["agent"] not in (None, before):
@@ -152,7 +155,7 @@ def made_up(
     foreign: Sequence[str],
     count: int,
 ) -> Iterator[Drill]:
-    """Agents that are intents, groups of intents, or domains, and talks made up from their other requests."""
+    """Agents that are intents, groups of intents, or domains, and dialogues generated from their other requests."""
     chance = random.Random(23)
     everything = {**clinc, **banking}
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Dialogues made up from single requests: agents with some of them as examples, and talks that use the rest."""
+"""Generates dialogues from single requests: some are the agents' examples, the others are used as messages."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ import contextual_phrases as say
 _T = TypeVar("_T")
 
 NOBODY, SMALLTALK, STAY = "\x00nobody", "\x00smalltalk", "\x00stay"
-"""Labels that are no agent: nobody should take it; it is conversation; whoever is active keeps it, or nobody."""
+"""Labels beside the agents: out of scope; small talk; the active agent keeps it, or it is out of scope."""
 
 
 class Step(NamedTuple):
-    """What was said before the message, the message, and who should take it (None: not counted). `owner`: whose reply it is."""
+    """The reply before the message, the message, and the right agent (None: not counted). `owner`: the reply's author."""
 
     system: str
     user: str
@@ -24,14 +24,14 @@ class Step(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """Steps in time; what is known of the caller besides."""
+    """The steps in order, and the caller's context."""
 
     steps: tuple[Step, ...]
     previous: tuple[str, ...] = ()
 
 
 class Company(NamedTuple):
-    """A set of agents: examples by agent (none = its name only), requests that are no examples, requests of nobody's."""
+    """A set of agents: examples by agent (none = its name only), requests that are no examples, out-of-scope requests."""
 
     examples: Mapping[str, Sequence[str]]
     requests: Mapping[str, Sequence[str]]
@@ -41,12 +41,12 @@ class Company(NamedTuple):
 
 
 def topic_of(name: str) -> str:
-    """A name as words."""
+    """An agent's name as words."""
     return name.replace("_", " ").replace("-", " ").strip().lower()
 
 
 class Writer:
-    """Makes up dialogues of one company. The same seed gives the same dialogues."""
+    """Generates dialogues of one company. The same seed gives the same dialogues."""
 
     def __init__(self, company: Company, seed: int) -> None:
         self._candidates_for = company
@@ -54,7 +54,7 @@ class Writer:
         self._agents = [name for name, texts in company.requests.items() if texts]
 
     def dialogue(self) -> Dialogue:
-        """One talk of 3 to 14 messages, a fifth to a third of which change the agent."""
+        """A dialogue of 3 to 14 messages, a fifth to a third of which change the agent."""
         chance = self._random
         talk = _Talk(self._candidates_for, self._agents, chance)
         for _ in range(chance.randint(3, 14)):
@@ -69,7 +69,7 @@ class Writer:
 
 
 class _Talk:
-    """A dialogue under way: who has it, what it was just told, whom it left."""
+    """A dialogue being generated: the active agent, its last text, and the agents it left."""
 
     def __init__(self, company: Company, agents: Sequence[str], chance: random.Random) -> None:
         self.company, self.agents, self.chance = company, agents, chance
@@ -85,7 +85,7 @@ class _Talk:
         self.topical = chance.random()
 
     def go_on(self) -> None:
-        """The next message."""
+        """Adds the next message."""
         draw = self.chance.random()
         if self.current is None:
             if draw < 0.04:
@@ -179,7 +179,7 @@ class _Talk:
         self._answer(target)
 
     def _mention(self, target: str) -> None:
-        """An answer that speaks of what another agent is for, and asks nothing of it."""
+        """Adds a message for the target that mentions another agent's topic."""
         other = self.chance.choice([agent for agent in self.agents if agent != target])
         hits = {other: self._confidence()} if other in self.patterned and self.chance.random() < 0.8 else {}
         self._say(self._filled(self._pick(say.MENTIONS)).replace("{topic}", self._topic(other)), target, hits)
@@ -281,7 +281,7 @@ class _Talk:
 
 
 def roughened(text: str, chance: random.Random) -> str:
-    """The text as somebody in a hurry types it: shouted, without signs, or with slips."""
+    """The text as typed in a hurry: in capitals, without punctuation, or with typing errors."""
     draw = chance.random()
     if draw < 0.15:
         return text.upper()

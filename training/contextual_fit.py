@@ -1,4 +1,4 @@
-"""Fitting the contextual model: who was right among the candidates of many turns (conditional likelihood, Adam)."""
+"""Fits the contextual model: the right candidate of each turn, by conditional likelihood with Adam."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,24 +10,24 @@ from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES
 from turnwise.selection.contextual.model import Coefficients
 
 NOBODY, SMALLTALK = -1, -2
-"""Targets beside the rows of candidates."""
+"""Targets that are not rows of candidates."""
 WIDTH = 16
-"""So many candidates of a turn are learned from: the right one, the active one, and those that are most like them."""
+"""How many candidates of a turn are used: the right one, the active one, and those most similar to them."""
 BATCH, RATE, DECAY = 256, 0.01, 1e-3
 LIGHTER = {"claims": 0.0, "smalltalk": 0.3}
-"""Parts that are held back less: the claims are few for all the turns; small talk opens few of them, but plainly."""
+"""Parts with a weaker penalty: claims are rare among the turns; small talk starts few of them, but clearly."""
 _CONTEXT = len(TURN_FEATURES) + len(CONVERSATION_FEATURES)
 _CHATTING = np.isin(
     TURN_FEATURES, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
 )
-"""What tells small talk at the start; the matching has looked at the words before."""
+"""Features of small talk at the start; the matcher has already scored the words."""
 _FIXED = CLAIMS.index("opening")
-"""Its weight is 1: without a conversation the matcher's probabilities stand as they are."""
+"""Its weight is 1: without a conversation the matcher's probabilities are unchanged."""
 Arrays = dict[str, NDArray[np.float32]]
 
 
 class Case(NamedTuple):
-    """A turn's features, the right row (or NOBODY, SMALLTALK), and how much it counts."""
+    """A turn's features, the right row (or NOBODY, SMALLTALK), and its weight."""
 
     features: Features
     target: int
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 class Table:
-    """Many cases as arrays of one width: candidates that are missing are masked."""
+    """Many cases as arrays of one width; missing candidates are masked."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         count = len(cases)
@@ -105,7 +105,7 @@ def _step(at: Arrays, batch: _Batch) -> tuple[float, Arrays]:
     scores -= scores.max(axis=1, keepdims=True)
     shares = np.exp(scores)
     shares /= shares.sum(axis=1, keepdims=True)
-    # Where nobody has the conversation, small talk is told apart first, and nobody by the matcher: agents are among themselves.
+    # Without an active agent, small talk is decided first and out of scope by the matcher, so only agents compete here.
     chats = 1.0 / (1.0 + np.exp(-np.clip(around @ at["smalltalk"], -30, 30)))
     is_chat = batch.target == WIDTH + 1
     counts = (batch.target < WIDTH) | (on & (batch.target == WIDTH))
@@ -145,7 +145,7 @@ def fit(
     penalty: float = DECAY,
     told: Callable[[int, float], None] | None = None,
 ) -> Coefficients:
-    """The coefficients. told: is told each epoch and its mean loss."""
+    """Fits the coefficients. told: called with each epoch and its mean loss."""
     claim_scale = _spread(table.claims[table.mask > 0])
     context_scale = _spread(table.context)
     at = _start(hidden, seed)
@@ -184,7 +184,7 @@ def fit(
 
 
 def blended(fits: Sequence[Coefficients]) -> Coefficients:
-    """The model whose utilities are the mean of theirs: their mixtures stand side by side."""
+    """The model whose utilities are the mean of the fits' utilities, with their mixtures side by side."""
     return Coefficients(
         claims=np.mean([each.claims for each in fits], axis=0),
         stay=np.mean([each.stay for each in fits], axis=0),

@@ -1,8 +1,8 @@
-"""What people and agents say in made-up dialogues: answers, follow-ups, digressions, questions, confirmations."""
+"""Phrases of users and agents for generated dialogues: answers, follow-ups, digressions, questions, confirmations."""
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """The phrases between the bars."""
+    """Splits the text at the bars."""
     return tuple(" ".join(phrase.split()) for phrase in text.split("|"))
 
 

@@ -1,4 +1,4 @@
-"""Playing dialogues turn by turn: with the right agent each time, or with the model's own choices and what comes of them."""
+"""Plays dialogues turn by turn: with the right agent in each turn, or with the model's choices and their consequences."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ from turnwise.selection.meaning import TextReading
 
 GENERAL = "\x00general"
 EVASIONS = tuple(text.format(topic="that", slot="number") for text in (*say.REFUSALS, *say.QUESTIONS, *say.DONE[:6]))
-"""What an agent that was chosen wrongly may say."""
+"""Replies of a wrongly chosen agent."""
 Choose = Callable[[Situation, Features], str]
-"""Who is chosen: an agent, NOBODY or SMALLTALK."""
+"""Returns the choice: an agent, NOBODY or SMALLTALK."""
 
 
 class Ears(NamedTuple):
-    """How texts are understood for one set of agents. hear: the reading of a user's message. read: of another text. lines:
-    what each agent also says.
+    """The reading of texts for one set of agents. hear: reads a user's message. read: reads another text. lines: other texts of
+    each agent.
     """
 
     labels: tuple[str, ...]
@@ -36,8 +36,7 @@ class Ears(NamedTuple):
 
 
 class Played(NamedTuple):
-    """One turn as it was played: the features, whom the model took, who was right; `row`: of the right one, None = not
-    counted."""
+    """One turn as played: the features, the model's choice, the right agent; `row`: the right one's row, None = not counted."""
 
     features: Features
     choice: str
@@ -56,10 +55,9 @@ def play(
     chance: random.Random | None = None,
     general: str | None = None,
 ) -> Iterator[Played]:
-    """The turns of a dialogue. choose None: the right agent has each turn (true history); else the choice has it.
+    """Plays the turns of a dialogue. choose None: the right agent has each turn (true history); otherwise the chosen one.
 
-    chance: with it, a reply that a wrongly chosen agent would hardly give is now and then one that it would; without it,
-    what is said is said, whoever was chosen.
+    chance: if given, a wrongly chosen agent gives its own reply in half of the turns; if None, replies stay as recorded.
     """
     active: str | None = None
     spoke: list[str] = []
@@ -67,7 +65,7 @@ def play(
     before: str | None = None
     roster = Roster(ears.labels, (*ears.labels, *((general,) if general else ())))
     for step in dialogue.steps:
-        if read_message(step.user).unreadable:  # a rule decides those, not the model
+        if read_message(step.user).unreadable:  # a rule decides these, not the model
             continue
         reply = _reply_of(step, active, ears, chance)
         turn = _turn(step, reply, ears, dialogue, active, spoke, past, general)
@@ -86,7 +84,7 @@ def play(
 
 
 def _next_active(choice: str, active: str | None, general: str | None) -> str | None:
-    """Where nobody is chosen, the general agent takes the message, or whoever had the conversation goes on."""
+    """If no agent is chosen, the general agent takes the message, or the active agent continues."""
     if choice == SMALLTALK:
         return active or general
     return (general or active) if choice == NOBODY else choice
@@ -114,7 +112,7 @@ def _reply_of(step: Step, active: str | None, ears: Ears, chance: random.Random 
 
 
 def _with_right(turn: Turn, step: Step) -> Turn:
-    """The right agent is always among the candidates, so that there is something to learn."""
+    """Adds the right agent to the candidates if it is missing, so that the turn can be learned from."""
     label = step.label
     if label is None or label in (NOBODY, SMALLTALK, STAY) or label in turn.named:
         return turn

@@ -1,4 +1,4 @@
-"""The conversations in training/talks: companies whose agents, and what users and agents say, were written for this project."""
+"""The conversations in training/talks: companies with agents and dialogues that were written for this project."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from contextual_dialogues import NOBODY, SMALLTALK, Dialogue, Step, roughened
 
 TALKS = Path(__file__).with_name("talks")
 KNOWN_BY = ((99, True, 1.0), (5, False, 1.0), (3, True, 1.0), (0, True, 0.5))
-"""How agents are known: by so many examples, with or without their descriptions; and what such a drill weighs."""
+"""Variants of the drills: the number of examples, whether there are descriptions, and the drill's weight."""
 SLIPS = 0.15
 _LABELS = {"@smalltalk": SMALLTALK, "@nobody": NOBODY}
 
@@ -21,14 +21,15 @@ def companies() -> list[str]:
 
 
 def company(name: str) -> dict[str, Any]:
-    """agents: name, description, examples. dialogues: turns of what was said before, the message, and who should take it: an
-    agent, @smalltalk, @nobody, or null where careful people would disagree."""
+    """Reads one company. agents: name, description, examples. dialogues: turns of the reply before the message, the message,
+    and the right agent: a name, @smalltalk, @nobody, or null if careful people would disagree.
+    """
     found: dict[str, Any] = json.loads((TALKS / f"{name}.json").read_text("utf-8"))
     return found
 
 
 def drills(names: Sequence[str], weight: float) -> Iterator[Drill]:
-    """Each company in all the ways in which its agents may be known, some messages with slips of the pen."""
+    """Each company in all variants, with typing errors in some messages."""
     for name in names:
         for examples, described, share in KNOWN_BY:
             found = drill(name, examples, described=described, weight=weight * share)

@@ -1,7 +1,7 @@
-"""Makes the small-talk model that is shipped: `python training/smalltalk.py --data DIR`.
+"""Trains the packaged small-talk model: `python training/smalltalk.py --data DIR`.
 
-DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` as lines of JSON. Prints what it measured and writes
-`src/turnwise/matching/data/smalltalk.json`. Every choice is made on training data; test data is looked at to report.
+DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` as lines of JSON. Prints the measurements and writes
+`src/turnwise/matching/data/smalltalk.json`. Every choice is made on training data; test data is only used to report.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.smalltalk import LISTS_FILE, MODEL_FILE, features, fit, wording
 from turnwise.matching.text_features import text_features
 
-FALSE_ALARMS = 0.012  # of requests out of fold: where the probability is put to be 0.5
+FALSE_ALARMS = 0.012  # share of out-of-fold requests at the threshold that is mapped to the probability 0.5
 FOLDS = 3
-COMMON = 0.0015  # a word counts when at least two sources have it so often
+COMMON = 0.0015  # minimum frequency, in at least two sources, of a word in the vocabulary
 WORD_SCALE = 0.7
 TOTAL_WEIGHT = 4_000.0
 ATTRIBUTION = [
@@ -50,7 +50,7 @@ Score = Callable[[Rows], NDArray[np.float64]]
 
 
 class Part(NamedTuple):
-    """Texts of one source: small talk or not, how much all of them weigh together, and what they are called."""
+    """Texts of one source: whether they are small talk, their total weight, and their name."""
 
     name: str
     texts: list[str]
@@ -67,7 +67,7 @@ def unique(texts: Iterable[object]) -> list[str]:
 
 
 def clinc(folder: Path, split: str) -> tuple[list[str], list[str]]:
-    """Requests, and the texts of the domain that is small talk."""
+    """Requests, and the texts of the small-talk domain."""
     domains = json.loads((folder / "clinc150" / "domains.json").read_text(encoding="utf-8"))
     chatting = set(domains["small_talk"])
     rows = [row for row in read(folder / "clinc150" / f"{split}.jsonl") if row["agent"]]
@@ -78,7 +78,7 @@ def clinc(folder: Path, split: str) -> tuple[list[str], list[str]]:
 
 
 def dialogues(path: Path) -> tuple[list[str], list[str]]:
-    """Turns that say something about the task, and those that only thank or take leave. What is neither is left out."""
+    """Turns about the task, and turns that only thank or say goodbye. Other turns are left out."""
     working, polite = [], []
     for text in unique(turn["user"] for row in read(path) for turn in row["turns"]):  # type: ignore[attr-defined]
         seen = text_features(text)
@@ -92,7 +92,7 @@ def dialogues(path: Path) -> tuple[list[str], list[str]]:
 
 
 def misspelt(text: str, chance: random.Random) -> str:
-    """One letter of a longer word swapped with the next, left out, or doubled."""
+    """Swaps, omits or doubles one letter of a longer word."""
     places = [found.span() for found in re.finditer(r"\w{4,}", text)]
     if not places:
         return text
@@ -102,12 +102,12 @@ def misspelt(text: str, chance: random.Random) -> str:
 
 
 def bare(text: str) -> str:
-    """As many people write: small letters, no marks."""
+    """The text in lower case without punctuation, as many people write."""
     return re.sub(r"[?!.,]", "", text).lower()
 
 
 def parts(folder: Path) -> list[Part]:
-    """All that is trained on; what is made from other texts is called by its source, a colon, and how it was made."""
+    """All training data. Texts derived from others are named by their source, a colon, and how they were made."""
     chance = random.Random(7)
     requests, chatting = clinc(folder, "train")
     banking = unique(row["text"] for row in read(folder / "banking77" / "train.jsonl"))
@@ -140,7 +140,7 @@ def parts(folder: Path) -> list[Part]:
 
 
 class Encoded:
-    """Rows of features for texts, each text encoded once."""
+    """Rows of features for texts; each text is encoded once."""
 
     def __init__(self) -> None:
         self.encoder = OnnxEncoder()
@@ -159,7 +159,7 @@ class Encoded:
 
 
 def vocabulary(made: Sequence[Part]) -> dict[str, int]:
-    """Words and pairs that at least two of the large sources often have."""
+    """Words and pairs that are frequent in at least two of the large sources."""
     counts = []
     for part in made:
         if part.name in ("clinc150", "banking77", "sgd", "smalltalk"):
@@ -170,7 +170,7 @@ def vocabulary(made: Sequence[Part]) -> dict[str, int]:
 
 
 class Corpus:
-    """The parts as one table; a text and what was made from it share a fold."""
+    """The parts as one table. A text and its derived texts share a fold."""
 
     def __init__(self, made: Sequence[Part], encoded: Encoded, words: dict[str, int]) -> None:
         self.sources = np.array([part.name for part in made for _ in part.texts])
@@ -181,7 +181,7 @@ class Corpus:
         self.rows = encoded.rows(texts, words)
         chance = np.random.default_rng(3)
         self.folds = chance.integers(0, FOLDS, len(texts))
-        # What was made from a text would tell of it: it is trained on only where everything is.
+        # Derived texts would leak their source: only the final fit, which uses everything, is trained on them.
         self.made = np.array([":" in source for source in self.sources])
 
     def fitted(self, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
@@ -194,7 +194,7 @@ class Corpus:
 
 
 def crossed(corpus: Corpus) -> NDArray[np.float64]:
-    """Each text's score by a model that saw neither it nor anything made from a text (NaN for what was made)."""
+    """Each text's score by a model that saw neither it nor its derived texts (NaN for derived texts)."""
     scores = np.full(len(corpus.labels), np.nan)
     for fold in track(range(FOLDS), description="cross-validation"):
         out = (corpus.folds == fold) & ~corpus.made

@@ -1,1 +1,1 @@
-"""The gateway beside a bare route: requests in a second, streams at once, and memory over minutes."""
+"""The gateway compared with a bare route: requests per second, concurrent streams, and memory over minutes."""

@@ -1,6 +1,6 @@
-"""What a careful person writes by hand: a FastAPI route that keeps a message and its answer, each in a commit of its own.
+"""The hand-written comparison: a FastAPI route that stores a message and its answer in a commit each.
 
-As durable as ours: WAL and synchronous=FULL, one writer. It knows nobody, decides nothing, and streams nothing.
+It is as durable as ours: WAL and synchronous=FULL, one writer. It has no authentication, no routing and no streaming.
 """
 
 import sqlite3

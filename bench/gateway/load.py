@@ -1,5 +1,5 @@
-"""A load over keep-alive connections: plain HTTP/1.1 written by hand, so that the client takes as little of the machine as it
-can, and the same for both sides.
+"""Load generator over keep-alive connections. Hand-written HTTP/1.1, so that the client uses little CPU; the same for both
+sides.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 PathOf = Callable[[int, int], str]
-"""The path of a connection's n-th request."""
+"""Returns the path of a connection's n-th request."""
 
 
 class Loaded(NamedTuple):
-    """per_second: requests. p50, p99: milliseconds of one."""
+    """per_second: requests per second. p50, p99: milliseconds of one request."""
 
     per_second: float
     p50: float
@@ -21,7 +21,7 @@ class Loaded(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where to, with which headers, and what is sent."""
+    """The address, headers and body of the requests."""
 
     port: int
     path: PathOf
@@ -29,7 +29,7 @@ class Target(NamedTuple):
     headers: Mapping[str, str] = {}
 
     def request(self, path: str, **more: str) -> bytes:
-        """One request, ready to be written."""
+        """One request as bytes."""
         body = json.dumps(self.body).encode()
         headers = {"Host": "127.0.0.1", "Content-Type": "application/json", "Content-Length": len(body), **self.headers, **more}
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
 
 async def loaded(target: Target, connections: int, each: int) -> Loaded:
-    """So many connections at once, each with so many requests, one after the other. All have to be answered 200."""
+    """Opens that many connections, each with that many sequential requests. All must be answered with 200."""
     took: list[float] = []
     began = time.perf_counter()
     await asyncio.gather(*(_one(target, number, each, took) for number in range(connections)))
@@ -46,7 +46,7 @@ async def loaded(target: Target, connections: int, each: int) -> Loaded:
 
 
 def at(values: Sequence[float], share: float) -> float:
-    """The value below which that share of them is."""
+    """The quantile of the values."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
@@ -79,7 +79,7 @@ class Stream:
 
     @classmethod
     async def opened(cls, target: Target, path: str) -> "Stream":
-        """A stream whose first event has come."""
+        """Opens a stream and waits for its first event."""
         reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
         writer.write(target.request(path, Accept="text/event-stream"))
         head = await reader.readuntil(b"\r\n\r\n")
@@ -89,6 +89,6 @@ class Stream:
         return cls(reader, writer)
 
     async def answered(self) -> None:
-        """Returns when its answer has come."""
+        """Waits until its answer is complete."""
         await self._reader.readuntil(b"event: answer")
         self._writer.close()

@@ -1,4 +1,4 @@
-"""What is measured of the gateway."""
+"""The benchmarks of the gateway."""
 
 import asyncio
 import statistics
@@ -16,7 +16,9 @@ GROWTH = 1.05
 
 
 class Plan(NamedTuple):
-    """rounds: of both sides, in turns. each: requests of a connection in one. streams: at once. soak: seconds."""
+    """rounds: of both sides, alternating. each: requests of a connection in one round. streams: concurrent streams. soak:
+    seconds.
+    """
 
     rounds: int = 5
     connections: int = 16
@@ -29,7 +31,7 @@ QUICK = Plan(rounds=2, each=30, streams=100, soak=20.0)
 
 
 def measured(plan: Plan, folder: Path) -> list[Figure]:
-    """All of it: beside the bare route, streams at once, and a soak."""
+    """Runs all of them: comparison with the bare route, concurrent streams, and a soak test."""
     with gateway(folder / "ours") as ours, bare(folder / "bare") as floor:
         with progress("The gateway beside a bare route", 2 * plan.rounds) as step:
             figures = asyncio.run(_beside(plan, ours, floor, step))
@@ -41,7 +43,7 @@ def measured(plan: Plan, folder: Path) -> list[Figure]:
 
 
 def _message(server: Server, content: str, prefix: str = "s") -> Target:
-    """Each connection in a session of its own."""
+    """A target that gives each connection a separate session."""
     headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
     root = "/api/v1" if server.key else ""
     return Target(server.port, lambda number, _: f"{root}/sessions/{prefix}{number}/messages", {"content": content}, headers)
@@ -52,7 +54,7 @@ async def _beside(plan: Plan, ours: Server, floor: Server, step: Step) -> list[F
     for number in range(plan.rounds + 1):
         for name, server in (("ours", ours), ("floor", floor))[:: 1 if number % 2 else -1]:
             one = await loaded(_message(server, "Where is my order 12345?"), plan.connections, plan.each)
-            if number:  # the first round warms both up
+            if number:  # the first round is a warm-up
                 found[name].append(one)
                 step(name)
     mine, theirs = (_median(found[name]) for name in ("ours", "floor"))
@@ -69,7 +71,7 @@ def _median(found: Sequence[Loaded]) -> Loaded:
 
 
 async def _streams(plan: Plan, ours: Server) -> list[Figure]:
-    """That many open streams, each of an answer that is on its way; then all are answered."""
+    """Opens that many streams, each of a running answer, and then completes all answers."""
     before = ours.memory
     target = _message(ours, "wait", "stream")
     began = time.perf_counter()
@@ -86,7 +88,7 @@ async def _streams(plan: Plan, ours: Server) -> list[Figure]:
 
 
 async def _soak(plan: Plan, ours: Server, step: Step) -> list[Figure]:
-    """Ever new sessions; memory after a fifth of the time, and at the end."""
+    """Creates new sessions all the time; compares memory after a fifth of the time and at the end."""
     began, memory, count = time.monotonic(), list[float](), 0
     for tenth in range(1, 11):
         while time.monotonic() - began < plan.soak * tenth / 10:

@@ -1,4 +1,4 @@
-"""The two servers, each in a process of its own: the gateway as `turnwise serve` stands it up, and a bare FastAPI route."""
+"""The two servers, each in a separate process: the gateway as `turnwise serve` runs it, and a bare FastAPI route."""
 
 import json
 import os
@@ -44,7 +44,7 @@ async def desk(message: str) -> str:
 
 
 class Server(NamedTuple):
-    """port: on this machine. key: to be sent; empty = none is asked for."""
+    """port: on this machine. key: the API key to send; empty = none is required."""
 
     port: int
     process: psutil.Process
@@ -58,7 +58,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def gateway(folder: Path) -> Iterator[Server]:
-    """`turnwise serve` with one function agent, API keys asked for, on a SQLite file."""
+    """`turnwise serve` with one function agent, API keys required, on a SQLite file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "turnwise.yaml").write_text(_CONFIGURATION)
     (folder / "bench_agents.py").write_text(_AGENTS)
@@ -78,7 +78,7 @@ def bare(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _running(command: Sequence[str], folder: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """That command with a free port as its last argument, once something listens there."""
+    """Starts the command with a free port as its last argument, and waits until the port accepts connections."""
     port = _free_port()
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen([*command, str(port)], cwd=folder, stdout=log, stderr=log, env={**os.environ})

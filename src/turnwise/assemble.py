@@ -1,4 +1,4 @@
-"""A configuration file into a running app. The only file that names implementations."""
+"""Builds a running app from a configuration file. The only module that names implementations."""
 
 import asyncio
 import functools
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnwise.config.agent_builder import Roster, flows, models, own_team_selectors
-from turnwise.config.gateway_entries import doorkeepers
-from turnwise.config.guardrail_entries import BuiltIn, make
+from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
+from turnwise.config.gateway_entries import access_control
+from turnwise.config.guardrail_entries import BuiltInGuardrail, build_guardrail
 from turnwise.config.importing import Reference, resolve
-from turnwise.config.places import Where, shown
-from turnwise.config.policies import culprit, read_policy
+from turnwise.config.places import Where, display_path
+from turnwise.config.policies import location_of_error, read_policy
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
@@ -36,7 +36,7 @@ _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
 _SECRET_OPTION = re.compile(r"((?:password|secret|token|key)[a-z_]*=)[^&]*", re.IGNORECASE)
 _SQLITE_FILE = re.compile(r"(?P<kind>sqlite(?:\+\w+)?:///)(?P<file>(?!/|:memory:).+)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_NEEDED = {
+_REQUIRED_ATTRIBUTES = {
     "store": ("open", "begin", "take", "append", "events"),
     "artifacts": ("save", "load", "list"),
     "encoder": ("encode", "dimensions", "fingerprint"),
@@ -47,49 +47,61 @@ _Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
-    """A runner, ready for messages, the file it was made from, its store's place without a password, the flows among its
-    agents, by name, and how its gateway is to stand.
-
-    Whoever has it closes the runner.
-    """
+    """A loaded app. The caller closes the runner."""
 
     runner: Runner
+    """Ready for messages."""
     path: Path
+    """The configuration file."""
     store: str = ""
+    """The session store's URL or import path, without passwords; for display."""
     flows: Mapping[str, AnyFlow] = {}
+    """The flows among the app's agents, by name."""
     gateway: GatewayConfig = GatewayConfig()
+    """The settings under `gateway`."""
 
 
 class Report(NamedTuple):
-    """What a configuration amounts to. `errors` is empty if all is well; `tree` is None when there is none.
-
-    timings: milliseconds by stage. models: the names of the models of LLM agents, by agent. phrases, encoder: what is compared,
-    and by what, if the policy goes by meaning. Store and artifacts are shown without passwords.
-    """
+    """The result of checking a configuration file."""
 
     path: Path
     app: str
     errors: tuple[TurnwiseError, ...]
+    """Every problem, in the order of the file; empty if the configuration is valid."""
     tree: AgentTree | None = None
+    """None if the agents have errors."""
     policy: str = ""
+    """The policy's name and fingerprint; empty if no runner could be built."""
     store: str = ""
+    """The session store's URL or import path, without passwords."""
     artifacts: str = ""
+    """The artifact store's URL, folder or import path, without passwords; empty if there is none."""
     timings: tuple[tuple[str, float], ...] = ()
+    """Pairs of stage and milliseconds."""
     phrases: int = 0
+    """How many phrases the semantic index compares; 0 if the policy has no semantic stage."""
     encoder: str = ""
+    """Fingerprint of the semantic index's encoder; empty if the policy has no semantic stage."""
     models: Mapping[str, str] = {}
+    """Model names of the LLM agents, by agent."""
 
     @property
     def shown(self) -> str:
-        """The file's path as a reader wants it."""
-        return shown(self.path)
+        """The file's path for display."""
+        return display_path(self.path)
 
 
 def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
-    """The app of that configuration file, or of turnwise.yaml here or above. `hooks` watch besides those of the file.
+    """Builds the app of a configuration file.
 
-    Modules are imported; nothing is opened before the first message. ConfigError, or one below it, for the first mistake;
-    its fix says how many more there are.
+    Imports the modules that the file names. Opens nothing before the first message.
+
+    Args:
+        path: the file or its folder; None = turnwise.yaml in this folder or the nearest one above.
+        hooks: added after those of the file.
+
+    Raises:
+        ConfigError: for the first problem, or a subclass of it; its fix says how many there are.
     """
     assembly = _Assembly(find_file(path), hooks)
     runner = assembly.runner()
@@ -99,38 +111,46 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _shown_place(assembly.settings.store), assembly.flows, assembly.settings.gateway)
+    return App(runner, assembly.path, _without_secrets(assembly.settings.store), assembly.flows, assembly.settings.gateway)
 
 
-class Kept(NamedTuple):
-    """What is kept of an app: its name, its session store with the place as it may be shown, and how its gateway is to stand.
-
-    Whoever has it closes the store.
-    """
+class LoadedStore(NamedTuple):
+    """The session store of an app, without its agents. The caller closes the store."""
 
     app: str
     store: SessionStore
     place: str
+    """The store's URL or import path, without passwords."""
     gateway: GatewayConfig
+    """The settings under `gateway`."""
 
 
-def load_store(path: Path | None = None) -> Kept:
-    """The same as `load_app`, without agents: for whoever only looks after what is kept. ConfigError for what is wrong below
-    `app`, `store` and `gateway`; the rest of the file may be broken.
+def load_store(path: Path | None = None) -> LoadedStore:
+    """Loads only the session store of an app, for commands that administer stored data.
+
+    Agents and policy are not built, so they may have errors.
+
+    Raises:
+        ConfigError: for the first problem under `app`, `store` or `gateway`.
     """
     assembly = _Assembly(find_file(path))
     store, settings = assembly.store(), assembly.settings
     problems = settings.document.problems_below("app", "store", "gateway")
     if problems or not settings.app or store is None:
         raise (problems or assembly.problems)[0]
-    return Kept(settings.app, store, _shown_place(settings.store), settings.gateway)
+    return LoadedStore(settings.app, store, _without_secrets(settings.store), settings.gateway)
 
 
 def check_app(path: Path | None = None) -> Report:
-    """Everything that can be said about a configuration without running an agent or touching a store. Not inside an event
-    loop. What the policy needs to go by meaning is prepared, and kept for the app.
+    """Checks a configuration file without running an agent or opening a store. Must not run inside an event loop.
 
-    Mistakes are in the report. ConfigError only when there is no file.
+    Also builds the policy's semantic index and caches it, so the app starts faster.
+
+    Returns:
+        A report with every problem.
+
+    Raises:
+        ConfigError: only if there is no file.
     """
     file = find_file(path)
     try:
@@ -147,8 +167,8 @@ def check_app(path: Path | None = None) -> Report:
         errors=assembly.problems,
         tree=assembly.tree,
         policy=f"{runner.cascade.spec.name} ({runner.cascade.fingerprint})" if runner else "",
-        store=_shown_place(settings.store),
-        artifacts=_shown_place(settings.artifacts),
+        store=_without_secrets(settings.store),
+        artifacts=_without_secrets(settings.artifacts),
         timings=tuple(assembly.timings),
         phrases=len(meaning.phrases) if meaning else 0,
         encoder=meaning.encoder.fingerprint if meaning else "",
@@ -156,13 +176,13 @@ def check_app(path: Path | None = None) -> Report:
     )
 
 
-def _shown_place(place: str | Reference | None) -> str:
+def _without_secrets(place: str | Reference | None) -> str:
     text = place.path if isinstance(place, Reference) else place or ""
     return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1:***@", text))
 
 
 class _Assembly:
-    """Builds one app, collecting every mistake on the way."""
+    """Builds one app and collects every problem on the way."""
 
     def __init__(self, path: Path, hooks: Sequence[Hooks] = ()) -> None:
         self.path, self._hooks = path, hooks
@@ -185,55 +205,55 @@ class _Assembly:
         self.timings.append((stage, (time.perf_counter() - began) * 1000))
 
     def runner(self) -> Runner | None:
-        """The runner; None after what is wrong was reported."""
+        """Builds the runner. Returns None after it reported the problems."""
         with self._timed("import"):
             selectors = self._selectors()
             parts = self._parts()
-            self._check_doors(parts["store"])
-            agents = Roster(self.settings, selectors, parts["encoder"])
+            self._check_access(parts["store"])
+            agents = AgentBuilder(self.settings, selectors, parts["encoder"])
         with self._timed("agents"):
             root = agents.root()
             if root is not None:
-                self.tree, self.models, self.flows = agents.tree(root), models(root), flows(root)
+                self.tree, self.models, self.flows = agents.tree(root), model_names(root), flows_by_name(root)
         policy = read_policy(self.settings)
         if root is None or self.tree is None or policy is None:
-            agents.report_patterns()
+            agents.report_refused_patterns()
             return None
         with self._timed("policy"):
-            return self._joined(agents, root, policy, selectors, parts)
+            return self._build_runner(agents, root, policy, selectors, parts)
 
-    def _joined(
-        self, agents: Roster, root: Agent, policy: PolicySpec, selectors: _Selectors, parts: dict[str, Any]
+    def _build_runner(
+        self, agents: AgentBuilder, root: Agent, policy: PolicySpec, selectors: _Selectors, parts: dict[str, Any]
     ) -> Runner | None:
         assert self.tree is not None
         try:
             if self.problems:
-                if len(selectors) == len(self._own_selectors()):
-                    Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
+                if len(selectors) == len(self._user_selectors()):
+                    Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
             return Runner(
-                root, app=self.settings.app, policy=policy, custom_selectors=selectors, keep=self._keep(policy), **parts
+                root, app=self.settings.app, policy=policy, custom_selectors=selectors, keep=self._cache_folder(policy), **parts
             )
         except PatternError as error:
-            if not agents.report_patterns():
+            if not agents.report_refused_patterns():
                 self._document.report_error(("agents",), error)
         except TurnwiseError as error:
-            self._document.report_error(culprit(self._document, error), error)
+            self._document.report_error(location_of_error(self._document, error), error)
         return None
 
     def store(self) -> SessionStore | None:
-        """The session store; None after what is wrong was reported."""
+        """Builds the session store. Returns None after it reported the problems."""
         store: SessionStore | None = self._store(self.settings.store)
         return store
 
     def prepare(self, cascade: Cascade) -> None:
-        """Makes ready what the policy needs; what goes wrong is reported."""
+        """Builds the policy's semantic index; reports its errors."""
         if cascade.meaning is not None:
             with self._timed("fit"):
-                self._tried(("encoder",), lambda: asyncio.run(cascade.prepare()))
+                self._try(("encoder",), lambda: asyncio.run(cascade.prepare()))
 
-    def _keep(self, policy: PolicySpec) -> Path | None:
-        """Where what is fitted is kept: a place for caches, as all of it can be made again."""
+    def _cache_folder(self, policy: PolicySpec) -> Path | None:
+        """The cache folder for fitted indexes, which can be rebuilt at any time. None if the policy needs none."""
         assert self.tree is not None
         if not has_words(self.tree, policy.default):
             return None
@@ -241,16 +261,16 @@ class _Assembly:
 
         return folder_from_environment()
 
-    def _own_selectors(self) -> dict[str, Reference]:
-        """The users' own selectors, by name; those that a policy or a team names by import path, under that path."""
-        named = [*_own_stages(self.settings.policy), *own_team_selectors(self.settings.entries)]
+    def _user_selectors(self) -> dict[str, Reference]:
+        """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
+        named = [*_stage_selector_paths(self.settings.policy), *team_selector_paths(self.settings.entries)]
         written = {path: Reference(path, {}, where) for where, path in named}
         return {**self.settings.selectors, **written}
 
     def _selectors(self) -> _Selectors:
         made = {}
-        for name, reference in self._own_selectors().items():
-            factory = self._object(reference)
+        for name, reference in self._user_selectors().items():
+            factory = self._resolve(reference)
             if factory is not None:
                 made[name] = functools.partial(factory, **reference.options) if reference.options else factory
         return made
@@ -264,48 +284,48 @@ class _Assembly:
             "artifacts": self._artifacts(settings.artifacts),
             "encoder": encoder,
             "guardrails": [self._guardrail(entry, encoder) for entry in settings.guardrails],
-            "hooks": [*(self._made(reference) for reference in settings.hooks), *self._hooks],
+            "hooks": [*(self._instantiate(reference) for reference in settings.hooks), *self._hooks],
         }
 
-    def _check_doors(self, store: Any) -> None:
-        """Reports what is wrong with who may enter the gateway, and with how much they may have."""
+    def _check_access(self, store: Any) -> None:
+        """Reports problems with the gateway's authentication and quotas."""
         if store is not None:
-            self._tried(("gateway",), lambda: doorkeepers(self.settings.app, self.settings.gateway, store))
+            self._try(("gateway",), lambda: access_control(self.settings.app, self.settings.gateway, store))
 
-    def _guardrail(self, entry: BuiltIn | Reference, encoder: Encoder | None) -> Any:
+    def _guardrail(self, entry: BuiltInGuardrail | Reference, encoder: Encoder | None) -> Any:
         if isinstance(entry, Reference):
-            return self._made(entry)
-        return self._tried(entry.where, lambda: make(entry, encoder))
+            return self._instantiate(entry)
+        return self._try(entry.where, lambda: build_guardrail(entry, encoder))
 
     def _store(self, place: str | Reference) -> Any:
         if isinstance(place, Reference):
-            return self._made(place)
+            return self._instantiate(place)
         relative = _SQLITE_FILE.fullmatch(place)
         if relative is not None:
             place = f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
-        return self._tried(("store",), lambda: SqlSessionStore(place))
+        return self._try(("store",), lambda: SqlSessionStore(place))
 
     def _artifacts(self, place: str | Reference | None) -> Any:
         if place is None or isinstance(place, Reference):
-            return self._made(place) if place else None
+            return self._instantiate(place) if place else None
         if place == "memory":
             fix = f"Write {IN_MEMORY} for this process's memory, ./memory for a folder."
             self._document.report(("artifacts",), "'memory' can mean two things here.", fix)
             return None
-        return self._tried(("artifacts",), lambda: self._artifact_store(place))
+        return self._try(("artifacts",), lambda: self._artifact_store(place))
 
     def _encoder(self, place: str | Endpoint | Reference | None) -> Any:
         if isinstance(place, Reference):
-            return self._made(place)
+            return self._instantiate(place)
         if isinstance(place, Endpoint):
             from turnwise.models.encoders.endpoint import EndpointEncoder
 
-            return self._tried(place.where, lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
+            return self._try(place.where, lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
         if place is None:
             return None
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 
-        return self._tried(("encoder",), lambda: OnnxEncoder(self._document.folder.resolve() / place))
+        return self._try(("encoder",), lambda: OnnxEncoder(self._document.folder.resolve() / place))
 
     def _artifact_store(self, place: str) -> Any:
         if place == IN_MEMORY:
@@ -320,29 +340,29 @@ class _Assembly:
 
         return OnDiskArtifactStore(self._document.folder.resolve() / place)
 
-    def _object(self, reference: Reference) -> Any:
-        return self._tried(reference.where, lambda: resolve(reference.path, self._document.folder))
+    def _resolve(self, reference: Reference) -> Any:
+        return self._try(reference.where, lambda: resolve(reference.path, self._document.folder))
 
-    def _made(self, reference: Reference) -> Any:
-        """The object a reference names; a class or a function is called with its options."""
-        made = self._object(reference)
+    def _instantiate(self, reference: Reference) -> Any:
+        """Resolves a reference. Calls a class or function with the reference's options."""
+        made = self._resolve(reference)
         if made is None:
             return None
         if inspect.isclass(made) or inspect.isroutine(made):
-            made = self._tried(reference.where, lambda: _called(made, reference))
+            made = self._try(reference.where, lambda: _call_factory(made, reference))
         elif reference.options:
-            problem = f"{reference.path} is made already, so it takes no options."
+            problem = f"{reference.path} is already an object, so it takes no options."
             self._document.report(reference.where, problem, "Name its class, or a function that makes it.")
             return None
-        missing = [name for name in _NEEDED[str(reference.where[0])] if not hasattr(made, name)]
+        missing = [name for name in _REQUIRED_ATTRIBUTES[str(reference.where[0])] if not hasattr(made, name)]
         if made is not None and missing:
             problem = f"{reference.path} gives a {type(made).__name__}, which has no {missing[0]!r}."
             fix = f"See turnwise.ports for what belongs under {reference.where[0]!r}."
             self._document.report(reference.where, problem, fix)
         return made
 
-    def _tried(self, where: Where, make: Callable[[], Any]) -> Any:
-        """What `make` gives; None after its error was reported."""
+    def _try(self, where: Where, make: Callable[[], Any]) -> Any:
+        """Returns the result of `build_guardrail`. Returns None after it reported a TurnwiseError."""
         try:
             return make()
         except TurnwiseError as error:
@@ -350,7 +370,7 @@ class _Assembly:
             return None
 
 
-def _own_stages(policy: str | Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
+def _stage_selector_paths(policy: str | Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
     stages = policy.get("stages", []) if isinstance(policy, Mapping) else []
     for index, stage in enumerate(stages if isinstance(stages, list) else []):
         selector = stage.get("selector") if isinstance(stage, dict) else stage
@@ -358,7 +378,7 @@ def _own_stages(policy: str | Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
             yield ("policy", "stages", index), selector
 
 
-def _called(factory: Callable[..., Any], reference: Reference) -> Any:
+def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:
     try:
         return factory(**reference.options)
     except TurnwiseError:

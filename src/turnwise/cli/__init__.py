@@ -1,1 +1,1 @@
-"""The command line: one file per group of commands, thin, with no logic of its own."""
+"""The command line: one module per command or group of commands."""

@@ -1,4 +1,4 @@
-"""Answers lines of messages, several sessions at once, the messages of one session in their order."""
+"""Answers a stream of input lines: several sessions at once, the messages of each session in order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.message.invocation import Invocation
 
-AHEAD = 4
-"""How many lines are read ahead of those being answered, for each of these."""
+READ_AHEAD = 4
+"""How many lines are read ahead, for each line that may be answered at the same time."""
 
 
 class InputLine(BaseModel):
-    """One line of the input. `id` is the message's own: the same id again is the same message, answered once."""
+    """One line of the input."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -36,11 +36,17 @@ class InputLine(BaseModel):
     session: str
     message: str | Content
     id: str | None = None
+    """The message id. A repeated id is the same message and is answered once."""
     context: MessageContext = MessageContext()
 
 
 class BatchRun:
-    """One run over the lines of an input. `failed` counts the lines that were not answered well."""
+    """Answers the lines of one input and prints the stored events.
+
+    Attributes:
+        answered: how many lines were answered successfully.
+        failed: how many were not.
+    """
 
     def __init__(self, app: "App", jobs: int, progress: Progress, output: TextIO) -> None:
         self.failed = 0
@@ -48,17 +54,23 @@ class BatchRun:
         self._app = app
         self._progress = progress
         self._output = output
-        self._ahead = asyncio.Semaphore(jobs * AHEAD)
+        self._ahead = asyncio.Semaphore(jobs * READ_AHEAD)
         self._jobs = asyncio.Semaphore(jobs)
         self._last: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[Invocation] = set()
-        # Writing may block on a slow reader; the sessions that are being answered must not wait for it.
+        # A slow reader may block the output; the running sessions must not wait for it.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="turnwise-output")
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def answer(self, lines: InputLines) -> None:
-        """Answers all lines. Raises StoreError, BrokenPipeError or InputError when there is no use in going on."""
+        """Answers all lines.
+
+        Raises:
+            StoreError: the store failed, so the remaining lines are not tried.
+            BrokenPipeError: the reader of the output is gone.
+            InputError: the input cannot be read any further.
+        """
         reading = asyncio.create_task(self._read(lines.read()))
         try:
             either: set[asyncio.Future[None]] = {reading, self._broken}
@@ -70,13 +82,13 @@ class BatchRun:
             if self._broken.done():
                 self._broken.result()
         except StoreError:
-            terminal.note(f"Stopped: {self.answered} lines were answered, {self.failed} failed, the rest was not tried.")
+            terminal.print_note(f"Stopped: {self.answered} lines were answered, {self.failed} failed, the rest was not tried.")
             raise
         finally:
             await self._stop(reading)
 
     async def _stop(self, reading: asyncio.Task[None]) -> None:
-        """Cancels what is under way, so that every invocation has its end on record."""
+        """Cancels everything that is running, so that each invocation has a recorded end."""
         reading.cancel()
         await asyncio.gather(*(invocation.cancel() for invocation in self._running), return_exceptions=True)
         for task in self._tasks:
@@ -133,7 +145,7 @@ class BatchRun:
             self._complain(number, problem)
 
     async def _answered(self, number: int, line: InputLine) -> TurnwiseError | None:
-        """Answers one line and prints its events; what went wrong, if its invocation did not end well."""
+        """Answers one line and prints its events. Returns the error if the invocation failed."""
         runner = self._app.runner
         invocation = await runner.start(
             line.message,
@@ -165,24 +177,24 @@ class BatchRun:
         self._output.flush()
 
     def _tell_how_to_answer(self, number: int, line: InputLine, event: Event) -> None:
-        """Nobody is here to be asked whether a tool may be called: a later line has to say it."""
+        """Prints a question for approval, and the input line that would approve it: nobody can be asked here."""
         if question := approval_question(event):
             says_yes = approval_line(question, self._app.runner.key(line.user, line.session))
-            terminal.note(
+            terminal.print_note(
                 f"line {number}: {one_line(f'{question.agent} asks: {question.text}')}", console=self._progress.console
             )
-            terminal.note(f"  A line that says yes: {safe_json(says_yes)}", console=self._progress.console)
+            terminal.print_note(f"  A line that says yes: {safe_json(says_yes)}", console=self._progress.console)
 
     def _complain(self, number: int, error: TurnwiseError) -> None:
         self.failed += 1
-        terminal.complain(error.code, error.problem, error.fix, before=f"line {number}", console=self._progress.console)
+        terminal.print_error(error.code, error.problem, error.fix, before=f"line {number}", console=self._progress.console)
         self._progress.advance(failed=True)
 
 
 def event_json(user: str, session: str, event: Event, **about: Any) -> str:
-    """A stored event as one line: whose session it is of and what else is known about it, then its own fields.
+    """A stored event as one line of JSON: its user and session, the fields of `about`, then the event's fields.
 
-    Actions that say nothing are left out.
+    Empty actions are omitted.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""The command `turnwise`: its groups of commands, and what happens to every error."""
+"""The `turnwise` command: registers all commands and turns errors into messages and exit codes."""
 
 import os
 import sys
@@ -38,15 +38,15 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Runs the command line and leaves the process with its exit code."""
-    # A process may be started without these; then whatever is printed goes nowhere.
+    """Runs the command line and exits the process with its exit code."""
+    # A process may be started without these streams; then its output is discarded.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -55,14 +55,14 @@ def main() -> None:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output is gone, which is their right. Python would complain once more when it closes the pipe.
+        # The reader of our output is gone, which is no error. Python would report it again when it closes the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = OK
     sys.exit(code)
 
 
 def _run() -> int:
-    from turnwise.cli.terminal import complain, show_error
+    from turnwise.cli.terminal import print_error, show_error
 
     debug = bool(os.environ.get("TURNWISE_DEBUG"))
     try:
@@ -70,7 +70,7 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except SystemExit as left:
-        # Typer leaves the process itself when whoever read our output is gone, and when it has completed for a shell.
+        # Typer exits the process itself when the reader of our output is gone, and after shell completion.
         if isinstance(left.__context__, OSError):
             raise BrokenPipeError from None
         return left.code if isinstance(left.code, int) else OK
@@ -84,27 +84,29 @@ def _run() -> int:
     except Exception as error:
         if debug:
             raise
-        return _unexpected(error)
-    if result == INTERRUPTED:  # typer, too, gives this code for Ctrl-C, without a word
-        complain("interrupted", "Interrupted.")
+        return _report_error(error)
+    if result == INTERRUPTED:  # typer also returns this code for Ctrl-C, without a message
+        print_error("interrupted", "Interrupted.")
     return result if isinstance(result, int) else OK
 
 
-def _unexpected(error: Any) -> int:
-    """Mistakes on the command line, and what should not happen."""
-    from turnwise.cli.terminal import complain
+def _report_error(error: Any) -> int:
+    """Reports usage errors, operating system errors and defects. Returns the exit code."""
+    from turnwise.cli.terminal import print_error
 
-    if hasattr(error, "format_message"):  # what typer raises for usage; its class differs between versions of typer
+    if hasattr(error, "format_message"):  # typer's usage errors; their class differs between versions of typer
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "turnwise"
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return USAGE
-        told = error.format_message().replace("Value error, ", "")  # a library's word for that the value is wrong
-        complain("usage", told, f"See: {command} --help")
+        message = error.format_message().replace("Value error, ", "")  # pydantic's prefix of an invalid value
+        print_error("usage", message, f"See: {command} --help")
         return USAGE
     if isinstance(error, RecursionError | MemoryError) or not isinstance(error, OSError):
-        complain("internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened.")
+        print_error(
+            "internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened."
+        )
         return FAILED
-    complain("system", str(error))
+    print_error("system", str(error))
     return FAILED

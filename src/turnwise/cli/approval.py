@@ -1,4 +1,4 @@
-"""A person's leave for a tool call: the question in an event, and the answer in what somebody types."""
+"""Approval of tool calls at the terminal: finds the question in an event, and reads the typed answer."""
 
 import json
 import re
@@ -14,15 +14,17 @@ _NO = re.compile(r"\s*no?(?:[\s.,:;!-]+(?P<reason>.*))?\s*", re.IGNORECASE | re.
 
 
 class Question(NamedTuple):
-    """Whether a tool may be called: the id of the call by which it is asked, who asks, and in which words."""
+    """A question whether a tool may be called."""
 
     id: str
+    """Id of the tool call that asks the question."""
     agent: str
+    """The agent that asks."""
     text: str
 
 
 def approval_question(event: Event) -> Question | None:
-    """The question that this event asks; None when it asks none."""
+    """Returns the approval question that the event asks; None if it asks none."""
     waits = event.actions.awaits
     for part in event.content.tool_calls if event.content and waits else ():
         if part.tool == CONFIRM and waits and part.call_id == waits.id:
@@ -30,8 +32,15 @@ def approval_question(event: Event) -> Question | None:
     return None
 
 
-def answer_to(question: Question, line: str) -> Content | None:
-    """The message that answers it, if the line says y or n (what stands behind n is the reason); None for anything else."""
+def approval_answer(question: Question, line: str) -> Content | None:
+    """Returns the message that answers the question.
+
+    Args:
+        line: `y`, or `n` with an optional reason after it.
+
+    Returns:
+        None if the line is anything else.
+    """
     if _YES.fullmatch(line):
         return _result(question, {"approved": True})
     if said := _NO.fullmatch(line):
@@ -41,7 +50,7 @@ def answer_to(question: Question, line: str) -> Content | None:
 
 
 def approval_line(question: Question, key: SessionKey) -> str:
-    """A line for `turnwise run` that says yes."""
+    """Returns an input line of `turnwise run` that approves the call."""
     part = {"kind": "tool_result", "call_id": question.id, "result": {"approved": True}}
     return json.dumps({"user": key.user, "session": key.id, "message": {"parts": [part]}}, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""`turnwise check`: every mistake in a configuration."""
+"""`turnwise check`: finds every mistake in a configuration."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,34 +18,38 @@ DESCRIPTION_CHARACTERS = 60
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Find every mistake in a configuration.")(check)
 
 
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Validate everything, without running an agent or touching a store: exit code 1, and every mistake, if there is one."""
+    """Validate the whole configuration without running an agent or opening a store. Prints every mistake; exits with 1 if there
+    is one.
+    """
     from turnwise.assemble import check_app
     from turnwise.cli import terminal
 
     report = check_app(config)
     if as_json:
-        terminal.print_json(_data(report))
+        terminal.print_json(_report_data(report))
         raise typer.Exit(1 if report.errors else 0)
     if report.tree is not None:
-        terminal.say_all(_agents(report.tree, report.models))
-        terminal.say()
+        terminal.print_lines(_agent_table(report.tree, report.models))
+        terminal.print_line()
     if report.errors:
         for error in report.errors:
             terminal.show_error(error)
         count = len(report.errors)
-        terminal.note(f"{count} mistake{'s' if count > 1 else ''} in {report.shown}", "bold red")
+        terminal.print_note(f"{count} mistake{'s' if count > 1 else ''} in {report.shown}", "bold red")
         raise typer.Exit(1)
-    _say_ok(report)
+    _print_ok(report)
 
 
-def _data(report: "Report") -> "dict[str, Any]":
-    """What `check` found, for programs."""
-    cards = [] if report.tree is None else [report.tree.card(name) for name, _ in _drawn(report.tree, report.tree.root, "", "")]
+def _report_data(report: "Report") -> "dict[str, Any]":
+    """The report as JSON data."""
+    cards = (
+        [] if report.tree is None else [report.tree.card(name) for name, _ in _tree_rows(report.tree, report.tree.root, "", "")]
+    )
     agents = [
         {
             "name": card.name,
@@ -77,13 +81,13 @@ def _examples(card: "AgentCard") -> int:
     return len(card.examples) + sum(len(skill.examples) for skill in card.skills)
 
 
-def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
+def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     from turnwise.cli import rendering, terminal
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line
 
     rows = []
-    for name, branch in _drawn(tree, tree.root, "", ""):
+    for name, branch in _tree_rows(tree, tree.root, "", ""):
         card = tree.card(name)
         line = rendering.styled(branch, "dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
         examples = _examples(card)
@@ -94,19 +98,19 @@ def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     return fit_table(columns, rows, terminal.width(), right=("patterns", "examples"))
 
 
-def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
-    """The names below an agent in the tree's order, each with the lines drawn before it."""
+def _tree_rows(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
+    """The names of an agent and all agents below it in tree order, each with its tree-drawing prefix."""
     drawn = [(root, first)]
     children = tree.children(root)
     for number, child in enumerate(children, 1):
         last = number == len(children)
-        drawn += _drawn(tree, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+        drawn += _tree_rows(tree, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
     return drawn
 
 
-def _say_ok(report: "Report") -> None:
+def _print_ok(report: "Report") -> None:
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import one_line
 
     assert report.tree is not None
@@ -119,4 +123,4 @@ def _say_ok(report: "Report") -> None:
     line = rendering.styled("ok", "bold green")
     line.append(" · " + one_line(f"{report.shown} · app {report.app} · {len(report.tree)} agents, {patterns} patterns"))
     lines.append(line.append(f" · {stages}", style="dim"))
-    terminal.say_all(wrapped(lines, terminal.width()))
+    terminal.print_lines(wrap(lines, terminal.width()))

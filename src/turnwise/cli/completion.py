@@ -1,6 +1,6 @@
-"""Values that the shell completes: names that are in the configuration file, and names that are ours.
+"""Shell completion of option values: names from the configuration file and built-in names.
 
-Only the file is read. Nothing is imported, and no store is opened, for whoever presses Tab waits.
+Reads only the file, because completion must be fast: imports no modules and opens no store.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 
 
 def flow_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The flows of the configuration."""
-    return _beginning(incomplete, _of_file(context, _flows))
+    """Names of the configured flows."""
+    return _with_prefix(incomplete, _names_from_file(context, _flows))
 
 
 def agent_roles(context: typer.Context, incomplete: str) -> list[str]:
-    """The roles that agents of the configuration ask for."""
-    return _beginning(incomplete, _of_file(context, _roles))
+    """Roles that configured agents require."""
+    return _with_prefix(incomplete, _names_from_file(context, _roles))
 
 
 def policy_names(incomplete: str) -> list[str]:
-    """The named policies."""
+    """Names of the built-in policies."""
     from turnwise.selection.named import NAMED
 
-    return _beginning(incomplete, NAMED)
+    return _with_prefix(incomplete, NAMED)
 
 
 def scopes(incomplete: str) -> list[str]:
-    """What a key may do."""
+    """The permissions that a key may have."""
     from typing import get_args
 
     from turnwise.facts.callers import Permission
 
-    return _beginning(incomplete, get_args(Permission))
+    return _with_prefix(incomplete, get_args(Permission))
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _of_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
-    """What that finds in the configuration; nothing when the file cannot be read, for a shell has no place for errors."""
+def _names_from_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
+    """Reads names from the configuration. Returns none if the file cannot be read: completion cannot show errors."""
     from turnwise.config.settings import find_file, read_settings
     from turnwise.facts.errors import TurnwiseError
 

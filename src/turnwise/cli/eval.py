@@ -1,4 +1,4 @@
-"""`turnwise eval`: how good the decisions are on cases whose right answer is known."""
+"""`turnwise eval`: measures how good the routing decisions are on labelled cases."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,6 @@ from turnwise.learning.results import Evaluation, Subject
 
 if TYPE_CHECKING:
     from turnwise.learning.gates import Gate
-    from turnwise.learning.results import Evaluation
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60
@@ -28,16 +27,117 @@ _WIDTH_WITH_BARS = 90
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE",
+        help="A policy by name, or a YAML file that holds one.",
+        autocompletion=policy_names,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
+
+
+def evaluate(
+    cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+        ),
+    ] = None,
+    validation: Annotated[
+        list[Path] | None,
+        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
+    ] = None,
+    policy: PolicyOption = None,
+    history: Annotated[
+        Literal["own", "true"],
+        typer.Option(
+            "--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."
+        ),
+    ] = "own",
+    as_json: JsonOption = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as accuracy=0.9.")
+    ] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as ece=0.02.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Measure how good the routing decisions are on labelled cases. No agent runs and nothing is stored.
+
+    A case is {"text", "agent"}, with agent null if the message is out of scope; or a dialogue {"id", "turns": [{"system",
+    "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
+    """
+    from turnwise.cli import terminal
+    from turnwise.cli.evaluation import evaluate_files
+    from turnwise.cli.tables import wrap
+    from turnwise.learning.gates import missed
+
+    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
+    if report is not None:
+        _check_writable(report)
+    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
+    data = found.data()
+    if as_json:
+        terminal.print_json(data)
+    else:
+        terminal.print_lines(wrap(report_lines(found, terminal.width()), terminal.width()))
+    if report is not None:
+        _write_report(report, found)
+        terminal.print_note(f"report: {report}")
+    failures = missed(gates, data)
+    for failure in failures:
+        terminal.print_error("eval.missed", missed_line(failure))
+    raise typer.Exit(FAILED if failures else OK)
+
+
+def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
+    from turnwise.learning.gates import gate_from
+
+    try:
+        return [gate_from(text, at_most=at_most) for text in given or []]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _check_writable(report: Path) -> None:
+    """Checks the report's path before the evaluation starts, because an evaluation takes long."""
+    if report.is_dir() or not report.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
+
+
+def _write_report(path: Path, found: "Evaluation") -> None:
+    from turnwise.cli.exits import UsageProblem
+    from turnwise.learning.report import page
+
+    try:
+        written = page(found).encode()  # rendered completely before the file is created
+        path.write_bytes(written)
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None
+
+
 def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
-    """All of it, section by section; in a narrow terminal without bars."""
+    """The lines of the whole report, section by section. A narrow terminal gets no bars."""
     bars = width is None or width >= _WIDTH_WITH_BARS
     measures, subject = found.measures, found.subject
     yield _headline(measures, subject)
-    yield from _told(subject)
+    yield from _notes(subject)
     yield Text()
-    yield from _shares(found, width, bars=bars)
+    yield from _accuracy_rows(found, width, bars=bars)
     yield Text()
-    yield _figures(measures)
+    yield _figures_line(measures)
     yield Text()
     yield from _methods(measures, width, bars=bars)
     if measures.confusions:
@@ -46,7 +146,7 @@ def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
 
 
 def missed_line(failure: Missed) -> str:
-    """What a gate wanted and what there was."""
+    """States the bound of a missed gate and the measured value."""
     gate = failure.gate
     wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
     if failure.found is None:
@@ -55,7 +155,7 @@ def missed_line(failure: Missed) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share as a reader wants it; a dash where there is none."""
+    """A share as a percentage; a dash for None."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
@@ -68,16 +168,16 @@ def _headline(measures: Measures, subject: Subject) -> Text:
     return line
 
 
-def _told(subject: Subject) -> Iterator[Text]:
+def _notes(subject: Subject) -> Iterator[Text]:
     if subject.tuning is not None:
         yield styled(f"tuned on validation: {one_line(subject.tuning)}", "dim")
     if subject.unknown:
         names = [f"{one_line(name)} ({count})" for name, count in subject.unknown.items()]
         more = f" and {len(names) - UNKNOWN_SHOWN} more" if len(names) > UNKNOWN_SHOWN else ""
-        yield styled(f"cases name agents that do not exist, and are wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
+        yield styled(f"cases that name unknown agents count as wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
 
 
-def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
+def _accuracy_rows(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
     measures = found.measures
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = sum(outcome.expected is not None for outcome in scored)
@@ -87,7 +187,7 @@ def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Tex
         ("among the three best", measures.top3_accuracy, "the same"),
         ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
         ("where it stays", measures.stay_accuracy, "turns of dialogues"),
-        ("nobody: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that nobody should take"),
+        ("out of scope: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that are out of scope"),
     ]
     cells: list[list[str | Text]] = [
         [label, styled(percent(value), "bold"), *([_bar(value)] if bars else []), styled(of, "dim")]
@@ -104,11 +204,11 @@ def _bar(value: float) -> Text:
     return styled(drawn, "cyan").append("·" * (_BAR - len(drawn)), style="dim")
 
 
-def _figures(measures: Measures) -> Text:
+def _figures_line(measures: Measures) -> Text:
     nobody, latency = measures.nobody, measures.latency_ms
     parts: list[tuple[str, str]] = []
     if nobody.auroc is not None:
-        parts += [("nobody: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
+        parts += [("out of scope: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
     if measures.ece is not None:
         parts.append(("calibration error", f"{100 * measures.ece:.1f} points"))
     if measures.switch_rate is not None:
@@ -153,100 +253,3 @@ def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[
 
 def _agent(name: str | None) -> Text:
     return styled("nobody", "italic yellow") if name is None else Text(one_line(name, _NAME))
-
-
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        metavar="NAME|FILE",
-        help="A policy by name, or a YAML file that holds one.",
-        autocompletion=policy_names,
-    ),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
-
-
-def evaluate(
-    cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
-    examples: Annotated[
-        Path | None,
-        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
-    ] = None,
-    validation: Annotated[
-        list[Path] | None,
-        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
-    ] = None,
-    policy: PolicyOption = None,
-    history: Annotated[
-        Literal["own", "true"],
-        typer.Option("--history", help="Who speaks on in a dialogue: whom the policy chose (own), or should have (true)."),
-    ] = "own",
-    as_json: JsonOption = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
-    ] = None,
-    at_least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail when a figure is below: accuracy=0.9.")
-    ] = None,
-    at_most: Annotated[
-        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail when a figure is above: ece=0.02.")
-    ] = None,
-    config: ConfigOption = None,
-) -> None:
-    """Measure how good the decisions are, on cases whose right answer is known. No agent runs, nothing is stored.
-
-    A case is {"text", "agent"}, agent null when nobody should take it; or a dialogue {"id", "turns": [{"system", "user",
-    "agent"}]}. Every message goes through the same decision as in use. The exit code is 1 when a figure misses --min or --max.
-    """
-    from turnwise.cli import terminal
-    from turnwise.cli.evaluation import evaluate_files
-    from turnwise.cli.tables import wrapped
-    from turnwise.learning.gates import missed
-
-    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
-    if report is not None:
-        _refuse_unwritable(report)
-    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
-    data = found.data()
-    if as_json:
-        terminal.print_json(data)
-    else:
-        terminal.say_all(wrapped(report_lines(found, terminal.width()), terminal.width()))
-    if report is not None:
-        _write_report(report, found)
-        terminal.note(f"report: {report}")
-    failures = missed(gates, data)
-    for failure in failures:
-        terminal.complain("eval.missed", missed_line(failure))
-    raise typer.Exit(FAILED if failures else OK)
-
-
-def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
-    from turnwise.learning.gates import gate_from
-
-    try:
-        return [gate_from(text, at_most=at_most) for text in given or []]
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
-
-
-def _refuse_unwritable(report: Path) -> None:
-    """An evaluation takes its time: that its report has no place is said before."""
-    if report.is_dir() or not report.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
-
-
-def _write_report(path: Path, found: "Evaluation") -> None:
-    from turnwise.cli.exits import UsageProblem
-    from turnwise.learning.report import page
-
-    try:
-        written = page(found).encode()  # all of it, before there is a file
-        path.write_bytes(written)
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

@@ -1,11 +1,11 @@
-"""From files of cases to an evaluation: agents and policy are found, thresholds tuned, every case is decided."""
+"""Evaluates files of cases: builds the cascade, tunes its thresholds, and decides every case."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnwise.cli.progress import counted, worked
+from turnwise.cli.progress import progress_bar, work_bar
 
 if TYPE_CHECKING:
     from turnwise.learning.evaluate import History
@@ -22,9 +22,20 @@ async def evaluate_files(
     config: Path | None,
     history: "History",
 ) -> "Evaluation":
-    """The evaluation of the cases in these files. Everything is read and built before anything is decided.
+    """Evaluates the cases in these files. Reads and builds everything before the first decision.
 
-    Agents, policy and encoder are as in `cascade_for`. CaseError, PolicyError, or another ConfigError for what is wrong.
+    Args:
+        cases: files of cases to score.
+        examples: see `cascade_for`.
+        validation: files of cases to tune thresholds on first; may be empty.
+        policy: see `cascade_for`.
+        config: see `cascade_for`.
+        history: whether a dialogue continues with the agent that the policy chose or with the right one.
+
+    Raises:
+        CaseError: a file of cases is invalid.
+        PolicyError: the policy is invalid.
+        ConfigError: something else in the configuration is invalid.
     """
     from turnwise.learning.cases import read_cases, unknown_agents
     from turnwise.learning.evaluate import count, evaluate
@@ -34,25 +45,27 @@ async def evaluate_files(
     judged = read_cases(cases)
     tuned_on = read_cases(validation)
     async with cascade_for(examples, policy, config) as given:
-        await wait_until_ready(given)
+        await prepare(given)
         cascade, changes = given, None
         if tuned_on:
-            with counted("tuning on validation cases", decisions(cascade, tuned_on)) as step:
+            with progress_bar("tuning on validation cases", decisions(cascade, tuned_on)) as step:
                 cascade, changes = await tuned(cascade, tuned_on, history=history, step=step)
-        with counted("deciding", count(judged)) as step:
+        with progress_bar("deciding", count(judged)) as step:
             outcomes = await evaluate(cascade, judged, history=history, step=step)
         return evaluation(subject_of(cascade, history, unknown_agents(judged, cascade.tree), changes), outcomes)
 
 
 @asynccontextmanager
 async def cascade_for(examples: Path | None, policy: str | None, config: Path | None) -> "AsyncIterator[Cascade]":
-    """The cascade that is meant, for the time of one command.
+    """Builds the cascade for one command, and closes it afterwards. Unfinished preparation is abandoned.
 
-    The agents are those of the file `examples`, else of the configuration. The policy is the one that is named, else the
-    configuration's; with examples and no configuration named, `default`, and the encoder is the one that is shipped. What is
-    still being prepared when the command ends is given up.
+    Args:
+        examples: a file that defines the agents; None = the configuration's agents.
+        policy: a policy's name or file; None = the configuration's. With `examples` and without `config` it is `default`, and
+            the encoder is the built-in one.
+        config: the configuration file, if one was named.
     """
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.learning.cases import read_examples
     from turnwise.matching.disk_cache import folder_from_environment
     from turnwise.selection.cascade import Cascade
@@ -64,20 +77,20 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
         with closing(Cascade(spec or named_policy("default"), tree, keep=folder_from_environment())) as cascade:
             yield cascade
         return
-    async with running(config) as app:
+    async with open_app(config) as app:
         given = app.runner.cascade
         with closing(given if spec is None and tree is None else given.with_policy(spec or given.spec, tree=tree)) as cascade:
             yield cascade
 
 
-async def wait_until_ready(cascade: "Cascade") -> None:
-    """Returns when the cascade decides by all that can be fitted to its agents."""
-    with worked("preparing") as work:
+async def prepare(cascade: "Cascade") -> None:
+    """Fits everything that the cascade can fit to its agents, and shows the progress."""
+    with work_bar("preparing") as work:
         await cascade.prepare(work)
 
 
 def _policy(given: str) -> "PolicySpec":
-    """The policy of that name, or in that file."""
+    """The policy of that name, or the one in that file."""
     from turnwise.cli.exits import UsageProblem
     from turnwise.config.policies import read_policy_file
     from turnwise.selection.named import NAMED, named_policy

@@ -1,4 +1,4 @@
-"""`turnwise flow`: tasks that agents do together; run, shown and gone on with."""
+"""`turnwise flow`: runs, shows and resumes flows."""
 
 import asyncio
 import secrets
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from turnwise.flows.tasks.graph import Graph
 
 PAGE_EVENTS = 500
-BEGIN = "Begin."
+DEFAULT_MESSAGE = "Begin."
 
 app = typer.Typer(
     help="Run, show and resume flows: tasks that agents do together.", rich_markup_mode=None, no_args_is_help=True
@@ -48,20 +48,20 @@ FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's na
 
 
 class _FlowDetails(NamedTuple):
-    """What there is to show. graph: the tasks, None when nobody knows them. run: how the last one stands; None = none is asked
-    for.
-    """
+    """A flow and, if a session was named, its last run there."""
 
     flow: "AnyFlow"
     tree: "AgentTree"
     graph: "Graph | None"
+    """The tasks; None if they are not known before a run."""
     run: "FlowRecord | UnplannedRun | None" = None
+    """The last run's status; None if no session was named."""
 
 
 @app.command(short_help="Run a flow.")
 def run(
     flow: FlowArgument,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="What it is about, in quotes.")] = BEGIN,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message to the flow, in quotes.")] = DEFAULT_MESSAGE,
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
@@ -69,17 +69,17 @@ def run(
     role: RoleOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a flow. Its answer goes to standard output; what happens, to standard error, as it happens.
+    """Run a flow. Prints its answer on standard output, and its progress on standard error.
 
-    When an agent asks something, the next line answers: at the terminal, or of standard input. When nobody answers, the run
-    waits, and `turnwise flow resume` goes on with it. Exit code 1 when it failed, or ran into a limit.
+    If an agent asks a question, the next line of the terminal or of standard input answers it. Without an answer the run waits;
+    `turnwise flow resume` continues it. Exits with 1 if the run fails or reaches a limit.
     """
-    from turnwise.cli.terminal import whole
+    from turnwise.cli.terminal import replace_undecodable
 
     given = message_context(context, role)
     with asyncio.Runner() as loop:
         place = RunLocation(config, user, session or f"flow-{secrets.token_hex(3)}")
-        code = _run(loop, place, flow, whole(message), given, as_json=as_json)
+        code = _run(loop, place, flow, replace_undecodable(message), given, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -90,20 +90,20 @@ def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, cont
 
     app = load_app(place.config)
     try:
-        flow, key = _flow(app, name), app.runner.key(place.user, place.session)
-        loop.run(_refuse(app, flow, key, context, place))
-        terminal.note(f"{flow.card.name} · session {place.session}")
+        flow, key = _find_flow(app, name), app.runner.key(place.user, place.session)
+        loop.run(_check_can_run(app, flow, key, context, place))
+        terminal.print_note(f"{flow.card.name} · session {place.session}")
         talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
         loop.run(talk.send(message))
-        return _talk(loop, talk)
+        return _answer_questions(loop, talk)
     finally:
         loop.run(app.runner.close())
 
 
-def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
-    """Answers what is asked, as long as somebody does, and tells how it ended."""
+def _answer_questions(loop: asyncio.Runner, talk: "FlowConversation") -> int:
+    """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
-    from turnwise.cli.flow_run import LEAVE
+    from turnwise.cli.flow_run import APPROVAL_HINT
     from turnwise.cli.input import read_line
 
     interactive = terminal.is_interactive()
@@ -112,7 +112,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
         answer = None
         while answer is None:
             if asked.leave is not None and interactive:
-                terminal.note(LEAVE)
+                terminal.print_note(APPROVAL_HINT)
             try:
                 line = read_line("y/n> " if asked.leave else "you> ", interactive=interactive)
             except KeyboardInterrupt:
@@ -125,12 +125,14 @@ def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
     return talk.finish()
 
 
-async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
-    """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
+async def _check_can_run(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
+    """Raises a UsageProblem if the flow cannot be selected directly, or a run of it waits in this session."""
     from turnwise.facts.errors import SessionMissing
 
     name = flow.card.name
-    selection = await app.runner.select(BEGIN, user=key.user, context=context.model_copy(update={"direct_agent_id": name}))
+    selection = await app.runner.select(
+        DEFAULT_MESSAGE, user=key.user, context=context.model_copy(update={"direct_agent_id": name})
+    )
     if selection.agent != name:
         ignored = [why.rpartition(": ")[2] for verdict in selection.verdicts for why in verdict.ignored]
         problem = f"The flow {name!r} cannot be run by itself."
@@ -141,37 +143,37 @@ async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "Mess
         return
     if any(open_.agent == name and open_.waits for open_ in head.invocations.values()):
         problem = f"A run of {name!r} waits for an answer in session {key.id!r}."
-        raise UsageProblem(problem, fix=f"Go on with it, or run it in another session: {place.resume}")
+        raise UsageProblem(problem, fix=f"Continue it, or run the flow in another session: {place.resume}")
 
 
-@app.command(short_help="Show what a flow is made of, or how its last run stands.")
+@app.command(short_help="Show the tasks of a flow, or the status of its last run.")
 def show(
     flow: FlowArgument,
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
-    format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = "terminal",
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
+    format_: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = "terminal",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a flow is made of; with a session, how its last run there stands."""
+    """Show the tasks of a flow; with a session, the status of its last run there."""
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import clean
 
     if as_json and (output is not None or format_ != "terminal"):
-        raise UsageProblem("--json, and --format or --output, cannot be said together.", fix="Leave one of them out.")
-    shown = asyncio.run(_looked_up(config, flow, user, session))
+        raise UsageProblem("--json cannot be combined with --format or --output.", fix="Remove one of them.")
+    shown = asyncio.run(_load_details(config, flow, user, session))
     if as_json:
         terminal.print_json(_data(shown, user, session))
         return
     if format_ == "terminal" and output is None:
         width = terminal.width()
-        terminal.say_all(wrapped(_lines(shown, width), width))
+        terminal.print_lines(wrap(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
-            terminal.note(f"It has not ended. Go on with: {RunLocation(config, user, session).resume}")
+            terminal.print_note(f"It has not ended. Continue with: {RunLocation(config, user, session).resume}")
         return
-    text = _drawn(shown, format_)
+    text = _drawing(shown, format_)
     if output is None:
         terminal.write(clean(text))
         return
@@ -179,14 +181,14 @@ def show(
         output.write_text(text, "utf-8")
     except OSError as error:
         raise UsageProblem(f"{output} cannot be written: {error.strerror}.", fix="Choose another file.") from None
-    terminal.note(f"wrote {output}")
+    terminal.print_note(f"wrote {output}")
 
 
-async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
-    from turnwise.cli.options import running
+async def _load_details(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
-        flow, tree = _flow(turnwise, name), turnwise.runner.tree
+    async with open_app(config) as turnwise:
+        flow, tree = _find_flow(turnwise, name), turnwise.runner.tree
         if session is None:
             return _FlowDetails(flow, tree, flow.graph)
         key = turnwise.runner.key(user, session)
@@ -194,18 +196,22 @@ async def _looked_up(config: Path | None, name: str, user: str, session: str | N
 
 
 def _data(shown: _FlowDetails, user: str, session: str | None) -> dict[str, Any]:
-    """What is shown, for programs: a run, or what the flow is made of."""
-    from turnwise.cli.flow_output import made_data, run_data
+    """The flow's run, or its definition, as JSON data."""
+    from turnwise.cli.flow_output import definition_data, run_data
     from turnwise.flows.flow import Flow
 
     if shown.run is not None:
         return {"session": session, "user": user, **run_data(shown.run)}
     agents = shown.flow.design.agents if isinstance(shown.flow, Flow) else ()
-    return made_data(shown.flow.card.name, shown.graph, agents)
+    return definition_data(shown.flow.card.name, shown.graph, agents)
 
 
-def _drawn(shown: _FlowDetails, format_: Format) -> str:
-    """The text of a picture. UsageProblem when nobody knows what there is to draw."""
+def _drawing(shown: _FlowDetails, format_: Format) -> str:
+    """The drawing of the flow as text.
+
+    Raises:
+        UsageProblem: if its tasks are not known.
+    """
     from turnwise.flows.drawing.boxes import mermaid
     from turnwise.flows.drawing.svg import svg
     from turnwise.flows.record import UnplannedRun
@@ -214,32 +220,37 @@ def _drawn(shown: _FlowDetails, format_: Format) -> str:
         return "".join(f"{line.plain}\n" for line in _lines(shown))
     name = shown.flow.card.name
     if isinstance(shown.run, UnplannedRun):
-        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
+        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See its status, without --format.")
     if shown.graph is None:
         raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
     return (svg if format_ == "svg" else mermaid)(shown.graph, shown.run)
 
 
 def _lines(shown: _FlowDetails, width: int | None = None) -> "Iterator[Text]":
-    """What a reader sees, of lines that are no longer than that; None = as long as they come."""
-    from turnwise.cli.flow_output import flow_summary, run_status, run_without_tasks
+    """The lines for a terminal of that width; None = unlimited."""
+    from turnwise.cli.flow_output import flow_lines, run_lines, unplanned_run_lines
     from turnwise.flows.record import UnplannedRun
 
     if isinstance(shown.run, UnplannedRun):
-        return run_without_tasks(shown.run)
+        return unplanned_run_lines(shown.run)
     if shown.run is None or shown.graph is None:
-        return flow_summary(shown.flow, shown.tree, width)
-    return run_status(shown.graph, shown.run, width)
+        return flow_lines(shown.flow, shown.tree, width)
+    return run_lines(shown.graph, shown.run, width)
 
 
 async def _last_run(
     app: "App", flow: "AnyFlow", key: "SessionKey", place: RunLocation
 ) -> "tuple[Graph | None, FlowRecord | UnplannedRun]":
-    """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
+    """The last run of that flow in the session, with its tasks, if they are known yet.
+
+    Raises:
+        SessionMissing: there is no such session.
+        InvocationMissing: the flow never ran in it.
+    """
     from turnwise.facts.errors import InvocationMissing
     from turnwise.flows.record import FlowReader
 
-    await _found(app, key, place)
+    await _get_session(app, key, place)
     reading, after = FlowReader(flow.card.name, flow.graph), 0
     while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
         for event in page:
@@ -253,8 +264,12 @@ async def _last_run(
     return reading.graph, reading.record
 
 
-async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
-    """The session. SessionMissing says how to find those that there are."""
+async def _get_session(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
+    """Returns the session.
+
+    Raises:
+        SessionMissing: with the command that lists the sessions.
+    """
     from turnwise.facts.errors import SessionMissing
 
     try:
@@ -263,7 +278,7 @@ async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session"
         raise SessionMissing(missing.problem, fix=f"See which there are: {place.sessions}") from None
 
 
-@app.command(short_help="Go on with a run that waits, or was left.")
+@app.command(short_help="Continue a run that waits, or whose process died.")
 def resume(
     session: Annotated[str, typer.Option("--session", "-s", metavar="ID", help="The session.")],
     config: ConfigOption = None,
@@ -272,9 +287,9 @@ def resume(
     role: RoleOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with the last run of a session: with what waits for an answer, or with what a dead process left.
+    """Continue the last run of a session: one that waits for an answer, or one whose process died.
 
-    A run that another process is busy with is only watched.
+    A run that another process is executing is only watched.
     """
     given = message_context(context, role)
     with asyncio.Runner() as loop:
@@ -290,32 +305,36 @@ def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext",
     app, session = load_app(place.config), place.session
     try:
         key = app.runner.key(place.user, session)
-        found = loop.run(_found(app, key, place))
+        found = loop.run(_get_session(app, key, place))
         open_ = {id_: each for id_, each in found.head.invocations.items() if each.agent in app.flows}
         if not open_:
             if as_json:
                 terminal.print_json({"session": session, "user": place.user, "flow": None})
             else:
-                terminal.note(f"No run of a flow is open in session {session}.")
+                terminal.print_note(f"No run of a flow is open in session {session}.")
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
         flow = app.flows[open_[invocation].agent]
         talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
-        terminal.note(f"{open_[invocation].agent} · session {session}")
+        terminal.print_note(f"{open_[invocation].agent} · session {session}")
         loop.run(talk.look_back(invocation))
         if open_[invocation].state == "running":
             if found.holder is not None:
                 seconds = app.runner.process.lease_seconds
-                told = "Another process holds this session, so it is watched"
-                terminal.note(f"{told}; should that process be dead, the run goes on here within {seconds:g} seconds.")
+                told = "Another process executes this run, so it is only watched"
+                terminal.print_note(f"{told}; if that process is dead, the run continues here within {seconds:g} seconds.")
             loop.run(talk.attach(invocation))
-        return _talk(loop, talk)
+        return _answer_questions(loop, talk)
     finally:
         loop.run(app.runner.close())
 
 
-def _flow(app: "App", name: str) -> "AnyFlow":
-    """The flow of that name. UsageProblem when there is none."""
+def _find_flow(app: "App", name: str) -> "AnyFlow":
+    """Returns the flow of that name.
+
+    Raises:
+        UsageProblem: if there is none.
+    """
     from turnwise.facts.spelling import did_you_mean
 
     if name in app.flows:

@@ -1,4 +1,4 @@
-"""What kind of result a task has, in few words."""
+"""Shows flows and their runs at the terminal and as JSON data."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,34 +23,6 @@ from turnwise.flows.turns.briefs import as_words
 
 _DEPTH = 4
 _ANYTHING = "data"
-
-
-def kind_in_words(result: ResultType) -> str:
-    """`text`, `integer`, `list of Note`, `one of yes, no`; `data` for what has no short name."""
-    if result.labels:
-        return f"one of {', '.join(result.labels)}"
-    return "text" if result.schema is None else _kind(result.schema, _DEPTH)
-
-
-def _kind(schema: Any, depth: int) -> str:
-    if not isinstance(schema, Mapping) or not depth:
-        return _ANYTHING
-    reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
-    if isinstance(reference, str):
-        return reference.rpartition("/")[2] or _ANYTHING
-    if isinstance(title, str):
-        return title
-    if isinstance(schema.get("enum"), list):
-        return f"one of {', '.join(map(str, schema['enum']))}"
-    if isinstance(schema.get("anyOf"), list):
-        return " or ".join(dict.fromkeys(_kind(each, depth - 1) for each in schema["anyOf"]))
-    if kind == "array":
-        return f"list of {_kind(schema.get('items'), depth - 1)}"
-    if kind == "string":
-        return "text"
-    return kind if isinstance(kind, str) else _ANYTHING
-
-
 RESULT_CHARACTERS = 100
 STYLES: Mapping[Status, str] = {
     Status.SUCCESSFUL: "green",
@@ -61,36 +33,40 @@ STYLES: Mapping[Status, str] = {
 }
 
 
-def flow_summary(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
-    """What a flow is made of, or who makes that for each message. width: of the terminal; None = lines may be of any length."""
+def flow_lines(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
+    """Describes a flow: its tasks, or how each run plans them.
+
+    Args:
+        width: of the terminal; None = unlimited.
+    """
     if isinstance(flow, Flow):
-        return definition(flow.design, width)
+        return definition_lines(flow.design, width)
     if isinstance(flow, PlannedFlow):
-        return _planning(flow, tree, width)
-    return iter([_headed(flow.card.name, "asks all agents that a message is for", "side by side", "a task each")])
+        return _planned_summary(flow, tree, width)
+    return iter([_heading_line(flow.card.name, "asks all agents that a message is for", "side by side", "a task each")])
 
 
-def definition(design: Design, width: int | None = None) -> Iterator[Text]:
-    """A flow's tasks in the order in which they can be done, and the rules of its turns."""
+def definition_lines(design: Design, width: int | None = None) -> Iterator[Text]:
+    """Lists a flow's tasks in an executable order, with its strategy and limits."""
     conduct = design.conduct
-    rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
-    yield _headed(design.graph.flow, heading(design.graph, None), *rules)
+    rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_parallel_text(conduct.side_by_side)]
+    yield _heading_line(design.graph.flow, heading(design.graph, None), *rules)
     yield from _definitions(design.graph, width, design.agents)
 
 
-def plan(graph: Graph, width: int | None = None) -> Iterator[Text]:
-    """The tasks that were planned for a run."""
-    yield _headed("plan", heading(graph, None))
+def plan_lines(graph: Graph, width: int | None = None) -> Iterator[Text]:
+    """Lists the tasks that were planned for a run."""
+    yield _heading_line("plan", heading(graph, None))
     yield from _definitions(graph, width)
 
 
-def run_status(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
-    """How a run of it stands: every task, then every turn and why it was whose."""
-    yield _headed(record.flow, heading(graph, record))
+def run_lines(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
+    """The status of a run: every task, then every turn with the reason for its agent."""
+    yield _heading_line(record.flow, heading(graph, record))
     yield from _tasks([record.tasks[name] for name in graph.order], width)
     yield Text()
     rows: list[list[str | Text]] = [
-        [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_why(turn), "dim")]
+        [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_reason(turn), "dim")]
         for turn in record.turns
     ]
     yield from fit_table(("turn", "agent", "tasks", "because"), rows, width, right=("turn",))
@@ -101,20 +77,20 @@ def run_status(graph: Graph, record: FlowRecord, width: int | None = None) -> It
         yield Text()
         yield end_line(record)
         if not record.is_good and record.detail:
-            yield rendering.indented(rendering.styled(one_line(record.detail), "dim"))
+            yield rendering.indent(rendering.styled(one_line(record.detail), "dim"))
 
 
-def run_without_tasks(run: UnplannedRun) -> Iterator[Text]:
-    """How a run stands that has said no tasks."""
-    yield _headed(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
+def unplanned_run_lines(run: UnplannedRun) -> Iterator[Text]:
+    """The status of a run that has no plan yet, or ended without one."""
+    yield _heading_line(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
     if run.question is not None:
         yield question_line(run.asked_by, run.question)
     if run.detail:
-        yield rendering.indented(rendering.styled(one_line(run.detail), "dim"))
+        yield rendering.indent(rendering.styled(one_line(run.detail), "dim"))
 
 
-def short_status(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
-    """The tasks in at most that many lines, those that somebody is at work on first, when there are too many."""
+def short_status_lines(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
+    """The tasks in at most that many rows; if there are more, running tasks come first."""
     tasks = [record.tasks[name] if record else TaskRecord(name) for name in graph.order]
     if len(tasks) > rows:
         ranked = [Status.RUNNING, Status.PENDING, Status.FAILED, Status.SKIPPED, Status.SUCCESSFUL]
@@ -125,8 +101,8 @@ def short_status(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator
         yield rendering.styled(f"   … and {listed}", "dim")
 
 
-def changes_between(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
-    """What happened between the two, a line each: turns that began, and tasks that ended."""
+def change_lines(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
+    """The changes between two states of a run, a line each: turns that began and tasks that ended."""
     known = {turn.number: turn.agent for turn in before.turns} if before else {}
     for turn in after.turns:
         if turn.agent and not known.get(turn.number):
@@ -136,17 +112,17 @@ def changes_between(before: FlowRecord | None, after: FlowRecord) -> Iterator[Te
     for name, task in after.tasks.items():
         ended = before is not None and before.tasks[name].status.is_complete
         if task.status.is_complete and not ended:
-            line = _signed(task).append(f" {one_line(name)}", style="bold")
+            line = _status_sign(task).append(f" {one_line(name)}", style="bold")
             yield line.append(f" {task.status.value}").append(f" · {_outcome(task)}" if _outcome(task) else "", style="dim")
 
 
 def question_line(agent: str, question: str) -> Text:
-    """Who asks what."""
+    """A question and the agent that asks it."""
     return rendering.styled(f"{one_line(agent)} asks: ", "bold").append(one_line(question))
 
 
 def end_line(record: FlowRecord) -> Text:
-    """How it ended."""
+    """How a run ended, with the number of turns and model calls."""
     line = rendering.styled(one_line(record.end or ""), "bold green" if record.is_good else "bold red")
     turns, calls = len(record.turns), record.model_calls
     told = [f"{turns} turn{'' if turns == 1 else 's'}"]
@@ -154,33 +130,42 @@ def end_line(record: FlowRecord) -> Text:
     return line.append(f" · {' · '.join(told)}", style="dim")
 
 
-def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
-    """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
+def _planned_summary(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
+    """Describes a planned flow: its planner, its limits, and the agents with the descriptions that the planner sees."""
     conduct = flow.conduct
     turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
-    rules = [f"at most {flow.max_tasks} tasks", f"strategy {conduct.strategy.name}", turns, *_beside(conduct.side_by_side)]
-    yield _headed(flow.card.name, f"planned by {flow.planner}", *rules)
+    rules = [
+        f"at most {flow.max_tasks} tasks",
+        f"strategy {conduct.strategy.name}",
+        turns,
+        *_parallel_text(conduct.side_by_side),
+    ]
+    yield _heading_line(flow.card.name, f"planned by {flow.planner}", *rules)
     rows: list[list[str | Text]] = [
         [one_line(name), rendering.styled(one_line(tree.card(name).description), "dim")] for name in flow.agents
     ]
     yield from fit_table(("agent", "description"), rows, width)
 
 
-def _headed(name: str, *told: str) -> Text:
+def _heading_line(name: str, *told: str) -> Text:
     return rendering.styled(one_line(name), "bold").append(f" · {' · '.join(map(one_line, told))}", style="dim")
 
 
-def _beside(agents: int) -> Sequence[str]:
+def _parallel_text(agents: int) -> Sequence[str]:
     return [f"{agents} side by side"] if agents > 1 else []
 
 
 def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) -> Iterator[Text]:
-    """The tasks as they were made. agents: who may do those that name nobody."""
+    """The task table.
+
+    Args:
+        agents: the agents of tasks that name none.
+    """
     rows: list[list[str | Text]] = []
     for name in graph.order:
         task = graph.tasks[name]
         needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
-        told = (name, named(task.agent_names or agents), needs, kind_in_words(task.result))
+        told = (name, named(task.agent_names or agents), needs, result_type_name(task.result))
         rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
     return fit_table(("task", "agents", "needs", "result", "objective"), rows, width)
 
@@ -188,7 +173,7 @@ def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) ->
 def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Text]:
     rows: list[list[str | Text]] = [
         [
-            _signed(task),
+            _status_sign(task),
             one_line(task.name),
             rendering.styled(task.status.value, STYLES[task.status]),
             one_line(task.by),
@@ -200,12 +185,12 @@ def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Te
     return fit_table(("", "task", "state", "by", "turns", "result"), rows, width)
 
 
-def _signed(task: TaskRecord) -> Text:
+def _status_sign(task: TaskRecord) -> Text:
     return rendering.styled(SIGNS[task.status], STYLES[task.status])
 
 
 def _outcome(task: TaskRecord) -> str:
-    """The result of a task, or why it has none."""
+    """The result of a task, or the reason why it has none."""
     if task.status is Status.SUCCESSFUL:
         return one_line(as_words(task.result), RESULT_CHARACTERS)
     return one_line(task.reason)
@@ -215,19 +200,49 @@ def _agent(turn: TurnRecord) -> Text:
     return rendering.styled(one_line(turn.agent), "" if turn.is_over else STYLES[Status.RUNNING])
 
 
-def _why(turn: TurnRecord) -> str:
+def _reason(turn: TurnRecord) -> str:
     return one_line(f"{turn.method} · {turn.reason}" if turn.reason else turn.method)
 
 
-def made_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dict[str, Any]:
-    """A flow's tasks in the order in which they can be done; None when each run plans its own. agents: who may do those that
-    name nobody.
+def result_type_name(result: ResultType) -> str:
+    """The type of a task's result in a few words: `text`, `integer`, `list of Note`, `one of yes, no`; `data` if it has no
+    short name.
     """
-    return {"flow": flow, "tasks": None if graph is None else [_task(graph, name, agents) for name in graph.order]}
+    if result.labels:
+        return f"one of {', '.join(result.labels)}"
+    return "text" if result.schema is None else _type_name(result.schema, _DEPTH)
+
+
+def _type_name(schema: Any, depth: int) -> str:
+    if not isinstance(schema, Mapping) or not depth:
+        return _ANYTHING
+    reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
+    if isinstance(reference, str):
+        return reference.rpartition("/")[2] or _ANYTHING
+    if isinstance(title, str):
+        return title
+    if isinstance(schema.get("enum"), list):
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if isinstance(schema.get("anyOf"), list):
+        return " or ".join(dict.fromkeys(_type_name(each, depth - 1) for each in schema["anyOf"]))
+    if kind == "array":
+        return f"list of {_type_name(schema.get('items'), depth - 1)}"
+    if kind == "string":
+        return "text"
+    return kind if isinstance(kind, str) else _ANYTHING
+
+
+def definition_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dict[str, Any]:
+    """A flow's definition as JSON data: its tasks in an executable order; None if each run plans its own.
+
+    Args:
+        agents: the agents of tasks that name none.
+    """
+    return {"flow": flow, "tasks": None if graph is None else [_task_data(graph, name, agents) for name in graph.order]}
 
 
 def run_data(run: FlowRecord | UnplannedRun) -> dict[str, Any]:
-    """How a run stands: its tasks, its turns, and its end; `end` is null while it goes on or waits."""
+    """A run's status as JSON data: its tasks, turns, questions and end. `end` is null while it runs or waits."""
     told: dict[str, Any] = {"flow": run.flow, "invocation_id": run.invocation_id, "end": run.end, "detail": run.detail}
     if isinstance(run, UnplannedRun):
         asked = [{"agent": run.asked_by, "question": run.question}] if run.question is not None else []
@@ -235,13 +250,13 @@ def run_data(run: FlowRecord | UnplannedRun) -> dict[str, Any]:
     return {
         **told,
         "answer": run.answer,
-        "tasks": [_done(task) for task in run.tasks.values()],
-        "turns": [_turn(turn) for turn in run.turns],
+        "tasks": [_task_record_data(task) for task in run.tasks.values()],
+        "turns": [_turn_data(turn) for turn in run.turns],
         "questions": [{"agent": turn.agent, "question": turn.question} for turn in run.at_work if turn.question is not None],
     }
 
 
-def _task(graph: Graph, name: str, agents: Sequence[str]) -> dict[str, Any]:
+def _task_data(graph: Graph, name: str, agents: Sequence[str]) -> dict[str, Any]:
     task = graph.tasks[name]
     return {
         "name": name,
@@ -253,9 +268,9 @@ def _task(graph: Graph, name: str, agents: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _done(task: TaskRecord) -> dict[str, Any]:
+def _task_record_data(task: TaskRecord) -> dict[str, Any]:
     return {**task._asdict(), "status": task.status.value, "turns": list(task.turns)}
 
 
-def _turn(turn: TurnRecord) -> dict[str, Any]:
+def _turn_data(turn: TurnRecord) -> dict[str, Any]:
     return {**turn._asdict(), "tasks": list(turn.tasks)}

@@ -1,4 +1,4 @@
-"""Commands that somebody at a flow can go on with, as a shell takes them."""
+"""One run of a flow at the terminal: its messages, its live view, and the commands that continue it."""
 
 import asyncio
 import shlex
@@ -11,9 +11,9 @@ from rich.console import Group
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, answer_to, approval_question
+from turnwise.cli.approval import Question, approval_answer, approval_question
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
-from turnwise.cli.flow_output import changes_between, end_line, plan, question_line, run_data, short_status
+from turnwise.cli.flow_output import change_lines, end_line, plan_lines, question_line, run_data, short_status_lines
 from turnwise.cli.options import DEFAULT_USER
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.terminal import clean, one_line
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
 
 
 class RunLocation(NamedTuple):
-    """Where runs of flows are kept: by which configuration, if one was named, whose they are, and in which session."""
+    """Where the runs of a flow are stored: configuration, user and session. Builds the shell commands for them."""
 
     config: Path | None
+    """None if no file was named."""
     user: str
     session: str
 
     @property
     def resume(self) -> str:
-        """Goes on with the run that is open there."""
+        """The command that continues the open run."""
         return self._command("flow", "resume", "--session", self.session)
 
     @property
     def sessions(self) -> str:
-        """Lists the sessions that there are."""
+        """The command that lists the user's sessions."""
         return self._command("sessions", "list")
 
     def run(self, flow: str) -> str:
-        """Runs a flow there."""
+        """The command that runs a flow in the session."""
         return self._command("flow", "run", flow, "--session", self.session)
 
     def _command(self, *words: str) -> str:
@@ -61,13 +62,15 @@ class RunLocation(NamedTuple):
 
 
 REFRESHES = 6
-OTHER_LINES = 8
-"""How much of the terminal's height is left to what is printed above."""
+RESERVED_ROWS = 8
+"""Rows of the terminal that are reserved for the lines printed above the live view."""
 
 
 class FlowView:
-    """Shows the events of a flow's run as they come. graph: its tasks; None when the run says them. `record` is how it stands,
-    None before it began.
+    """Shows the events of a flow's run as they arrive.
+
+    Args:
+        graph: the flow's tasks; None if the run plans them.
     """
 
     def __init__(self, flow: str, graph: Graph | None = None) -> None:
@@ -83,39 +86,39 @@ class FlowView:
 
     @property
     def last(self) -> int:
-        """The number of the last event; 0 before the first."""
+        """The sequence number of the last event; 0 before the first."""
         return self._events[-1].sequence or 0 if self._events else 0
 
     def asked(self, wait: str) -> Event | None:
-        """The event by which somebody began to wait."""
+        """The event with which an agent started that wait."""
         return next((event for event in self._events if event.actions.awaits and event.actions.awaits.id == wait), None)
 
     def look_back(self, events: list[Event]) -> None:
-        """Takes in what happened before, without a word."""
+        """Adds earlier events without showing them."""
         for event in events:
             self._take(event)
 
     def show(self, event: Event) -> None:
-        """Shows what the event brings, which is not partial."""
+        """Adds an event, which must not be partial, and shows what it changes."""
         before = self._record
         self._take(event)
-        if rendering.begins_attempt(event):
+        if rendering.starts_attempt(event):
             self.say(rendering.attempt_line(event))
         if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
-            self.say(_handed_on(str(told.get("by", "")), ended))
+            self.say(_turn_end_line(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
-            for line in plan(planned, terminal.width(self._console)):
+            for line in plan_lines(planned, terminal.width(self._console)):
                 self.say(line)
-        for line in changes_between(before, self._record) if self._record else ():
+        for line in change_lines(before, self._record) if self._record else ():
             self.say(line)
 
     def say(self, line: Text) -> None:
-        """A line of its own."""
+        """Prints a line."""
         self._console.print(line, soft_wrap=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """While it is entered, the tasks stand at the bottom of the terminal, if it is one."""
+        """Shows the tasks at the bottom of the terminal while the block runs. Does nothing if standard error is no terminal."""
         if not self._console.is_terminal:
             yield
             return
@@ -143,41 +146,43 @@ class FlowView:
         self._record = self._reading.record
 
     def _glance(self) -> Group:
-        rows, graph = max(self._console.height - OTHER_LINES, 3), self._reading.graph
-        lines = list(short_status(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
+        rows, graph = max(self._console.height - RESERVED_ROWS, 3), self._reading.graph
+        lines = list(short_status_lines(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
         for line in lines:
             line.truncate(self._console.width, overflow="ellipsis")
         return Group(Text(), *lines)
 
 
-def _handed_on(by: str, ended: TurnEnd) -> Text:
+def _turn_end_line(by: str, ended: TurnEnd) -> Text:
     line = rendering.styled("↷ ", "dim").append(one_line(by), style="bold").append(" ends its turn", style="dim")
     line.append(f" · for {one_line(ended.next)}" if ended.next else "", style="dim")
     return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
 
 
-LEAVE = "y or n (what stands behind n is the reason)"
+APPROVAL_HINT = "y, or n and perhaps a reason"
 Begin = Callable[[], Awaitable["Invocation"]]
 
 
 class PendingQuestion(NamedTuple):
-    """What somebody waits for. leave: the question whether a tool may be called, if it is that."""
+    """A question that a run waits for."""
 
     agent: str
     text: str
     leave: Question | None = None
+    """The approval question, if it is one."""
 
     def answer(self, line: str) -> str | Content | None:
-        """The message that the line is; None when it is no answer."""
+        """Turns a typed line into the answer; None if it is not an answer."""
         if self.leave is not None:
-            return answer_to(self.leave, line)
+            return approval_answer(self.leave, line)
         return line if line.strip() else None
 
 
 class FlowConversation:
-    """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes.
+    """The messages of one run: the first one, and the answers to its agents' questions. Shows the events as they arrive.
 
-    config: the configuration's file, where one was named.
+    Args:
+        config: the configuration file, if one was named.
     """
 
     def __init__(
@@ -199,21 +204,21 @@ class FlowConversation:
         self._as_json = as_json
 
     async def send(self, message: str | Content) -> None:
-        """Sends it to the flow, and shows what comes of it, until the end or a question."""
+        """Sends a message to the flow and shows the events until the run ends or asks a question."""
         user, session, context = self._key.user, self._key.id, self._context
         await self._follow(lambda: self._runner.start(message, user=user, session=session, context=context))
 
     async def look_back(self, invocation_id: str) -> None:
-        """Takes in what happened in that invocation so far."""
+        """Loads the earlier events of that invocation."""
         self._view.look_back(await self._runner.sessions.events(self._key, invocation_id=invocation_id))
 
     async def attach(self, invocation_id: str) -> None:
-        """Shows what else comes of an invocation that another process began, and takes it up if nobody is at it any more."""
+        """Follows an invocation that another process started, and takes it over if that process has died."""
         user, session = self._key.user, self._key.id
         await self._follow(lambda: self._runner.attach(user=user, session=session, invocation_id=invocation_id))
 
     async def asked(self) -> PendingQuestion | None:
-        """What can be answered here, the oldest first; None when there is no such thing."""
+        """Returns the oldest question that can be answered here; None if there is none."""
         open_ = (await self._runner.sessions.get(self._key)).head.invocations
         waits = [wait for each in open_.values() if each.agent == self._flow.card.name for wait in each.waits]
         for agent, wait in waits:
@@ -229,30 +234,30 @@ class FlowConversation:
         self._view.say(question_line(asked.agent, asked.text))
 
     def finish(self) -> int:
-        """Prints the answer, or with as_json the run as one document, and how it ended; the exit code."""
+        """Prints the answer, or the run as JSON, and how the run ended. Returns the exit code."""
         result, record = self._result, self._view.record
         if self._as_json:
             terminal.print_json(self._data())
         if result is None or result.end is None:
-            terminal.note(f"It waits. Go on with: {self._place.resume}")
+            terminal.print_note(f"It waits. Continue with: {self._place.resume}")
             return OK
         if self._stopped and result.end.reason == "cancelled":
-            terminal.note("The run is stopped for good; what its tasks did is kept, see `turnwise flow show`.")
+            terminal.print_note("The run is cancelled; the results of its tasks are kept, see `turnwise flow show`.")
             return INTERRUPTED
         is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
         answer = record.answer if record else result.text
         if answer and not self._as_json:
-            terminal.say(clean(answer))
+            terminal.print_line(clean(answer))
         if record is not None:
             self._view.say(end_line(record))
         if not is_good:
             error = result.error
             code, why = (error.code, error.message) if error else (result.end.reason, result.end.detail)
-            terminal.complain(code, why or f"The flow ended {one_line(result.end.reason)}.")
+            terminal.print_error(code, why or f"The flow ended {one_line(result.end.reason)}.")
         return OK if is_good else FAILED
 
     def _data(self) -> dict[str, Any]:
-        """The run for programs. A flow whose tasks are never told, or not yet, has only its answer and its end."""
+        """The run as JSON data. Without a record, only the answer and the end are known."""
         where = {"session": self._key.id, "user": self._key.user}
         record, result = self._view.record, self._result
         if record is not None:

@@ -1,4 +1,4 @@
-"""`turnwise init`: writes a small working project."""
+"""`turnwise init`: creates a small working project."""
 
 import shlex
 from collections.abc import Mapping
@@ -10,29 +10,30 @@ import typer
 from turnwise.cli.options import JsonOption
 
 STARTER = Path(__file__).parent / "starter"
-"""The files of new projects by template, each with `.txt` behind its name, so that nothing takes them for code of ours."""
-KEPT = ".gitignore"
-"""The one file that may be there already: most folders under version control have one."""
+"""The files of each template. Their names end in `.txt`, so that tools do not treat them as code of this package."""
+KEPT_FILE = ".gitignore"
+"""The only file that may exist already: most repositories have one."""
 
 Template = Literal["basic", "llm", "flow", "adapter"]
 
 
-class _Start(NamedTuple):
-    """What to try first in a project of a template. needs: a module, and the extra that brings it."""
+class _NextSteps(NamedTuple):
+    """The first commands to try in a project of a template."""
 
     commands: tuple[str, ...]
     needs: tuple[str, str] | None = None
+    """A module, and the extra that installs it."""
     hint: str = ""
 
 
-_STARTS: Mapping[Template, _Start] = {
-    "basic": _Start(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
-    "llm": _Start(
+_NEXT_STEPS: Mapping[Template, _NextSteps] = {
+    "basic": _NextSteps(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
+    "llm": _NextSteps(
         ("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"),
         hint="A local stand-in plays the model. For a real one, install turnwise[llm] and set OPENAI_API_KEY.",
     ),
-    "flow": _Start(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
-    "adapter": _Start(
+    "flow": _NextSteps(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
+    "adapter": _NextSteps(
         ("turnwise check", "turnwise select 'When do you open?'", "turnwise chat"),
         needs=("pydantic_ai", "pydantic-ai"),
         hint="A local stand-in plays the model. For a real one, set OPENAI_API_KEY.",
@@ -41,50 +42,57 @@ _STARTS: Mapping[Template, _Start] = {
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
-    app.command(short_help="Write a small working project.")(init)
+    """Adds the command to the command line."""
+    app.command(short_help="Create a small working project.")(init)
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; made if it does not exist.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder; created if it does not exist.")] = Path(),
     template: Annotated[
         Template,
         typer.Option(
             "--template",
             "-t",
-            help="basic: functions as agents. llm: agents that ask a model. flow: tasks that agents do together. "
+            help="basic: functions as agents. llm: agents that call a model. flow: tasks that agents do together. "
             "adapter: an agent of Pydantic AI.",
         ),
     ] = "basic",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a small working project: turnwise.yaml, its agents, a test, cases for `turnwise eval`, a README and a .gitignore.
+    """Create a small working project: turnwise.yaml, agents, a test, cases for `turnwise eval`, a README and a .gitignore.
 
-    Nothing is overwritten.
+    Existing files are never overwritten.
     """
     from turnwise.cli import terminal
-    from turnwise.config.places import shown
+    from turnwise.config.places import display_path
 
     written, kept = _write(folder, template)
     if as_json:
         told = {
             "template": template,
             "folder": str(folder),
-            "written": list(map(shown, written)),
-            "kept": list(map(shown, kept)),
+            "written": list(map(display_path, written)),
+            "kept": list(map(display_path, kept)),
         }
         terminal.print_json(told)
         return
     for path in written:
-        terminal.say(f"  wrote {shown(path)}", "dim")
+        terminal.print_line(f"  wrote {display_path(path)}", "dim")
     for path in kept:
-        terminal.say(f"  kept {shown(path)} as it is", "dim")
-    _say_what_to_try(folder, _STARTS[template])
+        terminal.print_line(f"  kept {display_path(path)} as it is", "dim")
+    _print_next_steps(folder, _NEXT_STEPS[template])
 
 
 def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
-    """The files that were written, and those that were there and may be. ConfigError when others are there."""
-    from turnwise.config.places import shown
+    """Writes the files of the template.
+
+    Returns:
+        The written files, and the existing files that were kept.
+
+    Raises:
+        ConfigError: if a file exists that may not, or the files cannot be written.
+    """
+    from turnwise.config.places import display_path
     from turnwise.facts.errors import ConfigError
 
     files = {
@@ -93,8 +101,8 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
         if file.suffix == ".txt"
     }
     there = [path for path in files if path.exists() or path.is_symlink()]
-    kept = [path for path in there if path.name == KEPT]
-    if taken := [shown(path) for path in there if path not in kept]:
+    kept = [path for path in there if path.name == KEPT_FILE]
+    if taken := [display_path(path) for path in there if path not in kept]:
         raise ConfigError(f"There is already {', '.join(taken)}; nothing was written.", fix="Choose another folder.")
     written = [path for path in files if path not in kept]
     try:
@@ -107,18 +115,18 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     return written, kept
 
 
-def _say_what_to_try(folder: Path, start: _Start) -> None:
+def _print_next_steps(folder: Path, start: _NextSteps) -> None:
     from importlib.util import find_spec
 
     from turnwise.cli import terminal
-    from turnwise.config.places import shown
+    from turnwise.config.places import display_path
 
-    terminal.say("Now try:", "bold")
+    terminal.print_line("Now try:", "bold")
     if folder.resolve() != Path.cwd():
-        terminal.say(f"  {shlex.join(['cd', shown(folder)])}")
+        terminal.print_line(f"  {shlex.join(['cd', display_path(folder)])}")
     if start.needs is not None and find_spec(start.needs[0]) is None:
-        terminal.say(f"  pip install 'turnwise[{start.needs[1]}]'")
+        terminal.print_line(f"  pip install 'turnwise[{start.needs[1]}]'")
     for command in start.commands:
-        terminal.say(f"  {command}")
+        terminal.print_line(f"  {command}")
     if start.hint:
-        terminal.say(start.hint, "dim")
+        terminal.print_line(start.hint, "dim")

@@ -1,4 +1,4 @@
-"""What somebody types, or what a pipe holds, line by line."""
+"""Reads lines from the terminal, a pipe or a file."""
 
 import asyncio
 import os
@@ -11,21 +11,28 @@ from turnwise.facts.errors import TurnwiseError
 
 
 def read_line(prompt: str, *, interactive: bool) -> str | None:
-    """The next line; None at the end. The prompt is shown to who sits there (`interactive`). KeyboardInterrupt is Ctrl-C."""
+    """Returns the next line; None at the end of the input.
+
+    Args:
+        interactive: whether a person types; only then the prompt is shown.
+
+    Raises:
+        KeyboardInterrupt: on Ctrl-C.
+    """
     from turnwise.cli import terminal
-    from turnwise.cli.terminal import whole
+    from turnwise.cli.terminal import replace_undecodable
 
     if not interactive:
         line = sys.stdin.readline() if sys.stdin else ""
-        return whole(line.rstrip("\n")) if line else None
+        return replace_undecodable(line.rstrip("\n")) if line else None
     try:
-        import readline  # noqa: F401  editing and recall of lines, by being imported
+        import readline  # noqa: F401  importing it enables line editing and history
 
         prompt = terminal.prompt(prompt)
     except ImportError:  # Python may be built without it
         pass
     try:
-        return whole(input(prompt))
+        return replace_undecodable(input(prompt))
     except (EOFError, KeyboardInterrupt) as left:
         print()
         if isinstance(left, KeyboardInterrupt):
@@ -34,24 +41,28 @@ def read_line(prompt: str, *, interactive: bool) -> str | None:
 
 
 CHUNK_BYTES = 64 * 1024
-LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 CHUNKS_AHEAD = 4
 
 
 class InputError(TurnwiseError):
-    """A line, or the whole input, that cannot be read."""
+    """A line, or the whole input, cannot be read."""
 
     code = "input"
 
 
 class InputLines:
-    """Lines with their numbers, from 1. `source` None is standard input, a number a descriptor that is open."""
+    """The lines of an input, with numbers that start at 1.
+
+    Args:
+        source: a file; a number = an open file descriptor; None = standard input.
+    """
 
     def __init__(self, source: Path | int | None) -> None:
         self._source = source
 
     def count(self) -> int:
-        """How many lines the file has, blank ones too."""
+        """The number of lines in the file, including blank ones."""
         assert isinstance(self._source, Path)
         with self._source.open("rb") as file:
             pieces = iter(lambda: file.read(CHUNK_BYTES), b"")
@@ -61,14 +72,18 @@ class InputLines:
         return found + (last != b"\n")
 
     async def read(self) -> AsyncIterator[tuple[int, bytes]]:
-        """The lines in order. InputError for a line of more than 64 MB, or a source that cannot be read."""
+        """Yields the lines in order, with their numbers.
+
+        Raises:
+            InputError: for a line of more than 64 MB, or a source that cannot be read.
+        """
         number, line = 1, bytearray()
         async for chunk in self._chunks():
             more, *begun = chunk.split(b"\n")
             line += more
-            if len(line) > LINE_BYTES:
+            if len(line) > MAX_LINE_BYTES:
                 fix = "Is this a file of JSON lines?"
-                raise InputError(f"Line {number} is longer than {LINE_BYTES // 1024 // 1024} MB.", fix=fix)
+                raise InputError(f"Line {number} is longer than {MAX_LINE_BYTES // 1024 // 1024} MB.", fix=fix)
             for next_ in begun:
                 yield number, bytes(line)
                 number, line = number + 1, bytearray(next_)
@@ -76,8 +91,8 @@ class InputLines:
             yield number, bytes(line)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        # A thread of its own, for standard input may block for ever, and the process must be able to end meanwhile. It reads
-        # from the descriptor itself: a daemon thread must not hold the lock of a buffered file when Python ends.
+        # Reads in a separate daemon thread: standard input may block forever, and the process must still be able to exit. Reads
+        # from the descriptor: a daemon thread must not hold the lock of a buffered file when Python exits.
         if self._source is None and sys.stdin is None:
             raise InputError("There is no standard input.", fix="Name a file.")
         loop = asyncio.get_running_loop()

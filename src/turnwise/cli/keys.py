@@ -1,4 +1,4 @@
-"""`turnwise keys`: API keys for those who come in over HTTP."""
+"""`turnwise keys`: manages the API keys of the gateway."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OVERLAP_MINUTES = 60.0
 NAME_SHOWN = 24
-"""How much of a name the table shows, for the rest of a line to fit a terminal; `--json` has all of it."""
+"""Length to which the table cuts names, so that its lines fit a terminal. `--json` prints them in full."""
 _ID = re.compile(r"[0-9a-f]{12}")
 _IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?:(?://)?/?(?::memory:)?(?:\?.*)?")
 _SHOWN = ("id", "name", "role", "user", "acts_for_users", "agent_roles", "scopes", "created_at", "expires_at")
@@ -41,20 +41,21 @@ KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, or
 
 
 class _AppKeys(NamedTuple):
-    """The keys of an app, and whether its gateway asks for any."""
+    """The API keys of an app."""
 
     app: str
     keys: "Keys"
     asked_for: bool
+    """Whether the gateway is configured to accept keys."""
 
 
-@app.command(short_help="Make a key, and print it.")
+@app.command(short_help="Create a key and print it.")
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as people will read it in the list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that tells its purpose.")],
     config: ConfigOption = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Whose key it is.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="The key's user.")] = None,
     for_users: Annotated[
-        bool, typer.Option("--for-users", help="It acts for all users: each request names one. For your own servers.")
+        bool, typer.Option("--for-users", help="The key acts for all users; each request names one. For your own servers.")
     ] = False,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="user, operator or admin.")] = "user",
     agent_role: Annotated[
@@ -62,51 +63,51 @@ def create(
         typer.Option(
             "--agent-role",
             metavar="ROLE",
-            help="A role that agents ask for. May be repeated.",
+            help="A role that agents require. May be repeated.",
             autocompletion=agent_roles,
         ),
     ] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="All it may do, such as sessions:read. May be repeated.", autocompletion=scopes
+            "--scope", metavar="SCOPE", help="Allow only this, such as sessions:read. May be repeated.", autocompletion=scopes
         ),
     ] = None,
     days: Annotated[
-        int | None, typer.Option("--days", metavar="N", min=1, help="How long it counts; by default for ever.")
+        int | None, typer.Option("--days", metavar="N", min=1, help="Days until it expires; by default it never does.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key, and print it on standard output, this once: only a hash of it is kept."""
+    """Create a key and print it on standard output. It is shown only once: the store keeps only its hash."""
     rights = {"role": role, "user": user, "acts_for_users": for_users, "agent_roles": agent_role or (), "scopes": scope}
     asyncio.run(_create(config, name, rights, days, as_json))
 
 
 async def _create(config: "Path | None", name: str, rights: dict[str, Any], days: int | None, as_json: bool) -> None:
-    text, key = _new(name, rights, None if days is None else timedelta(days=min(days, timedelta.max.days)))
-    async with _ring(config) as ring:
+    text, key = _create_key(name, rights, None if days is None else timedelta(days=min(days, timedelta.max.days)))
+    async with _open_keys(config) as ring:
         await ring.keys.add(ring.app, key)
-    _hand_over(text, key, as_json)
-    _explain_new(ring, key)
+    _print_key(text, key, as_json)
+    _describe_new(ring, key)
 
 
 @app.command("list")
 def list_keys(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List the keys, the oldest first, those that are over too."""
+    """List all keys, oldest first, including expired ones."""
     asyncio.run(_list(config, as_json))
 
 
 async def _list(config: "Path | None", as_json: bool) -> None:
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
+    async with _open_keys(config) as ring:
         found = await ring.keys.list(ring.app)
     if as_json:
         terminal.print_json({"keys": [_data(key) for key in found]})
     elif found:
-        terminal.say_all(_table(found))
+        terminal.print_lines(_table(found))
     else:
-        terminal.note(f"There are no keys of {ring.app}. Make one: turnwise keys create NAME --user USER")
+        terminal.print_note(f"There are no keys of {ring.app}. Make one: turnwise keys create NAME --user USER")
 
 
 @app.command(short_help="Replace a key by a new one.")
@@ -114,11 +115,11 @@ def rotate(
     key: KeyArgument,
     config: ConfigOption = None,
     overlap: Annotated[
-        float, typer.Option("--overlap", metavar="MINUTES", min=0, max=1e6, help="How long the old one still counts.")
+        float, typer.Option("--overlap", metavar="MINUTES", min=0, max=1e6, help="How long the old key stays valid.")
     ] = OVERLAP_MINUTES,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key with the same rights and for as long a time, print it, and let the old one end a little later."""
+    """Create a key with the same rights and lifetime, print it, and let the old key expire after the overlap."""
     asyncio.run(_rotate(config, key, overlap, as_json))
 
 
@@ -126,25 +127,27 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
-        old, now = await _found(ring, named), datetime.now(UTC)
+    async with _open_keys(config) as ring:
+        old, now = await _find_key(ring, named), datetime.now(UTC)
         if not is_valid(old, now):
             fix = "Make a new one: turnwise keys create"
-            raise UsageProblem(f"Key {old.id} has been over since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix)
+            raise UsageProblem(
+                f"Key {old.id} has been invalid since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix
+            )
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
-        text, key = _new(old.name, rights, old.lifetime)
+        text, key = _create_key(old.name, rights, old.lifetime)
         await ring.keys.add(ring.app, key)
-        # Whatever happens now, the new one is in its owner's hands.
-        _hand_over(text, key, as_json)
+        # Print the new key before the old one expires, so that a failure here locks nobody out.
+        _print_key(text, key, as_json)
         await ring.keys.expire(ring.app, old.id, now + timedelta(minutes=overlap))
-        old = await _found(ring, old.id)
-    _explain_new(ring, key)
-    terminal.note(f"It takes the place of key {old.id}, which counts until {_time(old.expires_at)} UTC.")
+        old = await _find_key(ring, old.id)
+    _describe_new(ring, key)
+    terminal.print_note(f"It replaces key {old.id}, which stays valid until {_time(old.expires_at)} UTC.")
 
 
 @app.command()
 def revoke(key: KeyArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Let a key count no longer, in all processes, within a second."""
+    """Make a key invalid, in all processes, within a second."""
     asyncio.run(_revoke(config, key, as_json))
 
 
@@ -152,27 +155,31 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
-    async with _ring(config) as ring:
-        key, now = await _found(ring, named), datetime.now(UTC)
+    async with _open_keys(config) as ring:
+        key, now = await _find_key(ring, named), datetime.now(UTC)
         was_over = not is_valid(key, now)
         if not was_over:
             await ring.keys.expire(ring.app, key.id, now)
     if as_json:
         terminal.print_json({"id": key.id, "name": key.name, "revoked": not was_over})
     elif was_over:
-        terminal.note(f"Key {key.id} has been over since {_time(key.expires_at)} UTC.")
+        terminal.print_note(f"Key {key.id} has been invalid since {_time(key.expires_at)} UTC.")
     else:
-        terminal.say(f"Key {key.id} ({key.name}) is revoked.")
+        terminal.print_line(f"Key {key.id} ({key.name}) is revoked.")
 
 
 @asynccontextmanager
-async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
-    """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
+async def _open_keys(config: "Path | None") -> AsyncIterator[_AppKeys]:
+    """Opens the keys of that configuration's app.
+
+    Raises:
+        ConfigError: if the session store keeps no keys, or only in memory.
+    """
     from turnwise.access.authenticator import key_store_of
     from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
 
-    # Agents are left alone: that one of them is broken is no reason why a stolen key should count.
+    # Only the store is loaded: a broken agent must not prevent the revocation of a stolen key.
     kept = load_store(config)
     try:
         if _IN_MEMORY.fullmatch(kept.place):
@@ -184,7 +191,7 @@ async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
         await kept.store.close()
 
 
-def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
+def _create_key(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
     from turnwise.access.api_keys import new_key
     from turnwise.facts.errors import RequestInvalid
 
@@ -195,9 +202,11 @@ def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tupl
         raise UsageProblem(error.problem, fix=f"{error.fix} {option}".rstrip()) from None
 
 
-async def _found(ring: _AppKeys, named: str) -> "ApiKey":
-    """The key that an id, or a key's own text, names. What is neither is not shown: it may be a secret that was
-    mistyped. NothingHere.
+async def _find_key(ring: _AppKeys, named: str) -> "ApiKey":
+    """Finds a key by its id or its text. Other text is not repeated in the error, because it may be a mistyped secret.
+
+    Raises:
+        NothingHere: if there is no such key.
     """
     from turnwise.access.api_keys import read_key
     from turnwise.facts.errors import NothingHere
@@ -211,8 +220,8 @@ async def _found(ring: _AppKeys, named: str) -> "ApiKey":
     return key
 
 
-def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
-    """The key on standard output, and nothing else there: so it can be piped to where it is to be kept."""
+def _print_key(text: str, key: "ApiKey", as_json: bool) -> None:
+    """Prints only the key on standard output, so that it can be piped to a file or a secret store."""
     from turnwise.cli import terminal
 
     if as_json:
@@ -221,17 +230,19 @@ def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
         terminal.write(text + "\n")
 
 
-def _explain_new(ring: _AppKeys, key: "ApiKey") -> None:
+def _describe_new(ring: _AppKeys, key: "ApiKey") -> None:
     from turnwise.cli import terminal
 
     end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
-    terminal.note(f"Key {key.id} ({key.name}) · {_whose(key)} · {end}")
-    terminal.note("It is shown this once. Send it as the header Authorization: Bearer KEY")
+    terminal.print_note(f"Key {key.id} ({key.name}) · {_rights_text(key)} · {end}")
+    terminal.print_note("It is shown only once. Send it as the header Authorization: Bearer KEY")
     if not ring.asked_for:
-        terminal.note("Nobody is asked for a key yet: the configuration needs gateway: {auth: {keys: true}}", "yellow")
+        terminal.print_note(
+            "The gateway does not ask for keys yet: the configuration needs gateway: {auth: {keys: true}}", "yellow"
+        )
 
 
-def _whose(key: "ApiKey") -> str:
+def _rights_text(key: "ApiKey") -> str:
     if key.acts_for_users:
         return "acts for all users"
     user = "" if key.user is None else f"of user {key.user}"
@@ -239,7 +250,7 @@ def _whose(key: "ApiKey") -> str:
 
 
 def _data(key: "ApiKey") -> dict[str, Any]:
-    """A key for programs: never its hash."""
+    """A key as JSON data, without its hash."""
     return key.model_dump(mode="json", include=set(_SHOWN))
 
 

@@ -1,4 +1,4 @@
-"""`turnwise lint`: what is wrong with the agents, before a user finds out."""
+"""`turnwise lint`: finds weaknesses of the agents' descriptions, examples and patterns."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.text import Text
 
-    from turnwise.cli.progress import Work
+    from turnwise.cli.progress import WorkCallback
     from turnwise.learning.findings import Finding
     from turnwise.ports.encoder import Encoder
 
@@ -27,7 +27,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Find what makes agents hard to tell apart.")(lint)
 
 
@@ -35,32 +35,34 @@ def lint(
     config: ConfigOption = None,
     examples: Annotated[
         Path | None,
-        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
+        typer.Option(
+            "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+        ),
     ] = None,
     as_json: JsonOption = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there is an error.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is an error.")] = False,
 ) -> None:
-    """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that nobody reaches,
-    examples that stand with two agents or look like another's, descriptions too alike, missing examples, small talk that
-    runs a flow. Nothing runs.
+    """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that cannot be reached,
+    examples that two agents share or that resemble another agent's, similar descriptions, missing examples, small talk that
+    runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
 
-    agents, found = asyncio.run(_found(examples, config))
+    agents, found = asyncio.run(_findings(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     if as_json:
         findings = [finding.data() for finding in found]
         terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
-        terminal.say_all(wrapped([*_shown(found), _summary(agents, counts)], terminal.width()))
+        terminal.print_lines(wrap([*_finding_lines(found), _summary(agents, counts)], terminal.width()))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 
-async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
-    """How many agents were written down, and what is found in them."""
+async def _findings(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
+    """Returns the number of agents and the findings about them."""
     from turnwise.cli.evaluation import cascade_for
-    from turnwise.cli.progress import worked
+    from turnwise.cli.progress import work_bar
     from turnwise.learning.lint import lint, texts_of
 
     async with cascade_for(examples, None, config) as cascade:
@@ -68,15 +70,15 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list
         texts = texts_of(tree)
         if texts:
             encoder = cascade.meaning.encoder if cascade.meaning else None
-            with worked("reading examples") as work, _ended() as ended:
+            with work_bar("reading examples") as work, _stop_event() as ended:
                 vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
-        above = examples is not None  # the agents of a file stand below a root that is in no file
+        above = examples is not None  # agents of an examples file have a root that the file does not define
         return len(tree) - above, lint(tree, vectors, default=cascade.spec.default, general=cascade.spec.general)
 
 
 @contextmanager
-def _ended() -> "Iterator[threading.Event]":
-    """Set when the block is left: a thread that works for it can stop then."""
+def _stop_event() -> "Iterator[threading.Event]":
+    """An event that is set when the block ends, so that its worker thread can stop."""
     ended = threading.Event()
     try:
         yield ended
@@ -84,10 +86,17 @@ def _ended() -> "Iterator[threading.Event]":
         ended.set()
 
 
-def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
-    """The texts' vectors, read as in matching; those of phrases that were read before are kept.
+def vectors_for(
+    texts: list[str], encoder: "Encoder | None", work: "WorkCallback", ended: threading.Event
+) -> "NDArray[np.float32]":
+    """Encodes the texts as matching does, and caches the vectors.
 
-    encoder: None = the one that is shipped. InterruptedError when it has `ended`.
+    Args:
+        encoder: None = the built-in one.
+        ended: stops the work when it is set.
+
+    Raises:
+        InterruptedError: if `ended` was set.
     """
     from turnwise.matching.disk_cache import DiskCache, folder_from_environment
     from turnwise.matching.normalize import legible
@@ -101,15 +110,15 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     def step(what: str, done: int, total: int) -> None:
         if ended.is_set():
-            raise InterruptedError("Nobody waits for it any more.")
+            raise InterruptedError("The result is no longer needed.")
         work(what, done, total)
 
     folder = folder_from_environment()
     plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
-    return vectors_of(plain, encoder, kept=DiskCache(folder) if folder else None, progress=step)
+    return vectors_of(plain, encoder, cache=DiskCache(folder) if folder else None, progress=step)
 
 
-def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":
+def _finding_lines(found: "Iterable[Finding]") -> "Iterator[Text]":
     from rich.text import Text
 
     from turnwise.cli.rendering import styled

@@ -1,4 +1,4 @@
-"""`turnwise mcp`: the app as a server of the Model Context Protocol, on standard input and output."""
+"""`turnwise mcp`: serves the app over the Model Context Protocol on standard input and output."""
 
 import asyncio
 import os
@@ -18,45 +18,47 @@ from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.cli.serve import Watching
-    from turnwise.cli.shutdown import Answering
+    from turnwise.cli.serve import Telemetry
+    from turnwise.cli.shutdown import RunningAnswers
     from turnwise.gateway.front import Front
     from turnwise.gateway.mcp.stdio import StdioServer
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Serve the app to a program over standard input and output (MCP).")(mcp)
 
 
 def mcp(config: ConfigOption = None, user: UserOption = DEFAULT_USER) -> None:
     """Serve the app to the program that starts this one, as a server of the Model Context Protocol.
 
-    Messages come on standard input and answers go to standard output, where nothing else is printed; log lines go to
-    standard error. It ends when the input does, or is told to by Ctrl-C or SIGTERM: answers that are being given may still
-    take gateway.grace_seconds; what is not finished then, another process takes up.
+    Reads messages from standard input and writes answers to standard output; logs go to standard error. Ends when the input
+    ends, or on Ctrl-C or SIGTERM. Running answers may then take gateway.grace_seconds more; another process takes over any that
+    are still unfinished.
     """
-    with _own_wire() as wire:
+    with _reserve_stdio() as wire:
         raise typer.Exit(asyncio.run(_mcp(config, user, wire)))
 
 
-class _Wire(NamedTuple):
-    """Descriptors of what was standard input and output."""
+class _Descriptors(NamedTuple):
+    """Copies of the descriptors of standard input and output."""
 
     into: int
     out: int
 
 
 @contextmanager
-def _own_wire() -> Iterator[_Wire]:
-    """Standard input and output for the protocol alone. Whatever else is printed, here or by a process that is started here,
-    goes to standard error, and whoever else reads finds the end. It stays so: what is left in some buffer comes later.
+def _reserve_stdio() -> Iterator[_Descriptors]:
+    """Reserves standard input and output for the protocol.
+
+    Everything else that this process or its children print goes to standard error, and other readers of standard input see its
+    end. This is not undone when the block ends, because buffered output may still follow.
     """
-    if sys.stdin is None:  # its descriptor may be of something else then
+    if sys.stdin is None:  # then descriptor 0 may belong to another file
         raise InputError("There is no standard input.", fix="Let the program that speaks the protocol start this one.")
-    wire = _Wire(os.dup(0), os.dup(1))
+    wire = _Descriptors(os.dup(0), os.dup(1))
     for descriptor in wire:
-        os.set_blocking(descriptor, True)  # both have threads of their own
+        os.set_blocking(descriptor, True)  # each is used by a separate thread
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
@@ -65,52 +67,54 @@ def _own_wire() -> Iterator[_Wire]:
         yield wire
 
 
-async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
+async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
     from turnwise.assemble import load_app
-    from turnwise.cli.options import need_mcp, need_server
-    from turnwise.cli.serve import watching
-    from turnwise.cli.shutdown import Answering
+    from turnwise.cli.options import require_mcp, require_server
+    from turnwise.cli.serve import build_telemetry
+    from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
 
-    need_server("turnwise mcp")
-    need_mcp("turnwise mcp")
-    answering = Answering()
+    require_server("turnwise mcp")
+    require_mcp("turnwise mcp")
+    answering = RunningAnswers()
     with logging_to(sys.stderr, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
-        watched = watching()
+        watched = build_telemetry()
         app = load_app(path, hooks=[answering, *watched.hooks])
         watched.attach(app.runner)
         try:
-            return await _served(app, user, wire, watched, answering)
+            return await _serve_until_stopped(app, user, wire, watched, answering)
         finally:
             await watched.close()
 
 
-async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:
-    from turnwise.cli.shutdown import IDLE_SECONDS, Interrupts, leave, stopped
-    from turnwise.cli.worker import try_store
+async def _serve_until_stopped(
+    app: "App", user: str, wire: _Descriptors, watched: "Telemetry", answering: "RunningAnswers"
+) -> int:
+    from turnwise.cli.shutdown import IDLE_SECONDS, Interrupts, exit_at_once, stop_gracefully
+    from turnwise.cli.worker import check_store
 
-    front = _front(app, watched)
-    told, asked, given = _Told(answering), asyncio.Event(), _Input(wire.into)
-    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer() as writer:
-        spoken = _spoken(app, front, user, wire, writer)
+    front = _local_front(app, watched)
+    told, asked, given = _Output(answering), asyncio.Event(), _Input(wire.into)
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer_thread() as writer:
+        spoken = _stdio_server(app, front, user, wire, writer)
         grace = front.config.grace_seconds
         serving = asyncio.create_task(spoken.serve(given.lines(), grace))
-        trying = asyncio.create_task(try_store(app.runner, told.say))
+        trying = asyncio.create_task(check_store(app.runner, told.say))
         working = asyncio.create_task(_work(app, trying))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
-        # The input may end before anybody knows whether the store will do.
+        # The input may end before the store has been checked.
         await asyncio.wait({trying, stop}, timeout=min(grace, IDLE_SECONDS), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         front.closing.set()
         closing = _close(app, front, spoken, serving)
-        if working.done() or (trying.done() and trying.exception()):  # something is wrong with the store for good
+        if working.done() or (trying.done() and trying.exception()):  # the store cannot be used at all
             await closing
             await working
-        left = 0 if spoken.is_cut else grace  # at the end of the input they had their time
-        if not await stopped(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
+        left = 0 if spoken.is_cut else grace  # after the end of the input, answers had their grace period already
+        if not await stop_gracefully(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
             await watched.close()
-            leave(OK)
+            exit_at_once(OK)
         if not serving.cancelled():
             serving.result()
         if given.problem is not None:
@@ -118,8 +122,8 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
         return OK
 
 
-def _front(app: "App", watched: "Watching") -> "Front":
-    """What of the gateway's configuration is for whoever is on this machine anyway."""
+def _local_front(app: "App", watched: "Telemetry") -> "Front":
+    """The gateway for a local caller: takes only limits, grace period and protocols from the configuration."""
     from turnwise.facts.gateway import GatewayConfig
     from turnwise.gateway.server import front_for
 
@@ -128,14 +132,14 @@ def _front(app: "App", watched: "Watching") -> "Front":
     return front_for(app.runner, config, watched.metrics, traced=watched.traced)
 
 
-def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPoolExecutor) -> "StdioServer":
+def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, writer: ThreadPoolExecutor) -> "StdioServer":
     from turnwise.access.authenticator import LOCAL
     from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
     from turnwise.gateway.mcp.stdio import StdioServer
 
     visit = McpRequest(front, LOCAL.model_copy(update={"user": user}))
-    front.scope.user(visit.caller, "messages:write")  # whether there can be such a user
+    front.scope.user(visit.caller, "messages:write")  # checks that the user's name is valid
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
@@ -149,8 +153,8 @@ def _write(descriptor: int, line: bytes) -> None:
 
 
 @contextmanager
-def _writer() -> Iterator[ThreadPoolExecutor]:
-    """A thread that writes: who does not read holds up nothing but his own answers."""
+def _writer_thread() -> Iterator[ThreadPoolExecutor]:
+    """A thread for output, so that a slow reader blocks only its own answers."""
     writer = ThreadPoolExecutor(1, "turnwise-writer")
     try:
         yield writer
@@ -159,7 +163,7 @@ def _writer() -> Iterator[ThreadPoolExecutor]:
 
 
 class _Input:
-    """What comes. What cannot be read is its end, and `problem` then: what was asked before is answered first."""
+    """The input's lines. A read error ends them and is stored in `problem`, so that earlier requests are still answered."""
 
     def __init__(self, descriptor: int) -> None:
         self._lines = InputLines(descriptor)
@@ -174,7 +178,7 @@ class _Input:
 
 
 async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "asyncio.Task[None]") -> None:
-    """Lets what is being answered come to its end, and be said, then everything else."""
+    """Waits for running answers and their output, then closes everything else."""
     await app.runner.idle(last=True)
     await front.messages.settled()
     await front.threads.settled()
@@ -186,17 +190,17 @@ async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "as
 
 
 async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
-    from turnwise.cli.progress import ready
+    from turnwise.cli.progress import prepare
 
     await trying
-    await ready(app.runner)
+    await prepare(app.runner)
     await app.runner.work()
 
 
-class _Told:
-    """Says what the process does, on standard error."""
+class _Output:
+    """Prints status messages on standard error."""
 
-    def __init__(self, answering: "Answering") -> None:
+    def __init__(self, answering: "RunningAnswers") -> None:
         self._answering = answering
 
     @property
@@ -206,4 +210,4 @@ class _Told:
     def say(self, text: str) -> None:
         from turnwise.cli import terminal
 
-        terminal.note(text)
+        terminal.print_note(text)

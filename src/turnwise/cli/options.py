@@ -1,54 +1,51 @@
-"""The options that several commands share."""
+"""Options and checks that several commands share."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli.completion import agent_roles
-
-if TYPE_CHECKING:
-    from turnwise.facts.messages import MessageContext
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
 from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
+    from turnwise.facts.messages import MessageContext
     from turnwise.ports.hooks import Hooks
 
 DEFAULT_USER = "local"
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The configuration; by default turnwise.yaml here or above."),
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration file; by default turnwise.yaml here or above."),
 ]
-UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="Whose session it is.")]
+UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="The session's user.")]
 SessionOption = Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="The session.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 ContextOption = Annotated[
     str | None,
-    typer.Option(
-        "--context", metavar="JSON", help='What is known beside the message, such as {"channel": "web", "roles": ["staff"]}.'
-    ),
+    typer.Option("--context", metavar="JSON", help='Context of the message, such as {"channel": "web", "roles": ["staff"]}.'),
 ]
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         metavar="ROLE",
-        help="A role of the caller, for agents that only some may reach. May be repeated.",
+        help="A role of the caller, for agents that require one. May be repeated.",
         autocompletion=agent_roles,
     ),
 ]
 
 
 def message_context(given: str | None, roles: Sequence[str] | None = None) -> "MessageContext":
-    """The context as a value, with these roles added to its own; typer.BadParameter says what is wrong with it."""
+    """Parses the message context and adds the roles to its own.
+
+    Raises:
+        typer.BadParameter: if it is invalid.
+    """
     from pydantic import ValidationError
 
     from turnwise.config.validation import mistakes
@@ -62,25 +59,33 @@ def message_context(given: str | None, roles: Sequence[str] | None = None) -> "M
         raise typer.BadParameter(f"{first.problem} {first.fix}".rstrip(), param_hint="'--context'") from None
 
 
-SERVER = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
-"""The modules without which no gateway can be made."""
+SERVER_MODULES = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
+"""The modules that the gateway needs."""
 
 
-def need_server(command: str) -> None:
-    """MissingExtra when the server's libraries are not all installed."""
-    if any(find_spec(module) is None for module in SERVER):
+def require_server(command: str) -> None:
+    """Checks that the gateway's libraries are installed.
+
+    Raises:
+        MissingExtra: if one is not.
+    """
+    if any(find_spec(module) is None for module in SERVER_MODULES):
         raise MissingExtra(command, "serve")
 
 
-def need_mcp(command: str) -> None:
-    """MissingExtra when the library of MCP is not installed."""
+def require_mcp(command: str) -> None:
+    """Checks that the MCP library is installed.
+
+    Raises:
+        MissingExtra: if it is not.
+    """
     if find_spec("mcp") is None:
         raise MissingExtra(command, "mcp")
 
 
 @asynccontextmanager
-async def running(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
-    """The app of that configuration, watched by these hooks too; its store is closed at the end."""
+async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
+    """Loads the app of that configuration, with additional hooks, and closes its runner afterwards."""
     from turnwise.assemble import load_app
 
     app = load_app(config, hooks=hooks)

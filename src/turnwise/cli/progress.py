@@ -1,4 +1,4 @@
-"""What a long command is busy with, on standard error, when somebody looks at it."""
+"""Progress bars of long commands, on standard error."""
 
 import asyncio
 import sys
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from turnwise.runner import Runner
 
 Step = Callable[[], None]
-Work = Callable[[str, int, int], None]
-"""Told what is being done, how many steps of it are done, and of how many."""
+WorkCallback = Callable[[str, int, int], None]
+"""Callback with the description of the work, the number of finished steps, and their total."""
 
 
 @contextmanager
-def counted(what: str, total: int) -> Iterator[Step]:
-    """A bar for `total` steps, gone at the end; whoever does one tells the step.
+def progress_bar(what: str, total: int) -> Iterator[Step]:
+    """Shows a bar for `total` steps; call the yielded function after each step.
 
-    On a terminal only; elsewhere nothing, so that logs and pipes stay clean.
+    Only on a terminal, so that logs and pipes stay clean. The bar disappears at the end.
     """
     with _bar() as bar:
         task = bar.add_task(what, total=total) if bar else None
@@ -26,8 +26,8 @@ def counted(what: str, total: int) -> Iterator[Step]:
 
 
 @contextmanager
-def worked(what: str) -> Iterator[Work]:
-    """The same for work that says itself what it does and how far it is; in whichever thread."""
+def work_bar(what: str) -> Iterator[WorkCallback]:
+    """Shows a bar for work that reports its own description and progress, from any thread."""
     with _bar() as bar:
         task = bar.add_task(what, total=None) if bar else None
 
@@ -62,11 +62,11 @@ def _bar() -> Iterator[Any]:
 
 
 SHOWN_AFTER_SECONDS = 1.0
-_LOOKS_SECONDS = 0.1
+_REFRESH_SECONDS = 0.1
 
 
-class _Work:
-    """The last that was told of the work, by whichever thread does it."""
+class _LatestReport:
+    """The latest report of the work, from any thread."""
 
     def __init__(self) -> None:
         self.what, self.done, self.total = "preparing", 0, 0
@@ -75,28 +75,28 @@ class _Work:
         self.what, self.done, self.total = what, done, total
 
 
-async def ready(runner: "Runner") -> None:
-    """Prepares what the policy needs. After a second a bar says how far it is, if standard error is a terminal.
+async def prepare(runner: "Runner") -> None:
+    """Prepares what the policy needs. After a second, shows a bar if standard error is a terminal.
 
-    What cannot be prepared is told and is no end: messages are decided by what is there, and the next one tries again.
+    A failure is printed and not raised: the policy decides with what it has, and the next message tries again.
     """
     from turnwise.cli import terminal
     from turnwise.facts.errors import TurnwiseError
 
-    work = _Work()
+    work = _LatestReport()
     task = asyncio.create_task(runner.ready(work))
     try:
         await asyncio.wait({task}, timeout=SHOWN_AFTER_SECONDS)
         if not task.done() and sys.stderr.isatty():
-            await _shown(task, work)
+            await _show_progress(task, work)
         await task
     except TurnwiseError as problem:
-        terminal.complain(problem.code, problem.problem, problem.fix)
+        terminal.print_error(problem.code, problem.problem, problem.fix)
     finally:
         task.cancel()
 
 
-async def _shown(task: "asyncio.Task[None]", work: _Work) -> None:
+async def _show_progress(task: "asyncio.Task[None]", work: _LatestReport) -> None:
     from rich import progress
 
     from turnwise.cli import terminal
@@ -108,13 +108,14 @@ async def _shown(task: "asyncio.Task[None]", work: _Work) -> None:
         row = bar.add_task(work.what, total=None)
         while not task.done():
             bar.update(row, description=work.what, completed=work.done, total=work.total or None)
-            await asyncio.wait({task}, timeout=_LOOKS_SECONDS)
+            await asyncio.wait({task}, timeout=_REFRESH_SECONDS)
 
 
 class Progress:
-    """Counts messages. Shows nothing unless standard error is a terminal and standard output is not.
+    """Counts answered messages. Shows a bar only if standard error is a terminal and standard output is not.
 
-    `total` is how many there will be, None if nobody knows.
+    Args:
+        total: the expected number; None = unknown.
     """
 
     def __init__(self, total: int | None) -> None:
@@ -148,12 +149,12 @@ class Progress:
             self._bar.stop()
 
     def advance(self, *, failed: bool = False) -> None:
-        """One more is done."""
+        """Counts one more message."""
         self._failed += failed
         if self._bar is not None:
             self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
 
     @property
     def console(self) -> Any:
-        """Where to print while the bar is shown, so that it stays below; None when there is no bar."""
+        """The console to print on while the bar is shown, so that the bar stays below. None if there is no bar."""
         return self._bar.console if self._bar is not None else None

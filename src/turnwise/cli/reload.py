@@ -1,4 +1,4 @@
-"""`turnwise serve --reload`: a server of its own process, started again when a file of the project changes."""
+"""`turnwise serve --reload`: runs the server as a child process and restarts it when a file changes."""
 
 import os
 import signal
@@ -12,48 +12,46 @@ from turnwise.cli import terminal
 from turnwise.cli.terminal import one_line
 
 POLL_SECONDS = 0.3
-ENDINGS = (".py", ".yaml", ".yml")
-PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages"})
-CHANGES_TOLD = 3
+SUFFIXES = (".py", ".yaml", ".yml")
+SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
+CHANGES_SHOWN = 3
 _COMMAND = (sys.executable, "-P", "-c", "from turnwise.cli.app import main; main()")
 
 Files = Mapping[Path, tuple[int, int]]
 
 
-def files_of(folder: Path) -> Files:
-    """When each Python and YAML file below the folder was changed, and its size. Hidden folders and virtual environments are
-    passed over.
-    """
-    return dict(_walked(folder))
+def scan_files(folder: Path) -> Files:
+    """Modification time and size of each Python and YAML file. Skips hidden folders and virtual environments."""
+    return dict(_walk(folder))
 
 
-def _walked(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+def _walk(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
     for place, folders, names in os.walk(folder):
         at = Path(place)
-        folders[:] = [name for name in folders if not _is_passed_over(at / name)]
+        folders[:] = [name for name in folders if not _is_skipped(at / name)]
         for name in names:
-            if name.endswith(ENDINGS):
+            if name.endswith(SUFFIXES):
                 try:
                     status = (at / name).stat()
-                except OSError:  # it is gone since it was listed
+                except OSError:  # deleted since it was listed
                     continue
                 yield at / name, (status.st_mtime_ns, status.st_size)
 
 
-def _is_passed_over(folder: Path) -> bool:
-    return folder.name.startswith(".") or folder.name in PASSED_OVER or (folder / "pyvenv.cfg").exists()
+def _is_skipped(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in SKIPPED_FOLDERS or (folder / "pyvenv.cfg").exists()
 
 
-def changes(before: Files, after: Files) -> list[Path]:
-    """The files that are new, gone or changed, by name."""
+def changed_files(before: Files, after: Files) -> list[Path]:
+    """The files that were added, deleted or changed, sorted by name."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 def serve_reloading(arguments: Sequence[str], folder: Path) -> int:
-    """Runs `turnwise` with these arguments until this process is told to stop; the exit code of the last server.
+    """Runs `turnwise` with these arguments until this process gets SIGINT or SIGTERM. Returns the last server's exit code.
 
-    A change stops the server as SIGTERM does, so answers that are being given may come to their end. A server that ends by
-    itself, because of a mistake in a file, is started again at the next change.
+    A change stops the server with SIGTERM, so running answers may finish. A server that ends by itself, for example after a
+    syntax error, is restarted at the next change.
     """
     return _Reloader(arguments, folder).run()
 
@@ -70,7 +68,7 @@ class _Reloader:
         before = {number: signal.signal(number, self._stop) for number in signals}
         try:
             while True:
-                seen = files_of(self._folder)
+                seen = scan_files(self._folder)
                 code = self._served(seen)
                 if self._asked:
                     return code
@@ -79,36 +77,38 @@ class _Reloader:
                 signal.signal(number, handler)
 
     def _served(self, seen: Files) -> int:
-        """Serves until a file changes or this process is told to stop; the server's exit code."""
-        # In a group of its own, so that Ctrl-C comes to it once, from here: a second one would make it leave at once.
+        """Runs one server until a file changes or this process must stop. Returns the server's exit code."""
+        # A separate process group, so that Ctrl-C reaches the server only once, from here: a second signal would kill it.
         self._server = subprocess.Popen(self._command, process_group=0)
-        if self._asked:  # it was told between two servers
+        if self._asked:  # the signal came between two servers
             self._server.terminate()
         has_ended = False
         while not self._asked:
             if not has_ended and self._server.poll() is not None:
                 has_ended = True
-                terminal.note("The server has ended. It is started again when a file changes; Ctrl-C ends this.", "yellow")
+                terminal.print_note(
+                    "The server has ended. It is started again when a file changes; Ctrl-C ends this.", "yellow"
+                )
             if changed := self._changed(seen):
-                names = ", ".join(one_line(str(path.relative_to(self._folder))) for path in changed[:CHANGES_TOLD])
-                more = f" and {len(changed) - CHANGES_TOLD} more" if len(changed) > CHANGES_TOLD else ""
-                terminal.note(f"Reloading, because of changes: {names}{more}", "yellow")
+                names = ", ".join(one_line(str(path.relative_to(self._folder))) for path in changed[:CHANGES_SHOWN])
+                more = f" and {len(changed) - CHANGES_SHOWN} more" if len(changed) > CHANGES_SHOWN else ""
+                terminal.print_note(f"Reloading, because of changes: {names}{more}", "yellow")
                 self._server.terminate()
                 break
             time.sleep(POLL_SECONDS)
         return self._server.wait()
 
     def _changed(self, seen: Files) -> list[Path]:
-        """What has changed, once nothing changes any more: an editor may write several files."""
-        now = files_of(self._folder)
+        """Returns the changed files, once no more files change: an editor may write several."""
+        now = scan_files(self._folder)
         if now == seen:
             return []
         while not self._asked:
             time.sleep(POLL_SECONDS)
-            before, now = now, files_of(self._folder)
+            before, now = now, scan_files(self._folder)
             if now == before:
                 break
-        return changes(seen, now)
+        return changed_files(seen, now)
 
     def _stop(self, *_: object) -> None:
         self._asked = True

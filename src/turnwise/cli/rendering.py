@@ -1,4 +1,4 @@
-"""Decisions and events as a reader at a terminal sees them."""
+"""Renders decisions, messages and events as styled lines for the terminal."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ _STYLES = {"chosen": "green", "clarify": "yellow", "abstained": "dim"}
 
 
 def styled(text: str, style: str) -> Text:
-    """Text in a style that what is appended to it does not take on."""
+    """Text in a style that does not extend to text appended later."""
     return Text().append(text, style=style)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()) -> Iterator[Text]:
-    """Aligned lines below a dim header; only the last column may flow over the terminal's edge."""
+    """Aligned lines below a dim header. Only the last column may exceed the terminal's width."""
     lines = [[styled(name, "dim") for name in columns]]
     lines += [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max(cell_len(line[index].plain) for line in lines) for index in range(len(columns))]
@@ -46,14 +46,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
         yield made
 
 
-def indented(line: Text, by: int = 3) -> Text:
-    """The line further to the right; so are the lines it breaks into."""
+def indent(line: Text, by: int = 3) -> Text:
+    """Indents the line, and all lines that it consists of."""
     space = " " * by
     return Text("\n").join(Text(space).append_text(part) for part in line.split("\n", allow_blank=True))
 
 
 def decision_line(selection: Selection) -> Text:
-    """Who answers and why, in one line."""
+    """One line with the chosen agent and the reason."""
     line = styled("→ ", "dim")
     line.append(one_line(selection.agent), style="bold cyan")
     if selection.outcome == "clarify":
@@ -65,13 +65,13 @@ def decision_line(selection: Selection) -> Text:
 
 
 def decided_by(selection: Selection) -> Verdict | None:
-    """The verdict that decided; None when no selector did."""
+    """The verdict that decided; None if no selector did."""
     chosen = [verdict for verdict in selection.verdicts if verdict.outcome != "abstained"]
     return chosen[-1] if chosen else None
 
 
-def summary(selection: Selection) -> Text:
-    """What decided, in how much time, under which policy and agents."""
+def summary_line(selection: Selection) -> Text:
+    """One line with the deciding selector, the time, the policy and the agents' version."""
     decider = decided_by(selection)
     parts = [f"decided by {decider.selector}" if decider else "no selector decided", f"{selection.ms:.1f} ms"]
     segment = f", segment {selection.segment}" if selection.segment else ""
@@ -79,19 +79,23 @@ def summary(selection: Selection) -> Text:
     return styled(one_line(" · ".join(parts)), "dim")
 
 
-def explanation(selection: Selection, options: Mapping[str, JsonValue] | None = None) -> Iterator[Text]:
-    """Every verdict in the order they were asked, and who was not considered; with the stages' options, if they are given."""
+def explanation_lines(selection: Selection, options: Mapping[str, JsonValue] | None = None) -> Iterator[Text]:
+    """Every verdict in order, and the excluded agents.
+
+    Args:
+        options: the stages' options, by selector, to show with the verdicts.
+    """
     for number, verdict in enumerate(selection.verdicts, 1):
         yield _verdict_line(number, verdict)
         if options and (set_ := _options_line(options.get(verdict.selector))):
-            yield indented(styled(set_, "dim"))
+            yield indent(styled(set_, "dim"))
         yield from _verdict_details(verdict)
     if selection.excluded:
         count = max(selection.excluded_count, len(selection.excluded))
         yield styled(f"not considered: {count}", "bold")
         yield from _exclusions(selection.excluded)
         if count > len(selection.excluded):
-            yield indented(styled(f"… {count - len(selection.excluded)} more", "dim"))
+            yield indent(styled(f"… {count - len(selection.excluded)} more", "dim"))
 
 
 def _verdict_line(number: int, verdict: Verdict) -> Text:
@@ -119,23 +123,23 @@ def _verdict_details(verdict: Verdict) -> Iterator[Text]:
         lead = verdict.candidates[0].score - verdict.candidates[1].score
         told.append(f"ahead of the next by {lead:.2f}")
     if verdict.novelty is not None:
-        told.append(f"nobody should take it: {verdict.novelty:.2f}")
+        told.append(f"out of scope: {verdict.novelty:.2f}")
     if verdict.usage:
         told.append(usage_text(verdict.usage))
     if verdict.also:
         told.append(f"also asks for {', '.join(one_line(name) for name in verdict.also)}")
     if told:
-        yield indented(styled(" · ".join(told), "default"))
+        yield indent(styled(" · ".join(told), "default"))
     if verdict.question:
-        yield indented(styled(clean(verdict.question), "default"))
+        yield indent(styled(clean(verdict.question), "default"))
     for candidate in verdict.candidates:
         line = Text(f"{candidate.score:.2f}  {one_line(candidate.agent)}")
         if candidate.evidence:
             line.append(f"  {one_line(candidate.evidence)}", style="dim")
-        yield indented(line)
+        yield indent(line)
     yield from _exclusions(verdict.passed_over, "passed over ")
     for ignored in verdict.ignored:
-        yield indented(styled(f"ignored: {one_line(ignored)}", "yellow"))
+        yield indent(styled(f"ignored: {one_line(ignored)}", "yellow"))
 
 
 def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[Text]:
@@ -145,11 +149,15 @@ def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[T
         line.append(f": {one_line(exclusion.rule)}", style="yellow")
         if exclusion.detail:
             line.append(f" ({one_line(exclusion.detail)})", style="dim")
-        yield indented(line)
+        yield indent(line)
 
 
 def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]:
-    """What was said, part by part, made safe; text keeps its lines. thinking: also what a model thought before."""
+    """The content's parts as lines, with control characters removed. Line breaks in text are kept.
+
+    Args:
+        thinking: whether to include the model's thoughts.
+    """
     for part in content.parts:
         if isinstance(part, TextPart):
             yield Text(clean(part.text))
@@ -169,19 +177,19 @@ def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]
             yield styled(f"[thinks] {clean(part.text)}", "dim italic")
 
 
-def cut_off(event: Event) -> Iterator[Text]:
-    """That an answer is not whole, and why; nothing for one that is."""
+def cut_off_lines(event: Event) -> Iterator[Text]:
+    """States that an answer was cut off, and why; nothing for a complete one."""
     why = event.actions.cut_off
     if why is not None:
         limit = {"tokens": "the model ran into its limit of tokens", "parts": "it has more parts than limits.parts allows"}
         yield styled(one_line(f"(cut off: {limit.get(why, why)})"), "yellow")
 
 
-def begins_attempt(event: Event) -> bool:
-    """Whether an invocation is run again from here on, because its process stopped: this is no rewind by a user."""
+def starts_attempt(event: Event) -> bool:
+    """Whether the event starts a new attempt after a process died. A user's rewind does not."""
     return event.actions.rewind is not None and event.attempt > 1
 
 
 def attempt_line(event: Event) -> Text:
-    """What an event says that begins a new attempt."""
+    """The line for an event that starts a new attempt."""
     return styled(f"↻ attempt {event.attempt}: the process of attempt {event.attempt - 1} stopped before the end", "yellow")

@@ -1,4 +1,4 @@
-"""`turnwise run`: many messages from JSON lines, every stored event as a JSON line."""
+"""`turnwise run`: answers many messages from JSON lines, and prints every stored event as a JSON line."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command to the command line."""
     app.command("run", short_help="Answer many messages, as JSON lines.")(run)
 
 
@@ -25,10 +25,10 @@ def run(
     config: ConfigOption = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=1000, help="How many sessions are answered at once.")] = 8,
 ) -> None:
-    """Answer many messages. Each line is {"user", "session", "message"} and, if you like, "id" and "context".
+    """Answer many messages. Each line is {"user", "session", "message"} with optional "id" and "context".
 
-    Every stored event is printed as one JSON line. Messages of one session are answered in their order. A line that
-    cannot be answered is told on standard error, the others go on, and the exit code is 1.
+    Prints every stored event as one JSON line. Messages of one session are answered in order. If a line fails, its error goes
+    to standard error, the other lines continue, and the exit code is 1.
     """
     from turnwise.cli.input import InputLines
     from turnwise.cli.progress import Progress
@@ -47,15 +47,15 @@ def run(
 
 async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progress: "Progress") -> int:
     from turnwise.cli.answers import BatchRun
-    from turnwise.cli.options import running
-    from turnwise.cli.progress import ready
+    from turnwise.cli.options import open_app
+    from turnwise.cli.progress import prepare
     from turnwise.cli.shutdown import Interrupts
 
     this = asyncio.current_task()
     assert this is not None
     with Interrupts(this.cancel):
-        async with running(config) as app:
-            await ready(app.runner)
+        async with open_app(config) as app:
+            await prepare(app.runner)
             answering = BatchRun(app, jobs, progress, sys.stdout)
             await answering.answer(lines)
             return answering.failed

@@ -1,178 +1,49 @@
-"""`turnwise serve`: the app over HTTP."""
+"""`turnwise serve`: serves the app over HTTP."""
 
+import asyncio
+import gc
 import os
-from typing import TYPE_CHECKING
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+from rich.text import Text
+
+from turnwise.cli.exits import OK
+from turnwise.cli.options import ConfigOption
+from turnwise.cli.rendering import styled
+from turnwise.cli.terminal import one_line
+from turnwise.config.gateway_entries import is_loopback, protocols_without_extra
 from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.cli.shutdown import RunningAnswers
+    from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols, Switch
+    from turnwise.gateway.server import Serving
     from turnwise.ports.hooks import Hooks
     from turnwise.runner import Runner
     from turnwise.telemetry.export import Exporters
     from turnwise.telemetry.metrics import Metrics
     from turnwise.telemetry.spans import Spans
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
-
-from rich.text import Text
-
-from turnwise.cli.rendering import styled
-from turnwise.cli.terminal import one_line
-from turnwise.config.gateway_entries import is_own_machine, lacking
-
-if TYPE_CHECKING:
-    from turnwise.assemble import App
-    from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols, Switch
-    from turnwise.gateway.server import Serving
-import asyncio
-import gc
-import signal
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
-
-from turnwise.cli.exits import OK
-from turnwise.cli.options import ConfigOption
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from turnwise.assemble import App
-    from turnwise.cli.shutdown import Answering
-    from turnwise.facts.gateway import GatewayConfig
-    from turnwise.gateway.server import Serving
-    from turnwise.ports.hooks import Hooks
 
     Load = Callable[[Sequence[Hooks]], App]
 
-CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's variable for whether spans hold what was said."""
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""OpenTelemetry's variable that includes message contents in spans."""
 
 
-class Watching:
-    """Hooks for a runner; to be closed after it."""
-
-    def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporters | None" = None) -> None:
-        self.metrics = metrics
-        self._spans, self._exporting = spans, exporting
-
-    @property
-    def hooks(self) -> list["Hooks"]:
-        return [self.metrics] if self._spans is None else [self.metrics, self._spans]
-
-    @property
-    def traced(self) -> bool:
-        return self._spans is not None
-
-    def attach(self, runner: "Runner") -> None:
-        """Tells whose numbers these are."""
-        self.metrics.attach(runner)
-
-    async def close(self) -> None:
-        """Sends what is left. Idempotent."""
-        if self._spans is not None:
-            self._spans.close()
-        if self._exporting is not None:
-            await self._exporting.close()
-
-
-def watching() -> Watching:
-    """What the environment asks for. Without the extra `otel` it is told that there are no traces. ConfigError."""
-    from turnwise.cli import terminal
-    from turnwise.telemetry.export import exporters_from_environment
-    from turnwise.telemetry.metrics import Metrics
-
-    metrics = Metrics()
-    try:
-        exported = exporters_from_environment()
-    except MissingExtra as missing:
-        terminal.note(f"no traces: {missing}", style="yellow")
-        return Watching(metrics)
-    if exported is None:
-        return Watching(metrics)
-    from turnwise.telemetry.spans import Spans
-
-    exported.install()
-    content = os.environ.get(CONTENT, "").strip().lower() == "true"
-    return Watching(metrics, Spans(tracers=exported.tracers, meters=exported.meters, content=content), exported)
-
-
-_OURS = "Turnwise's API (/api/v1)"
-_NAMES: Mapping[str, tuple[str, str]] = {
-    "openai": ("OpenAI", "/v1"),
-    "a2a": ("A2A", "/a2a"),
-    "ag_ui": ("AG-UI", "/ag-ui"),
-    "adk": ("ADK", "/adk"),
-    "mcp": ("MCP", "/mcp"),
-    "graph_chat": ("graph-chat", "/api/v1/graph-chat"),
-}
-
-
-def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, traced: bool) -> Iterator[Text]:
-    """A line for each thing to know before the first request."""
-    reach = "; only this machine can connect" if is_own_machine(config.host) else ""
-    yield styled(f"Serving {one_line(app.runner.app)} at ", "").append(serving.address, style="bold").append(reach, style="dim")
-    yield _line("sessions", f"stored in {one_line(app.store)}")
-    documentation = f"{serving.address_here}/docs" if config.documentation else "off (gateway.documentation is false)"
-    yield _line("documentation", documentation)
-    yield _line("protocols", ", ".join([_OURS, *(_with_path(name) for name in _spoken(config.protocols))]))
-    if off := "; ".join(_not_served(config.protocols)):
-        yield _line("not served", off)
-    yield _line("authentication", one_line(authentication(config.auth)))
-    yield _line("traces", "sent to OpenTelemetry" if traced else "off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)")
-    key = ' -H "Authorization: Bearer $KEY"' if config.auth is not None else ""
-    request = f"curl {serving.address_here}/api/v1/sessions/s1/messages{key}"
-    yield _line("try it", request + " -H 'Content-Type: application/json' -d '{\"content\": \"Hello\"}'")
-
-
-def authentication(auth: "AuthConfig | None") -> str:
-    """Whether requests need credentials, which ones, and how to get them."""
-    if auth is None:
-        return "off (gateway.auth is not set), so everybody on this machine has full access"
-    keys = ["an API key (turnwise keys create NAME --user USER)"] if auth.keys else []
-    issuer = f" of {auth.jwt.issuer}" if auth.jwt is not None and auth.jwt.issuer else ""
-    tokens = [f"a token (JWT){issuer}"] if auth.jwt is not None else []
-    return "on, requests need " + " or ".join([*keys, *tokens])
-
-
-def _line(name: str, told: str) -> Text:
-    return styled(f"  {name}: ", "dim").append(told)
-
-
-def _spoken(config: "Protocols") -> list[str]:
-    missing = set(lacking(config, wanted=False))
-    return [name for name in _NAMES if _switch(config, name).on is not False and name not in missing]
-
-
-def _not_served(config: "Protocols") -> Iterator[str]:
-    """The protocols that are not served, and why."""
-    if missing := lacking(config, wanted=False):
-        which = " and ".join(_NAMES[name][0] for name in missing)
-        yield f"{which}, because not installed (pip install 'turnwise[{','.join(missing)}]')"
-    if off := [name for name in _NAMES if _switch(config, name).on is False]:
-        yield f"{' and '.join(_NAMES[name][0] for name in off)}, because switched off below gateway.protocols"
-
-
-def _switch(config: "Protocols", name: str) -> "Switch":
-    found: Switch = getattr(config, name)
-    return found
-
-
-def _with_path(name: str) -> str:
-    return "{} ({})".format(*_NAMES[name])
-
-
-COLLECTING = (10_000, 20, 50)
-"""After how many new objects, and how many rounds, the collector looks at the young, the middle-aged and the old."""
-LEAVE_SECONDS = 1.0
-"""How long those who still wait may take to hear that this process leaves before their answer is there."""
+GC_THRESHOLDS = (10_000, 20, 50)
+"""Thresholds of the garbage collector's three generations; see `gc.set_threshold`."""
+NOTICE_SECONDS = 1.0
+"""How long to wait for clients to receive the notice that this process stops before their answer is complete."""
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this file."""
+    """Adds the command to the command line."""
     app.command(short_help="Serve the app over HTTP.")(serve)
 
 
@@ -180,30 +51,29 @@ def serve(
     config: ConfigOption = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="HOST", help="Where to listen; by default as gateway.host says, or here only."),
+        typer.Option("--host", metavar="HOST", help="Address to listen on; by default gateway.host, else this machine only."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any that is free.")
+        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any free port.")
     ] = None,
     log: Annotated[
         Literal["text", "json"] | None,
-        typer.Option("--log", help="How log lines look on standard error; by default text at a terminal, else JSON."),
+        typer.Option("--log", help="Format of log lines on standard error; by default text on a terminal, else JSON."),
     ] = None,
     reload: Annotated[
         bool,
-        typer.Option("--reload", help="For development: start again when a Python or YAML file of the project changes."),
+        typer.Option("--reload", help="For development: restart when a Python or YAML file of the project changes."),
     ] = False,
 ) -> None:
-    """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and a description of both at /docs.
+    """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and the documentation of both at /docs.
 
-    It also takes up what other processes left behind, as a worker does. Told to stop by Ctrl-C or SIGTERM, it takes no more
-    messages, and answers that are being given may still take gateway.grace_seconds; what is not finished then, another
-    process takes up.
+    Also takes over the unfinished work of other processes, like a worker. On Ctrl-C or SIGTERM it accepts no new messages, and
+    running answers may take gateway.grace_seconds more; another process takes over any that are still unfinished.
     """
 
-    from turnwise.cli.options import need_server
+    from turnwise.cli.options import require_server
 
-    need_server("turnwise serve")
+    require_server("turnwise serve")
     if reload:
         from turnwise.cli.reload import serve_reloading
         from turnwise.config.settings import find_file
@@ -221,7 +91,12 @@ def serve(
 
 
 def serve_app(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
-    """Serves the app that `load` gives, with these hooks, until this process is told to stop; the exit code."""
+    """Serves the app that `load` returns until this process is stopped. Returns the exit code.
+
+    Args:
+        load: builds the app with the given hooks.
+        form: the format of log lines; None = text on a terminal, else JSON.
+    """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(load, host, port, form))
 
@@ -235,29 +110,29 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
-    from turnwise.cli.shutdown import Answering
+    from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
 
-    answering = Answering()
+    answering = RunningAnswers()
     with logging_to(sys.stderr, form=form, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
-        watched = watching()
+        watched = build_telemetry()
         app = load([answering, *watched.hooks])
         watched.attach(app.runner)
         given: dict[str, Any] = {"host": host, "port": port}
         config = app.gateway.model_copy(update={name: value for name, value in given.items() if value is not None})
         try:
-            return await _served(app, config, watched, answering)
+            return await _serve_until_stopped(app, config, watched, answering)
         finally:
             await watched.close()
 
 
-async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answering: "Answering") -> int:
-    from turnwise.cli.shutdown import Interrupts, leave, stopped
+async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Telemetry", answering: "RunningAnswers") -> int:
+    from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.server import Serving, bound_socket, front_for
 
     front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
     serving = Serving(front, bound_socket(config.host, config.port))
-    told, asked = _Told(answering), asyncio.Event()
+    told, asked = _Output(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
         await serving.begin()
         for line in startup_lines(app, config, serving, traced=watched.traced):
@@ -266,23 +141,23 @@ async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answ
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if working.done():  # something is wrong with the store for good
+        if working.done():  # the store cannot be used at all
             await _close(app, serving)
             working.result()
         front.closing.set()
         lease_seconds = app.runner.process.lease_seconds
         closing = _close(app, serving)
-        if not await stopped(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
-            # An agent may ignore that it is cancelled; so nothing is waited for any more, but those who are to come again.
+        if not await stop_gracefully(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
+            # An agent may ignore its cancellation: wait only until clients have been told to retry.
             last = {asyncio.create_task(serving.end(0)), asyncio.create_task(watched.close())}
-            await asyncio.wait(last, timeout=LEAVE_SECONDS)
-            leave(OK)
+            await asyncio.wait(last, timeout=NOTICE_SECONDS)
+            exit_at_once(OK)
         told.say("stopped")
         return OK
 
 
 async def _close(app: "App", serving: "Serving") -> None:
-    """Lets what is being answered come to its end, then those who wait for it, then everything else."""
+    """Waits for running answers and the responses that carry them, then closes everything else."""
     serving.front.closing.set()
     await app.runner.idle(last=True)
     await serving.front.messages.settled()
@@ -291,31 +166,32 @@ async def _close(app: "App", serving: "Serving") -> None:
     await app.runner.close()
 
 
-async def _work(app: "App", serving: "Serving", told: "_Told") -> None:
-    from turnwise.cli.progress import ready
-    from turnwise.cli.worker import look
+async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
+    from turnwise.cli.progress import prepare
+    from turnwise.cli.worker import run_recovery
 
     began = time.monotonic()
-    await ready(app.runner)
-    _collect_rarely()
+    await prepare(app.runner)
+    _tune_garbage_collector()
     serving.front.ready.set()
     told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
-    await look(app.runner, told.warn)
+    await run_recovery(app.runner, told.warn)
 
 
-def _collect_rarely() -> None:
-    """What is there now stays, so the garbage collector leaves it alone, and looks for more less often than in a short program:
-    otherwise a fifth of what a message costs is spent on looking.
+def _tune_garbage_collector() -> None:
+    """Tunes the garbage collector for a long-running process: freezes the objects that exist now and collects less often.
+
+    With the defaults, collection takes a fifth of the time of a message.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTING)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
-class _Told:
-    """Says what the process does, on standard output."""
+class _Output:
+    """Prints status messages on standard output."""
 
-    def __init__(self, answering: "Answering") -> None:
+    def __init__(self, answering: "RunningAnswers") -> None:
         self._answering = answering
 
     @property
@@ -325,9 +201,126 @@ class _Told:
     def say(self, text: "str | Text") -> None:
         from turnwise.cli import terminal
 
-        terminal.say(text)
+        terminal.print_line(text)
 
     def warn(self, text: str) -> None:
         from turnwise.cli import terminal
 
-        terminal.note(text, style="yellow")
+        terminal.print_note(text, style="yellow")
+
+
+class Telemetry:
+    """Metrics and traces of a runner, as its hooks. Close it after the runner."""
+
+    def __init__(self, metrics: "Metrics", spans: "Spans | None" = None, exporting: "Exporters | None" = None) -> None:
+        self.metrics = metrics
+        self._spans, self._exporting = spans, exporting
+
+    @property
+    def hooks(self) -> list["Hooks"]:
+        return [self.metrics] if self._spans is None else [self.metrics, self._spans]
+
+    @property
+    def traced(self) -> bool:
+        return self._spans is not None
+
+    def attach(self, runner: "Runner") -> None:
+        """Connects the metrics to the runner."""
+        self.metrics.attach(runner)
+
+    async def close(self) -> None:
+        """Sends the remaining telemetry. Idempotent."""
+        if self._spans is not None:
+            self._spans.close()
+        if self._exporting is not None:
+            await self._exporting.close()
+
+
+def build_telemetry() -> Telemetry:
+    """Builds the telemetry that the environment configures. Without the extra `otel`, prints that there are no traces.
+
+    Raises:
+        ConfigError: if the configuration of telemetry is invalid.
+    """
+    from turnwise.cli import terminal
+    from turnwise.telemetry.export import exporters_from_environment
+    from turnwise.telemetry.metrics import Metrics
+
+    metrics = Metrics()
+    try:
+        exported = exporters_from_environment()
+    except MissingExtra as missing:
+        terminal.print_note(f"no traces: {missing}", style="yellow")
+        return Telemetry(metrics)
+    if exported is None:
+        return Telemetry(metrics)
+    from turnwise.telemetry.spans import Spans
+
+    exported.install()
+    content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() == "true"
+    return Telemetry(metrics, Spans(tracers=exported.tracers, meters=exported.meters, content=content), exported)
+
+
+_OWN_API = "Turnwise's API (/api/v1)"
+_NAMES: Mapping[str, tuple[str, str]] = {
+    "openai": ("OpenAI", "/v1"),
+    "a2a": ("A2A", "/a2a"),
+    "ag_ui": ("AG-UI", "/ag-ui"),
+    "adk": ("ADK", "/adk"),
+    "mcp": ("MCP", "/mcp"),
+    "graph_chat": ("graph-chat", "/api/v1/graph-chat"),
+}
+
+
+def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, traced: bool) -> Iterator[Text]:
+    """The lines printed before the first request."""
+    reach = "; only this machine can connect" if is_loopback(config.host) else ""
+    yield styled(f"Serving {one_line(app.runner.app)} at ", "").append(serving.address, style="bold").append(reach, style="dim")
+    yield _line("sessions", f"stored in {one_line(app.store)}")
+    documentation = f"{serving.address_here}/docs" if config.documentation else "off (gateway.documentation is false)"
+    yield _line("documentation", documentation)
+    yield _line("protocols", ", ".join([_OWN_API, *(_with_path(name) for name in _served_protocols(config.protocols))]))
+    if off := "; ".join(_not_served_protocols(config.protocols)):
+        yield _line("not served", off)
+    yield _line("authentication", one_line(authentication_text(config.auth)))
+    yield _line("traces", "sent to OpenTelemetry" if traced else "off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)")
+    key = ' -H "Authorization: Bearer $KEY"' if config.auth is not None else ""
+    request = f"curl {serving.address_here}/api/v1/sessions/s1/messages{key}"
+    yield _line("try it", request + " -H 'Content-Type: application/json' -d '{\"content\": \"Hello\"}'")
+
+
+def authentication_text(auth: "AuthConfig | None") -> str:
+    """States whether requests need credentials, which ones, and how to get them."""
+    if auth is None:
+        return "off (gateway.auth is not set), so everybody on this machine has full access"
+    keys = ["an API key (turnwise keys create NAME --user USER)"] if auth.keys else []
+    issuer = f" of {auth.jwt.issuer}" if auth.jwt is not None and auth.jwt.issuer else ""
+    tokens = [f"a token (JWT){issuer}"] if auth.jwt is not None else []
+    return "on, requests need " + " or ".join([*keys, *tokens])
+
+
+def _line(name: str, told: str) -> Text:
+    return styled(f"  {name}: ", "dim").append(told)
+
+
+def _served_protocols(config: "Protocols") -> list[str]:
+    missing = set(protocols_without_extra(config, wanted=False))
+    return [name for name in _NAMES if _switch(config, name).on is not False and name not in missing]
+
+
+def _not_served_protocols(config: "Protocols") -> Iterator[str]:
+    """The protocols that are not served, each with the reason."""
+    if missing := protocols_without_extra(config, wanted=False):
+        which = " and ".join(_NAMES[name][0] for name in missing)
+        yield f"{which}, because not installed (pip install 'turnwise[{','.join(missing)}]')"
+    if off := [name for name in _NAMES if _switch(config, name).on is False]:
+        yield f"{' and '.join(_NAMES[name][0] for name in off)}, because switched off below gateway.protocols"
+
+
+def _switch(config: "Protocols", name: str) -> "Switch":
+    found: Switch = getattr(config, name)
+    return found
+
+
+def _with_path(name: str) -> str:
+    return "{} ({})".format(*_NAMES[name])

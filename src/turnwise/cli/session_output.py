@@ -1,4 +1,4 @@
-"""What is recorded of a session, for a reader at a terminal and for programs."""
+"""Shows a session's recorded events at the terminal and as JSON data."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -19,35 +19,44 @@ _INDENT = 7
 
 
 class Entry(NamedTuple):
-    """An event of a log, and what became of it. `hidden`: a rewind hides it; `superseded`: that of a new attempt."""
+    """An event of a log, and whether it still counts."""
 
     event: Event
     hidden: bool = False
+    """Whether a rewind hides it."""
     superseded: bool = False
+    """Whether the rewind was that of a new attempt."""
 
     @property
     def tells_attempts(self) -> bool:
-        """Whether it belongs to an answer that was tried more than once, as far as that is known at its place."""
+        """Whether its answer had more than one attempt, as far as this position in the log shows."""
         return self.superseded or self.event.attempt > 1
 
     @property
     def mark(self) -> str:
-        """What a reader has to know of it, in brackets; "" when it is plainly there."""
+        """A note in parentheses for a hidden event; "" for a visible one."""
         if self.superseded:
             return f" (attempt {self.event.attempt}, superseded)"
         return " (rewound)" if self.hidden else ""
 
 
-class Readable(Protocol):
-    """Where a session's events are read, as `Sessions.events` gives them."""
+class EventReader(Protocol):
+    """Reads a session's events, like `Sessions.events`."""
 
     async def events(
         self, key: SessionKey, *, after: int = 0, last: int | None = None, limit: int | None = None, hidden: bool = False
     ) -> list[Event]: ...
 
 
-async def log(sessions: Readable, key: SessionKey, *, last: int | None = None, hidden: bool = False) -> AsyncIterator[Entry]:
-    """The session's events in order; with `hidden` also what rewinds hide. Page by page, however long the log is."""
+async def read_log(
+    sessions: EventReader, key: SessionKey, *, last: int | None = None, hidden: bool = False
+) -> AsyncIterator[Entry]:
+    """Yields the session's events in order, page by page.
+
+    Args:
+        last: only the newest events, this many.
+        hidden: also the events that rewinds hide.
+    """
     after = 0
     if last is not None:
         newest = await sessions.events(key, last=last, hidden=hidden)
@@ -66,19 +75,22 @@ async def log(sessions: Readable, key: SessionKey, *, last: int | None = None, h
         after = page[-1].sequence or after
 
 
-async def _new_attempts(sessions: Readable, key: SessionKey, after: int) -> dict[str, list[Event]]:
-    """The events that began new attempts, from there to the end of the log, by invocation."""
+async def _new_attempts(sessions: EventReader, key: SessionKey, after: int) -> dict[str, list[Event]]:
+    """The events that start new attempts, from that position to the end of the log, by invocation."""
     found: dict[str, list[Event]] = {}
     while page := await sessions.events(key, after=after, limit=PAGE_EVENTS, hidden=True):
         for event in page:
-            if rendering.begins_attempt(event):
+            if rendering.starts_attempt(event):
                 found.setdefault(event.invocation_id, []).append(event)
         after = page[-1].sequence or after
     return found
 
 
 def _supersedes(begun: Event, event: Event) -> bool:
-    """Whether this new attempt took that event back. A fork has new numbers, but no event below those that rewinds name."""
+    """Whether the new attempt that `begun` starts replaces that event.
+
+    A fork renumbers events, but never has an event below the numbers that its rewinds name.
+    """
     rewind = begun.actions.rewind
     return (
         rewind is not None
@@ -88,7 +100,7 @@ def _supersedes(begun: Event, event: Event) -> bool:
 
 
 def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Iterator[Text]:
-    """The lines of a list of sessions."""
+    """The lines of a table of sessions."""
     rows = [
         (one_line(info.key.user), one_line(info.key.id), str(info.last_sequence), info.updated_at.strftime("%Y-%m-%d %H:%M:%S"))
         for info in infos
@@ -97,7 +109,7 @@ def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Ite
 
 
 def session_data(info: SessionInfo) -> dict[str, Any]:
-    """A row of a list, for programs."""
+    """A session of a list as JSON data."""
     return {
         "app": info.key.app,
         "user": info.key.user,
@@ -109,13 +121,13 @@ def session_data(info: SessionInfo) -> dict[str, Any]:
 
 
 def session_line(session: Session) -> str:
-    """The session in one line."""
+    """The session's state in one line."""
     parts = [f"session {session.id} of user {session.user} in {session.app}", f"{session.last_sequence} events"]
     if session.head.active_agent:
         parts.append(f"{session.head.active_agent} spoke last")
     for open_ in session.head.invocations.values():
         if open_.state == "running":
-            parts.append(_running(open_, session.held))
+            parts.append(_running_text(open_, session.held))
     for _, agent, wait in session.head.waiting():
         parts.append(f"{agent} waits for {'a reply' if wait.kind == 'reply' else 'the result of a tool'}")
     if session.queued:
@@ -123,34 +135,38 @@ def session_line(session: Session) -> str:
     return one_line(" · ".join(parts))
 
 
-def _running(open_: OpenInvocation, held: bool) -> str:
+def _running_text(open_: OpenInvocation, held: bool) -> str:
     if not held:
         return f"{open_.agent} was answering when its process stopped"
     return f"{open_.agent} is answering" + (f", attempt {open_.attempt}" if open_.attempt > 1 else "")
 
 
-def transcript(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
-    """The lines of one event: its number, its author and what was said or done. thinking: also what its model thought."""
+def transcript_lines(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
+    """The lines of one event: its number, its author, its content and its actions.
+
+    Args:
+        thinking: whether to include the model's thoughts.
+    """
     content = entry.event.content
     said = list(rendering.content_lines(content, thinking=thinking)) if content else []
-    return _headed(entry, [*said, *_done(entry)])
+    return _with_heading(entry, [*said, *_action_lines(entry)])
 
 
-def _headed(entry: Entry, lines: list[Text]) -> Iterator[Text]:
+def _with_heading(entry: Entry, lines: list[Text]) -> Iterator[Text]:
     event = entry.event
     head = rendering.styled(f"{event.sequence:>5}  ", "dim")
     head.append(one_line(event.author), style="bold cyan" if event.author != USER else "bold")
     head.append(f"{' (in private)' if event.is_private else ''}{entry.mark}: ")
     for number, line in enumerate(lines):
-        shown = rendering.indented(line, _INDENT)
+        shown = rendering.indent(line, _INDENT)
         shown = head.append_text(shown[_INDENT:]) if number == 0 else shown
         if entry.hidden:
             shown.stylize("dim")
         yield shown
 
 
-def _done(entry: Entry) -> Iterator[Text]:
-    """What an event does besides saying something."""
+def _action_lines(entry: Entry) -> Iterator[Text]:
+    """The actions of an event: errors, artifacts, steps, guardrails, transfers and so on."""
     event, actions = entry.event, entry.event.actions
     if event.error:
         yield rendering.styled(f"failed [{event.error.code}]: {one_line(event.error.message)}", "red")
@@ -159,65 +175,62 @@ def _done(entry: Entry) -> Iterator[Text]:
     for step in _kept_steps(entry):
         yield rendering.styled(one_line(f"did step {step}, kept for the next attempt"), "green")
     if actions.summary:
-        yield rendering.styled(f"summed up what was said up to #{actions.summary.until}", "dim")
-    yield from rendering.cut_off(event)
+        yield rendering.styled(f"summarized the conversation up to #{actions.summary.until}", "dim")
+    yield from rendering.cut_off_lines(event)
     if actions.usage:
         yield rendering.styled(usage_text(actions.usage), "dim")
     if actions.blocked_by:
         yield rendering.styled(one_line(f"was stopped by the guardrail {actions.blocked_by}"), "yellow")
     for guarded in actions.guarded:
-        yield rendering.styled(_guarded(guarded), "yellow")
+        yield rendering.styled(_guardrail_text(guarded), "yellow")
     if actions.transfer_to:
         yield rendering.styled(one_line(f"→ hands over to {actions.transfer_to}"), "dim")
     if actions.awaits and actions.awaits.kind == "tool_result":
         yield rendering.styled(one_line(f"waits for the result of {actions.awaits.id}"), "dim")
-    if rendering.begins_attempt(event):
+    if rendering.starts_attempt(event):
         yield rendering.attempt_line(event)
     elif actions.rewind:
         yield rendering.styled(f"↶ rewinds to before #{actions.rewind.from_sequence}", "yellow")
     if actions.end and actions.end.reason != "completed":
-        yield rendering.styled(_end(actions), "yellow")
+        yield rendering.styled(_end_text(actions), "yellow")
 
 
-def _guarded(guarded: Guarded) -> str:
+def _guardrail_text(guarded: Guarded) -> str:
     what = f" the call {guarded.call_id}" if guarded.call_id else ""
     did = "blocked" if guarded.action == "block" else "rewrote"
     reason = f": {guarded.reason}" if guarded.reason else ""
     return one_line(f"the guardrail {guarded.guardrail} {did}{what}{reason}")
 
 
-def _end(actions: Actions) -> str:
+def _end_text(actions: Actions) -> str:
     assert actions.end is not None
     detail = f": {actions.end.detail}" if actions.end.detail else ""
     return one_line(f"ended {actions.end.reason}{detail}")
 
 
 def _kept_steps(entry: Entry) -> list[str]:
-    """The names of recorded steps in what a new attempt took back: it finds their results again."""
+    """Names of the recorded steps in a superseded event. The new attempt reuses their results."""
     if not entry.superseded:
         return []
     keys = (step.key for step in entry.event.actions.steps)
     return [key.removeprefix(f"{entry.event.branch}:") for key in keys if not key.startswith(DECISION)]
 
 
-def course(entry: Entry) -> Iterator[Text]:
-    """What an event says about the course of things: a decision with its verdicts, a hand-over, a wait, an end.
-
-    Of an answer that was tried more than once, also what was said.
-    """
+def course_lines(entry: Entry) -> Iterator[Text]:
+    """The decision, handoff, wait or end in an event. If its answer had several attempts, also its content."""
     event, actions = entry.event, entry.event.actions
     number, mark = f"{event.sequence:>5}  ", f" {entry.mark}" if entry.mark else ""
     if actions.selection is not None:
         said = one_line(event.text, 80) if event.author == USER else f"(asked by {one_line(event.author)})"
         yield Text()
         yield rendering.styled(f"{number}{said}{mark}", "bold" + (" dim" if entry.hidden else ""))
-        yield rendering.indented(rendering.decision_line(actions.selection), _INDENT)
-        for item in rendering.explanation(actions.selection):
-            yield rendering.indented(item, _INDENT)
-        yield rendering.indented(rendering.summary(actions.selection), _INDENT)
+        yield rendering.indent(rendering.decision_line(actions.selection), _INDENT)
+        for item in rendering.explanation_lines(actions.selection):
+            yield rendering.indent(item, _INDENT)
+        yield rendering.indent(rendering.summary_line(actions.selection), _INDENT)
     if entry.tells_attempts and event.author != USER and event.content is not None:
-        yield from _headed(entry, list(rendering.content_lines(event.content)))
-    for line in _done(entry):
+        yield from _with_heading(entry, list(rendering.content_lines(event.content)))
+    for line in _action_lines(entry):
         author = rendering.styled(number, "dim").append(one_line(event.author), style="bold")
         shown = author.append(f"{entry.mark} ").append_text(line)
         if entry.hidden:
@@ -229,13 +242,24 @@ def course(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(f"{number}completed{mark}", "dim")
 
 
-_COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "guarded", "usage", "cut_off", "summary", "rewind", "end")
+_COURSE_ACTIONS = (
+    "selection",
+    "transfer_to",
+    "awaits",
+    "blocked_by",
+    "guarded",
+    "usage",
+    "cut_off",
+    "summary",
+    "rewind",
+    "end",
+)
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:
-    """The same for programs; None for an event that only says something, and belongs to the one attempt there is."""
+    """The same as JSON data. None for an event that has only content and whose answer had one attempt."""
     event = entry.event
-    actions = event.actions.model_dump(mode="json", include=set(_COURSE))
+    actions = event.actions.model_dump(mode="json", include=set(_COURSE_ACTIONS))
     told = {name: value for name, value in actions.items() if value not in (None, [])}
     if event.error is not None:
         told["error"] = event.error.model_dump(mode="json")
@@ -245,9 +269,9 @@ def course_data(entry: Entry) -> dict[str, Any] | None:
     if not told and not (entry.tells_attempts and text):
         return None
     about = {"sequence": event.sequence, "invocation_id": event.invocation_id, "author": event.author}
-    return {**about, **standing(entry), "attempt": event.attempt, "text": text, **told}
+    return {**about, **visibility_data(entry), "attempt": event.attempt, "text": text, **told}
 
 
-def standing(entry: Entry) -> dict[str, bool]:
-    """What became of the event, for programs."""
+def visibility_data(entry: Entry) -> dict[str, bool]:
+    """Whether the event still counts, as JSON data."""
     return {"hidden": entry.hidden, "superseded": entry.superseded}

@@ -1,4 +1,4 @@
-"""`turnwise sessions`: what is recorded, and what can be done with it."""
+"""`turnwise sessions`: lists, shows, explains, cancels, rewinds, forks and deletes sessions."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -19,16 +19,18 @@ app = typer.Typer(
 )
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also what a rewind, or a new attempt, took back.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also show events that a rewind or a new attempt hides.")]
 TURN_HELP = "A turn: the number of any event in it, or its invocation id."
 
 
 @app.command("list")
 def list_sessions(
     config: ConfigOption = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 50,
-    after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the last page ended.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only sessions of this user.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many sessions.")] = 50,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Continue where the previous page ended.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List sessions by user and id."""
@@ -37,36 +39,36 @@ def list_sessions(
 
 async def _list(config: "Path | None", user: str | None, limit: int, after: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.session_output import session_data, session_table
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner = turnwise.runner
         page = await runner.store.list(runner.app, user=user, after=after, limit=limit)
     if as_json:
         terminal.print_json({"sessions": [session_data(info) for info in page.items], "next": page.next})
         return
     if not page.items:
-        terminal.note(
+        terminal.print_note(
             f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
         )
         return
-    terminal.say_all(session_table(page.items, terminal.width()))
+    terminal.print_lines(session_table(page.items, terminal.width()))
     if page.next is not None:
-        terminal.note(f"There are more: --after {page.next}")
+        terminal.print_note(f"There are more: --after {page.next}")
 
 
-@app.command(short_help="Show what was said.")
+@app.command(short_help="Show the messages of a session.")
 def show(
     session: SessionArgument,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="Only the newest events, that many.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Only this many of the newest events.")] = None,
     hidden: HiddenOption = False,
-    thinking: Annotated[bool, typer.Option("--thinking", help="Also what models thought before they answered.")] = False,
+    thinking: Annotated[bool, typer.Option("--thinking", help="Also show the models' thoughts.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was said, with the numbers of the events, and what models took. With --json, one event per line."""
+    """Show the messages of a session, with the events' numbers and the models' usage. With --json, one event per line."""
     asyncio.run(_show(config, user, session, last, hidden=hidden, thinking=thinking, as_json=as_json))
 
 
@@ -75,63 +77,62 @@ async def _show(
 ) -> None:
     from turnwise.cli import session_output, terminal
     from turnwise.cli.answers import event_json
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import wrapped
+    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import safe_json
-    from turnwise.cli.usage import Spending
+    from turnwise.cli.usage import UsageTotal
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
-        spending = Spending()
-        async for entry in session_output.log(runner.sessions, key, last=last, hidden=hidden):
+            terminal.print_lines(wrap([styled(session_output.session_line(head), "dim")], terminal.width()))
+        spending = UsageTotal()
+        async for entry in session_output.read_log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
-                about = session_output.standing(entry) if hidden else {}
+                about = session_output.visibility_data(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(wrapped(session_output.transcript(entry, thinking=thinking), terminal.width()))
+                terminal.print_lines(wrap(session_output.transcript_lines(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(wrapped(spending.lines(), terminal.width()))
+        terminal.print_lines(wrap(spending.lines(), terminal.width()))
 
 
 @app.command(short_help="Show every decision, and why.")
 def explain(
     session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
 ) -> None:
-    """Show every decision with every verdict, what was passed over, hand-overs, waits, ends, what guardrails changed, and
-    what models took. What was rewound is marked.
+    """Show every decision with all verdicts, exclusions, handoffs, waits, ends, changes by guardrails, and the models' usage.
+    Rewound events are marked.
 
-    Of an answer whose process stopped before the end, every attempt is shown: what it said, the steps that were kept, and
-    the final answer.
+    If a process died during an answer, all attempts are shown: their content, the steps that were kept, and the final answer.
     """
     asyncio.run(_explain(config, user, session, as_json))
 
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import session_output, terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import wrapped
-    from turnwise.cli.usage import Spending
+    from turnwise.cli.tables import wrap
+    from turnwise.cli.usage import UsageTotal
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
-        spending = Spending()
-        async for entry in session_output.log(runner.sessions, key, hidden=True):
+            terminal.print_lines(wrap([styled(session_output.session_line(head), "dim")], terminal.width()))
+        spending = UsageTotal()
+        async for entry in session_output.read_log(runner.sessions, key, hidden=True):
             if as_json:
                 data = session_output.course_data(entry)
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(wrapped(session_output.course(entry), terminal.width()))
+                terminal.print_lines(wrap(session_output.course_lines(entry), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(wrapped(spending.lines(), terminal.width()))
+        terminal.print_lines(wrap(spending.lines(), terminal.width()))
 
 
 @app.command()
@@ -139,21 +140,21 @@ def cancel(
     session: SessionArgument,
     turn: Annotated[
         str | None,
-        typer.Argument(metavar="TURN", help=TURN_HELP + " By default what is being answered, else the newest that waits."),
+        typer.Argument(metavar="TURN", help=TURN_HELP + " By default the running one, else the newest that waits."),
     ] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop an answer that is being given, by whichever process, or end a question that waits for a reply."""
+    """Stop a running answer, in whichever process it runs, or end a question that waits for a reply."""
     asyncio.run(_cancel(config, user, session, turn, as_json))
 
 
 async def _cancel(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         open_ = (await runner.sessions.get(key)).head.invocations
         newest = max(open_, key=lambda id_: (open_[id_].state == "running", open_[id_].began), default=None)
@@ -163,14 +164,14 @@ async def _cancel(config: "Path | None", user: str, session: str, turn: str | No
             if as_json:
                 terminal.print_json({"session": session, "cancelled": False, "invocation_id": invocation})
             else:
-                terminal.note(f"{which} has ended already.")
+                terminal.print_note(f"{which} has ended already.")
             return
         await runner.sessions.cancel(key, invocation)
     if as_json:
         terminal.print_json({"session": session, "cancelled": True, "invocation_id": invocation})
         return
     what = "no longer waits" if open_[invocation].state == "waiting" else "was stopped"
-    terminal.say(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
+    terminal.print_line(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
 
 
 @app.command()
@@ -181,15 +182,15 @@ def rewind(
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a session back to before a turn. What is hidden by that stays in the log."""
+    """Take a session back to before a turn. The hidden events stay in the log."""
     asyncio.run(_rewind(config, user, session, turn, as_json))
 
 
 async def _rewind(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         invocation = await _invocation(runner, key, turn)
         first = (await runner.sessions.events(key, invocation_id=invocation, limit=1))[0].sequence
@@ -197,7 +198,7 @@ async def _rewind(config: "Path | None", user: str, session: str, turn: str | No
     if as_json:
         terminal.print_json({"session": session, "before": first, "invocation_id": invocation})
         return
-    terminal.say(
+    terminal.print_line(
         f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after."
     )
 
@@ -213,15 +214,15 @@ def fork(
     user: UserOption = DEFAULT_USER,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a session, or what came before a turn, under a new id."""
+    """Copy a session, or the part before a turn, under a new id."""
     asyncio.run(_fork(config, user, session, new_id, before, as_json))
 
 
 async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         await runner.sessions.get(key)
         invocation = await _invocation(runner, key, before) if before is not None else None
@@ -229,7 +230,7 @@ async def _fork(config: "Path | None", user: str, session: str, new_id: str, bef
     if as_json:
         terminal.print_json({"session": new_id, "of": session, "events": copy.last_sequence})
     else:
-        terminal.say(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
+        terminal.print_line(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
 
 
 @app.command()
@@ -237,32 +238,36 @@ def delete(
     session: SessionArgument,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a session with its log, decisions and artifacts. There is no way back."""
+    """Delete a session with its log, decisions and artifacts. This cannot be undone."""
     asyncio.run(_delete(config, user, session, yes, as_json))
 
 
 async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.options import running
+    from turnwise.cli.options import open_app
 
-    async with running(config) as turnwise:
+    async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not yes:
-            problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good."
-            raise UsageProblem(problem, fix="Nothing was deleted. Say --yes if you mean it.")
+            problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be deleted for good."
+            raise UsageProblem(problem, fix="Nothing was deleted. Pass --yes to confirm.")
         await runner.sessions.delete(key)
     if as_json:
         terminal.print_json({"session": session, "deleted": True, "events": head.last_sequence})
     else:
-        terminal.say(f"Session {session} is deleted.")
+        terminal.print_line(f"Session {session} is deleted.")
 
 
 async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> str:
-    """The invocation that a turn's number or id names; the last message's without one. InvocationMissing."""
+    """Finds the invocation by an event's number or by its id; without either, that of the last message.
+
+    Raises:
+        InvocationMissing: if there is none.
+    """
     from turnwise.facts.errors import InvocationMissing
     from turnwise.facts.events import USER
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, or another signal that asks for an end: the first asks, the second leaves at once."""
+"""Graceful shutdown: the first signal starts it, the second one exits at once."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from turnwise.cli import terminal
 from turnwise.cli.exits import INTERRUPTED
-from turnwise.cli.rendering import begins_attempt
+from turnwise.cli.rendering import starts_attempt
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
@@ -19,10 +19,12 @@ HINT_SECONDS = 1.0
 
 
 class Interrupts:
-    """While it is entered, in a running event loop, the first Ctrl-C calls `first` and a second one ends the process.
+    """While the block runs, the first signal calls `first` and the second one ends the process. Needs a running event loop.
 
-    So do the other `signals` that are named. When the end takes longer than a second, a hint says so, unless `hints` is
-    False: then `first` says it.
+    Args:
+        first: starts the shutdown.
+        signals: by default Ctrl-C.
+        hints: whether to print a hint if the shutdown takes longer than a second.
     """
 
     def __init__(
@@ -50,52 +52,62 @@ class Interrupts:
             self._asked = True
             if self._hints:
                 self._hint = self._loop.call_later(
-                    HINT_SECONDS, terminal.note, "\n(it does not stop yet; Ctrl-C again leaves at once)"
+                    HINT_SECONDS, terminal.print_note, "\n(still stopping; Ctrl-C again exits at once)"
                 )
             self._first()
             return
-        # An agent that cannot be cancelled keeps the loop, and so Python, from ending. All that was said is stored.
-        leave(INTERRUPTED)
+        # An agent that ignores its cancellation keeps the loop, and so Python, from ending. All events are stored by now.
+        exit_at_once(INTERRUPTED)
 
 
-def leave(code: int) -> NoReturn:
-    """Ends the process at once, whatever still runs in it."""
+def exit_at_once(code: int) -> NoReturn:
+    """Ends the process at once, even if work is running."""
     sys.stdout.flush()
     os._exit(code)
 
 
 IDLE_SECONDS = 2.0
-"""How long a process that answers nothing may take to stop."""
+"""How long a process without running answers may take to stop."""
 
 log = logging.getLogger("turnwise.serving")
 
 
-class Stopping(Protocol):
-    """Who is told. running: how many answers are being given now."""
+class ShutdownOutput(Protocol):
+    """Receives the messages of a shutdown.
+
+    Attributes:
+        running: the number of running answers.
+    """
 
     @property
     def running(self) -> int: ...
     def say(self, text: str) -> None: ...
 
 
-async def stopped(
-    told: Stopping, looking: "asyncio.Task[None]", close: Coroutine[Any, Any, None], *, grace: float, lease_seconds: float
+async def stop_gracefully(
+    told: ShutdownOutput, looking: "asyncio.Task[None]", close: Coroutine[Any, Any, None], *, grace: float, lease_seconds: float
 ) -> bool:
-    """Ends the look for what others left, closes what is to be closed, and says whether that came to its end in time.
+    """Cancels the recovery loop and closes the runner. Returns whether that finished in time.
 
-    close: waits for what is being answered; it may take as long as `grace` says. What is not answered by then is another
-    process's to take up when the lease has run out, after `lease_seconds`.
+    Another process takes over unfinished answers when the lease has expired.
+
+    Args:
+        told: receives messages.
+        looking: the recovery loop.
+        close: waits for running answers, then closes everything.
+        grace: how many seconds `close` may take while answers are running.
+        lease_seconds: for the message about unfinished answers.
     """
     looking.cancel()
     if told.running:
         answers = "1 answer is" if told.running == 1 else f"{told.running} answers are"
-        told.say(f"stopping: {answers} being given, for {grace:g} s at most; Ctrl-C again leaves at once")
+        told.say(f"stopping: {answers} being given, for {grace:g} s at most; Ctrl-C again exits at once")
     closing = asyncio.create_task(close)
     _, late = await asyncio.wait({closing, looking}, timeout=min(grace, IDLE_SECONDS))
-    if late and told.running:  # else it is a store that cannot be reached, which holds up both of them
+    if late and told.running:  # otherwise an unreachable store is blocking both tasks
         _, late = await asyncio.wait({closing, looking}, timeout=max(grace - IDLE_SECONDS, 0))
     if not late:
-        await asyncio.gather(looking, return_exceptions=True)  # what went wrong in its last look does not matter any more
+        await asyncio.gather(looking, return_exceptions=True)  # an error of its last round no longer matters
         closing.result()
         return True
     if told.running:
@@ -103,8 +115,8 @@ async def stopped(
     return False
 
 
-class Answering:
-    """Counts, as one of a runner's hooks, the answers that are being given."""
+class RunningAnswers:
+    """A hook that counts the running answers."""
 
     def __init__(self) -> None:
         self._running: set[tuple[SessionKey, str]] = set()
@@ -114,10 +126,10 @@ class Answering:
         return len(self._running)
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
-        """Nothing: the message's own event says it."""
+        """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        again = begins_attempt(event)
+        again = starts_attempt(event)
         if again:
             about = {"session": key.id, "invocation": event.invocation_id}
             log.info("Attempt %d of an answer whose process stopped before its end.", event.attempt, extra=about)

@@ -1,4 +1,4 @@
-"""Tables that keep to the width of a terminal."""
+"""Wraps lines and tables to the width of the terminal."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,28 +8,33 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 
-HANG = 2
-LEAST_ROOM = 20
-"""How many characters a continued line has at least; below that it is not indented."""
+HANGING_INDENT = 2
+MIN_ROOM = 20
+"""Minimum width of a continuation line; with less room it is not indented."""
 _WORD = re.compile(r"\s*\S+\s*")
 _HEAD = re.compile(r"\s*(?:\d+(?:\.|  )\s*|→ )?")
 
 
-def wrapped(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
-    """The lines, none wider than the width. A line goes on below its own first word; what stands before it is a number, an
-    arrow or space. width: None = lines stay as they are.
+def wrap(lines: Iterable[Text], width: int | None) -> Iterator[Text]:
+    """Wraps the lines to the width. Continuation lines are indented to the line's first word, after a number, an arrow or
+    spaces.
+
+    Args:
+        width: None = lines are not wrapped.
     """
     for line in lines:
         if width is None:
             yield line
             continue
         for part in line.split("\n", allow_blank=True):
-            yield from _continued(part, width)
+            yield from _wrap_line(part, width)
 
 
-def pieces(text: Text, room: int) -> list[Text]:
-    """The text in pieces of that width, broken between words. A word that is wider than the room stays whole, for it may be
-    a name that is copied; only text without spaces between its words, such as Chinese, is broken anywhere.
+def break_text(text: Text, room: int) -> list[Text]:
+    """Breaks the text between words into pieces of that width.
+
+    A word wider than the room stays whole, because it may be a name to copy. Only text without spaces, such as Chinese, is
+    broken anywhere.
     """
     found = list(text.divide(list(_breaks(text.plain, max(room, 1))))) if text.plain else []
     for piece in found:
@@ -38,7 +43,7 @@ def pieces(text: Text, room: int) -> list[Text]:
 
 
 def _breaks(text: str, room: int) -> Iterator[int]:
-    """Where the text is broken."""
+    """Yields the positions at which the text is broken."""
     used = 0
     for word in _WORD.finditer(text):
         taken = cell_len(word[0].rstrip())
@@ -56,33 +61,38 @@ def _breaks(text: str, room: int) -> Iterator[int]:
             used += cell_len(word[0])
 
 
-def _continued(line: Text, width: int) -> Iterator[Text]:
+def _wrap_line(line: Text, width: int) -> Iterator[Text]:
     if cell_len(line.plain) <= width:
         yield line
         return
     head = _HEAD.match(line.plain)
     assert head is not None
-    hang = len(head[0]) if head[0].strip() else len(head[0]) + HANG
-    if width - hang < LEAST_ROOM:
-        yield from pieces(line, width)
+    hang = len(head[0]) if head[0].strip() else len(head[0]) + HANGING_INDENT
+    if width - hang < MIN_ROOM:
+        yield from break_text(line, width)
         return
     first, rest = line.divide([hang])
-    for number, piece in enumerate(pieces(rest, width - cell_len(first.plain))):
+    for number, piece in enumerate(break_text(rest, width - cell_len(first.plain))):
         yield first.append_text(piece) if number == 0 else Text(" " * hang).append_text(piece)
 
 
-LEAST_BESIDE = 24
-"""So many characters wide the last column has to be beside the others; else it goes below them."""
-_BELOW = 3
-_LEAST_VALUE = 12
+MIN_LAST_COLUMN = 24
+"""Minimum width of the last column; with less room it goes below the other columns."""
+_BELOW_INDENT = 3
+_MIN_VALUE = 12
 
 
 def fit_table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int | None, *, right: Iterable[str] = ()
 ) -> Iterator[Text]:
-    """A table as `rendering.table` makes it, whose last column is broken to keep to the width, or stands below its row, where
-    the others leave it no room. Where even the others have none, each row is a list of names and values. width: None = as
-    wide as it comes.
+    """A table like `rendering.table`, fitted to the width.
+
+    The last column is wrapped, or placed below its row if there is little room. If even the other columns are too wide, each
+    row becomes a list of names and values.
+
+    Args:
+        width: None = unlimited.
+        right: the columns that are aligned right.
     """
     cells = list(rows)
     whole = list(rendering.table(columns, cells, right=right))
@@ -93,34 +103,34 @@ def fit_table(
     last = [rendering.styled(columns[-1], "dim"), *(Text(row[-1]) if isinstance(row[-1], str) else row[-1] for row in cells)]
     taken = max(cell_len(line.plain) for line in others) + 2
     if taken - 2 > width:
-        yield from _listed(columns, cells, width)
-    elif width - taken >= LEAST_BESIDE:
-        yield from _beside(others, last, taken, width - taken)
+        yield from _rows_as_lists(columns, cells, width)
+    elif width - taken >= MIN_LAST_COLUMN:
+        yield from _last_column_beside(others, last, taken, width - taken)
     else:
-        yield from _below(others, last, width - _BELOW)
+        yield from _last_column_below(others, last, width - _BELOW_INDENT)
 
 
-def _beside(others: Sequence[Text], last: Sequence[Text], taken: int, room: int) -> Iterator[Text]:
+def _last_column_beside(others: Sequence[Text], last: Sequence[Text], taken: int, room: int) -> Iterator[Text]:
     for line, text in zip(others, last, strict=True):
-        broken = pieces(text, room) or [Text()]
+        broken = break_text(text, room) or [Text()]
         line.append(" " * (taken - cell_len(line.plain))).append_text(broken[0]).rstrip()
         yield line
-        yield from (rendering.indented(piece, taken) for piece in broken[1:])
+        yield from (rendering.indent(piece, taken) for piece in broken[1:])
 
 
-def _below(others: Sequence[Text], last: Sequence[Text], room: int) -> Iterator[Text]:
+def _last_column_below(others: Sequence[Text], last: Sequence[Text], room: int) -> Iterator[Text]:
     for line, text in zip(others, last, strict=True):
         yield line
-        yield from (rendering.indented(piece, _BELOW) for piece in pieces(text, room))
+        yield from (rendering.indent(piece, _BELOW_INDENT) for piece in break_text(text, room))
 
 
-def _listed(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
-    """Each row as lines of a column's name and its value, a blank line between rows; values that are empty are left out.
+def _rows_as_lists(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
+    """Each row as lines of a column's name and value, with a blank line between rows. Empty values are omitted.
 
-    A column without a name is told before the value of the next one.
+    The value of a column without a name is put before the next column's value.
     """
     names = max(map(len, columns))
-    beside = width - names - 2 >= _LEAST_VALUE
+    beside = width - names - 2 >= _MIN_VALUE
     for number, row in enumerate(rows):
         if number:
             yield Text()
@@ -129,14 +139,14 @@ def _listed(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width:
             value = before + (Text(cell) if isinstance(cell, str) else cell)
             before = Text() if name else value.append(" " if value.plain else "")
             if name and value.plain:
-                yield from _named(rendering.styled(name, "dim"), value, names + 2 if beside else 0, width)
+                yield from _named_value(rendering.styled(name, "dim"), value, names + 2 if beside else 0, width)
 
 
-def _named(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
+def _named_value(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
     if not indent:
         yield name
-        yield from (rendering.indented(piece, _BELOW) for piece in pieces(value, width - _BELOW))
+        yield from (rendering.indent(piece, _BELOW_INDENT) for piece in break_text(value, width - _BELOW_INDENT))
         return
     name.append(" " * (indent - len(name.plain)))
-    for number, piece in enumerate(pieces(value, width - indent)):
-        yield name.append_text(piece) if number == 0 else rendering.indented(piece, indent)
+    for number, piece in enumerate(break_text(value, width - indent)):
+        yield name.append_text(piece) if number == 0 else rendering.indent(piece, indent)

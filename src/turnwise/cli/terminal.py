@@ -1,6 +1,6 @@
-"""What commands print: results to standard output, everything else to standard error.
+"""Printing: results go to standard output, everything else to standard error.
 
-Nothing that users, agents or files wrote is read as markup: rich's markup is off, and text is cleaned first.
+Text from users, agents and files is never read as markup, and control characters are removed from it.
 """
 
 import json
@@ -24,7 +24,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|(?:\x1b[PX^_\]]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*\x1b?\Z|\x1b[ -/]*\Z"
 )
-_HELD_CHARACTERS = 4_096
+_BUFFERED_CHARACTERS = 4_096
 _PASSES = 5
 
 _CONTROLS = (*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))  # all but tab and line break
@@ -33,7 +33,7 @@ _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x
 _INVISIBLE = (0xFEFF, *range(0xE0000, 0xE0080))
 _SURROGATES = range(0xD800, 0xE000)
 
-_DROPPED: dict[int, str | None] = {
+_REPLACED: dict[int, str | None] = {
     **dict.fromkeys((*_CONTROLS, *_DIRECTIONS, *_INVISIBLE)),
     **dict.fromkeys(_BREAKS, "\n"),
     **dict.fromkeys(_SURROGATES, "\N{REPLACEMENT CHARACTER}"),
@@ -42,12 +42,12 @@ _ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BR
 
 
 def clean(text: str) -> str:
-    """The text without terminal control sequences and other control characters; tabs and line breaks stay."""
-    return _without_sequences(text).translate(_DROPPED)
+    """Removes terminal control sequences and other control characters. Keeps tabs and line breaks."""
+    return _without_sequences(text).translate(_REPLACED)
 
 
 def _without_sequences(text: str) -> str:
-    for _ in range(_PASSES):  # what was around one may be one itself
+    for _ in range(_PASSES):  # removing a sequence may join its neighbours into another one
         shorter = _SEQUENCE.sub("", text)
         if shorter == text:
             break
@@ -56,40 +56,40 @@ def _without_sequences(text: str) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """The same on one line, space folded, cut to `width` characters if given."""
+    """Cleans the text, folds white space so that it fits one line, and cuts it to `width` characters if given."""
     line = " ".join(clean(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"
 
 
-def whole(text: str) -> str:
-    """Text from the command line or standard input with undecodable bytes replaced, so that it can be stored."""
+def replace_undecodable(text: str) -> str:
+    """Replaces undecodable bytes in text from the command line or standard input, so that it can be stored."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def safe_json(encoded: str) -> str:
-    """JSON whose strings hold no raw control or reordering characters: the same value, written with escapes."""
+    """Escapes control and reordering characters in JSON text. The value stays the same."""
     return encoded.translate(_ESCAPED_IN_JSON)
 
 
 class Cleaner:
-    """Cleans a text that comes in pieces: a sequence cut across pieces is held back until it is whole."""
+    """Cleans streamed text. A control sequence split across pieces is buffered until it is complete."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """The part of what has come so far that can be shown now."""
+        """Adds a piece. Returns the text that can be shown now."""
         text = _without_sequences(self._held + piece)
         unfinished = _UNFINISHED.search(text)
         self._held = ""
-        if unfinished and len(text) - unfinished.start() <= _HELD_CHARACTERS:
+        if unfinished and len(text) - unfinished.start() <= _BUFFERED_CHARACTERS:
             text, self._held = text[: unfinished.start()], text[unfinished.start() :]
-        return text.translate(_DROPPED)
+        return text.translate(_REPLACED)
 
     def rest(self) -> str:
-        """What was held back when no more comes."""
+        """Returns the buffered text at the end of the stream."""
         text, self._held = self._held, ""
-        return text.translate(_DROPPED)
+        return text.translate(_REPLACED)
 
 
 PIPE_WIDTH = 120
@@ -98,16 +98,16 @@ ERROR_CHARACTERS = 1_000
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would leave the process with code 1
+        raise BrokenPipeError  # rich would exit the process with code 1
 
 
 def out() -> Console:
-    """The console of results."""
+    """The console for results."""
     return _console(sys.stdout)
 
 
 def err() -> Console:
-    """The console of errors, progress and hints."""
+    """The console for errors, progress and hints."""
     return _console(sys.stderr)
 
 
@@ -127,43 +127,50 @@ def _console(file: TextIO) -> Console:
 
 
 def width(console: Console | None = None) -> int | None:
-    """How wide lines may be: as wide as the terminal, or as COLUMNS says. None = lines stay whole, as in a pipe. console: by
-    default that of results.
+    """The maximum width of lines: that of the terminal or of COLUMNS. None = lines are not wrapped, as in a pipe.
+
+    Args:
+        console: None = the console for results.
     """
     console = console or out()
     said = os.environ.get("COLUMNS", "")
     return (console.width or None) if console.is_terminal or said.isdecimal() else None
 
 
-def say(text: str | Text = "", style: str = "") -> None:
-    """A line, or several, to standard output; long lines are left to the terminal to fold."""
+def print_line(text: str | Text = "", style: str = "") -> None:
+    """Prints a line, or several, to standard output. Long lines are not wrapped."""
     out().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)
 
 
-def say_all(lines: Iterable[Text]) -> None:
-    """Lines to standard output."""
+def print_lines(lines: Iterable[Text]) -> None:
+    """Prints lines to standard output."""
     for line in lines:
-        say(line)
+        print_line(line)
 
 
-def note(text: str, style: str = "dim", *, console: Console | None = None) -> None:
-    """A line to standard error, or to that console, that is no error."""
+def print_note(text: str, style: str = "dim", *, console: Console | None = None) -> None:
+    """Prints a line that is no error to standard error, or to that console."""
     (console or err()).print(clean(text), style=style, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON to standard output, and nothing else."""
+    """Prints a value as one line of JSON to standard output."""
     sys.stdout.write(safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + "\n")
     sys.stdout.flush()
 
 
 def show_error(error: TurnwiseError) -> None:
-    """`error[code]: problem`, and the fix in a second line."""
-    complain(error.code, error.problem, error.fix)
+    """Prints an error as `error[code]: problem`, with the fix on a second line."""
+    print_error(error.code, error.problem, error.fix)
 
 
-def complain(code: str, problem: str, fix: str = "", *, before: str = "", console: Console | None = None) -> None:
-    """An error in one line, and its fix in a second one. `before` says what it is about, `console` where to print."""
+def print_error(code: str, problem: str, fix: str = "", *, before: str = "", console: Console | None = None) -> None:
+    """Prints an error as one line, and its fix as a second one.
+
+    Args:
+        before: the prefix that names the error's subject.
+        console: None = standard error.
+    """
     console = console or err()
     line = Text()
     if before:
@@ -176,18 +183,18 @@ def complain(code: str, problem: str, fix: str = "", *, before: str = "", consol
 
 
 def is_interactive() -> bool:
-    """True when somebody sits at both ends."""
+    """Whether standard input and standard output are both terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def write(text: str) -> None:
-    """A piece of a line to standard output, at once; the caller has cleaned it."""
+    """Writes to standard output and flushes it. The caller has cleaned the text."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def prompt(text: str) -> str:
-    """The text as a prompt for `input`, bold where there is colour, marked so that line editing knows its width."""
+    """The text as a prompt for `input`: bold on a colour terminal, with markers that let line editing compute its width."""
     if out().color_system is None:
         return text
     return f"\001\033[1m\002{text}\001\033[0m\002"

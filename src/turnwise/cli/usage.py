@@ -1,4 +1,4 @@
-"""What models took: tokens, calls and cost, for an event and in all."""
+"""The models' usage: tokens, calls and cost, for an event and in total."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 
 
-class Spending:
-    """What models took for the events that it was told of, those that were taken back among them."""
+class UsageTotal:
+    """Adds up the models' usage of events, including superseded ones."""
 
     def __init__(self) -> None:
         self._total: Usage | None = None
@@ -21,13 +21,13 @@ class Spending:
             self._total = took if self._total is None else self._total + took
 
     def lines(self) -> Iterator[Text]:
-        """The sum in a line; none when no model was asked."""
+        """One line with the total; none if no model was called."""
         if self._total is not None:
             yield Text().append(f"models in all: {usage_text(self._total)}", "dim")
 
 
 def usage_text(usage: Usage) -> str:
-    """Who was asked, how often, the tokens, and the cost if the price is known."""
+    """The model, the number of calls, the tokens, and the cost if the price is known."""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     asked = [one_line(usage.model) if usage.model else "", f"{usage.calls} calls" if usage.calls != 1 else ""]
     cost = "" if usage.cost is None else f"${usage.cost:.4f}"
@@ -36,7 +36,7 @@ def usage_text(usage: Usage) -> str:
 
 
 def usage_of(event: Event) -> Usage | None:
-    """All that models took for that event: for what it says, and for the decision about it."""
+    """The models' usage for that event: for its content and for the decision about it. None if there was none."""
     selection = event.actions.selection
     took = [verdict.usage for verdict in selection.verdicts if verdict.usage] if selection else []
     total = None

@@ -1,4 +1,4 @@
-"""`turnwise worker`: takes up what other processes left behind."""
+"""`turnwise worker`: takes over the unfinished work of other processes."""
 
 import asyncio
 import logging
@@ -30,14 +30,107 @@ if TYPE_CHECKING:
 
 DETAIL_CHARACTERS = 200
 REPEAT_SECONDS = 60.0
-"""How long a warning is not told again while nothing else is."""
+"""How long an identical warning is not repeated, if no other warning comes between."""
 REFRESHES = 6
 
 
-class WorkLog:
-    """Watches the runner of a worker, as one of its hooks: whatever that runner answers was taken up.
+GRACE_SECONDS = 25.0
+"""Slightly less than the usual grace period of process managers."""
 
-    taken: how many answers it began. running: those that are being given now.
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the command line."""
+    app.command(short_help="Answer messages that other processes left unfinished.")(worker)
+
+
+def worker(
+    config: ConfigOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and exit.")] = False,
+    grace: Annotated[
+        float,
+        typer.Option("--grace", metavar="SECONDS", min=0, help="How long running answers may take after a stop signal."),
+    ] = GRACE_SECONDS,
+) -> None:
+    """Answer messages that other processes left unfinished or unanswered.
+
+    Looks for such messages repeatedly until Ctrl-C or SIGTERM; several workers share the work. Uses the agents of the
+    configuration, and prints a line when an answer starts and when it ends. Another worker takes over any answer that is
+    unfinished when this one stops.
+    """
+    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
+
+
+async def _worker(config: Path | None, once: bool, grace: float) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
+
+    log = WorkLog()
+    app = load_app(config, hooks=[log])
+    asked = asyncio.Event()
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
+        for line in _intro_lines(app, once):
+            log.say(line)
+        looking = asyncio.create_task(_prepare_and_recover(app, log, once=once))
+        stop = asyncio.create_task(asked.wait())
+        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        complete = looking.done()
+        if complete:
+            await app.runner.close()
+            looking.result()
+        else:
+            log.stop_counting()
+            lease_seconds = app.runner.process.lease_seconds
+            if not await stop_gracefully(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
+                # An agent may ignore its cancellation. Another worker recovers its answer, as after a crash.
+                exit_at_once(INTERRUPTED if once else OK)
+        log.stop_counting()
+        log.say(log.summary)
+        return OK if complete or not once else INTERRUPTED
+
+
+def _intro_lines(app: "App", once: bool) -> tuple[str, str]:
+    """The first lines: the worker's task and its settings."""
+    process = app.runner.process
+    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
+    return (
+        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
+        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
+    )
+
+
+async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> None:
+    from turnwise.cli.progress import prepare
+
+    await prepare(app.runner)
+    if once:
+        await app.runner.recover()
+    else:
+        await run_recovery(app.runner, log.warn)
+
+
+async def run_recovery(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Runs the recovery loop forever. Waits for a store that is temporarily unavailable; raises other errors of the store."""
+    await check_store(runner, warn)
+    await runner.work()
+
+
+async def check_store(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Reads from the store once. Only warns if it is temporarily unavailable; raises other errors of the store."""
+    from turnwise.facts.errors import StoreUnavailable
+
+    try:
+        await runner.store.leases.due(runner.app, limit=1)
+    except StoreUnavailable as problem:
+        warn(f"Unfinished work cannot be read: {problem}")
+
+
+class WorkLog:
+    """A hook that prints what a worker does. The worker answers only work that it has taken over.
+
+    Attributes:
+        taken: how many answers it has started.
+        running: how many are running now.
     """
 
     def __init__(self) -> None:
@@ -54,12 +147,12 @@ class WorkLog:
         return len(self._began)
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
-        """Nothing: the message's own event says it."""
+        """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        """Tells of an event that begins or ends an answer."""
+        """Prints the start and the end of an answer."""
         actions = event.actions
-        if rendering.begins_attempt(event):
+        if rendering.starts_attempt(event):
             self._begins(key, event, event.author, f"the process of attempt {event.attempt - 1} stopped")
         elif event.author == USER and actions.selection is not None:
             self._begins(key, event, actions.selection.agent, "from the inbox")
@@ -71,9 +164,13 @@ class WorkLog:
             self._ended(key, event.invocation_id, reason, end, news)
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
-        """Tells of an answer that waits, or was lost; how one ended is told by its event, which knows why."""
+        """Prints that an answer waits or that its lease was lost. Other ends are printed from their event, which has the
+        reason.
+        """
         if reason == LOST:
-            self._ended(key, invocation_id, reason, rendering.styled("lost: another process answers on", "yellow"), "")
+            self._ended(
+                key, invocation_id, reason, rendering.styled("lost: another process continues the answer", "yellow"), ""
+            )
         elif reason == WAITING:
             self._ended(key, invocation_id, reason, rendering.styled("waits for the user, or for a tool's result", "green"), "")
 
@@ -90,7 +187,7 @@ class WorkLog:
             self._closed[reason] += 1
         else:
             self._ends[reason] += 1
-            end.append(f" after {_took(time.monotonic() - began)}", style="dim")
+            end.append(f" after {_duration(time.monotonic() - began)}", style="dim")
         self._tell(key, invocation_id, end.append(f": {news}" if news else ""))
 
     def _tell(self, key: SessionKey, invocation_id: str, what: Text) -> None:
@@ -108,11 +205,11 @@ class WorkLog:
         self._console.print(line, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Prints a line."""
         self._print(self._stamp().append(one_line(text)))
 
     def warn(self, text: str) -> None:
-        """A warning; one that repeats itself is told once a minute."""
+        """Prints a warning; the same warning at most once a minute."""
         before, when = self._warned
         now = time.monotonic()
         if text == before and now - when < REPEAT_SECONDS:
@@ -122,10 +219,10 @@ class WorkLog:
 
     @property
     def summary(self) -> str:
-        """How many were taken up, and how they ended."""
-        parts = [f"{self.taken} taken up" + (f": {_listed(self._ends)}" if self._ends else "")]
+        """The number of answers taken over, and how they ended."""
+        parts = [f"{self.taken} taken up" + (f": {_counts_text(self._ends)}" if self._ends else "")]
         if self._closed:
-            parts.append(f"not run again: {_listed(self._closed)}")
+            parts.append(f"not run again: {_counts_text(self._closed)}")
         return " · ".join(parts)
 
     def _counts(self) -> Text:
@@ -134,10 +231,10 @@ class WorkLog:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """While it is entered, a line at the terminal counts, and warnings of the library are lines of this log."""
-        handler = _Warnings(self)
+        """While the block runs, a status line shows the counts, and the library's warnings are printed as lines of this log."""
+        handler = _WarningHandler(self)
         logger = logging.getLogger("turnwise")
-        if not logger.hasHandlers():  # else whoever wrote the app decided where they go
+        if not logger.hasHandlers():  # otherwise the app has configured its own logging
             logger.addHandler(handler)
         if self._console.is_terminal:
             self._status = self._console.status(self._counts(), refresh_per_second=REFRESHES)
@@ -149,22 +246,22 @@ class WorkLog:
             logger.removeHandler(handler)
 
     def stop_counting(self) -> None:
-        """Takes the counting line away."""
+        """Removes the status line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
 
 
-def _listed(reasons: Counter[str]) -> str:
+def _counts_text(reasons: Counter[str]) -> str:
     return ", ".join(f"{count} {one_line(reason)}" for reason, count in reasons.most_common())
 
 
-def _took(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-class _Warnings(logging.Handler):
-    """Gives the library's warnings to the log, in one line each; tracebacks only to those who debug."""
+class _WarningHandler(logging.Handler):
+    """Prints the library's warnings in the work log, one line each; tracebacks only with TURNWISE_DEBUG."""
 
     def __init__(self, log: WorkLog) -> None:
         super().__init__(logging.WARNING)
@@ -176,96 +273,5 @@ class _Warnings(logging.Handler):
             error = record.exc_info[1]
             text = f"{text} {type(error).__name__}: {error}"
             if os.environ.get("TURNWISE_DEBUG"):
-                terminal.note(logging.Formatter().formatException(record.exc_info))
+                terminal.print_note(logging.Formatter().formatException(record.exc_info))
         self._log.warn(text)
-
-
-GRACE_SECONDS = 25.0
-"""Somewhat less than what those who start processes usually give them to stop."""
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
-    app.command(short_help="Answer what other processes left behind.")(worker)
-
-
-def worker(
-    config: ConfigOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and leave.")] = False,
-    grace: Annotated[
-        float,
-        typer.Option("--grace", metavar="SECONDS", min=0, help="How long answers may still take when it is told to stop."),
-    ] = GRACE_SECONDS,
-) -> None:
-    """Answer what other processes left behind: messages whose process stopped before the end, or that still wait.
-
-    It looks again and again until it is stopped by Ctrl-C or SIGTERM; several workers share the work. It answers with the
-    agents of the configuration, and says a line for each message that it takes up, and for its end. What it does not
-    finish when it stops, another worker takes up.
-    """
-    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
-
-
-async def _worker(config: Path | None, once: bool, grace: float) -> int:
-    from turnwise.assemble import load_app
-    from turnwise.cli.shutdown import Interrupts, leave, stopped
-
-    log = WorkLog()
-    app = load_app(config, hooks=[log])
-    asked = asyncio.Event()
-    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
-        for line in _beginning(app, once):
-            log.say(line)
-        looking = asyncio.create_task(_prepared(app, log, once=once))
-        stop = asyncio.create_task(asked.wait())
-        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        complete = looking.done()
-        if complete:
-            await app.runner.close()
-            looking.result()
-        else:
-            log.stop_counting()
-            lease_seconds = app.runner.process.lease_seconds
-            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
-                # An agent may ignore that it is cancelled. What it does not finish is taken up as after any other death.
-                leave(INTERRUPTED if once else OK)
-        log.stop_counting()
-        log.say(log.summary)
-        return OK if complete or not once else INTERRUPTED
-
-
-def _beginning(app: "App", once: bool) -> tuple[str, str]:
-    """What it does, and how."""
-    process = app.runner.process
-    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
-    return (
-        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
-        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
-    )
-
-
-async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
-    from turnwise.cli.progress import ready
-
-    await ready(app.runner)
-    if once:
-        await app.runner.recover()
-    else:
-        await look(app.runner, log.warn)
-
-
-async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Looks for ever for what others left. Raises what is wrong with a store that will never do; a lost one is waited for."""
-    await try_store(runner, warn)
-    await runner.work()
-
-
-async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
-    """Reads from the store once. Raises what is wrong with one that will never do; of a lost one it warns."""
-    from turnwise.facts.errors import StoreUnavailable
-
-    try:
-        await runner.store.leases.due(runner.app, limit=1)
-    except StoreUnavailable as problem:
-        warn(f"What is left to do cannot be read: {problem}")

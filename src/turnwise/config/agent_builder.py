@@ -1,4 +1,4 @@
-"""The agents of a configuration file, built: functions, LLM agents and agents of code at their places, composites around."""
+"""Builds the agents of a configuration file: functions, LLM agents, flows, composites and imported agents."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from turnwise.agents.composite import Loop, Parallel, Sequential
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
-from turnwise.config.entries import AgentEntry, is_void
+from turnwise.config.entries import AgentEntry, is_placeholder
 from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
-from turnwise.config.llm_entries import LlmRecipe, read_recipe
+from turnwise.config.llm_entries import LlmRecipe, read_llm
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.places import Where
 from turnwise.config.settings import Settings
-from turnwise.config.tree_builder import Arrangement, arrange
+from turnwise.config.tree_builder import EntryTree, arrange_entries
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
@@ -33,7 +33,7 @@ from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.stages import Factory, build, build_context, meaning_of
 
 Recipe = LlmRecipe | FlowRecipe
-_IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
+_COMPOSITES: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
 
 
 class LoopOptions(Fact):
@@ -46,10 +46,11 @@ class TeamOptions(Fact):
     ends: Literal["untagged", "escalated"] = "untagged"
 
 
-class Roster:
-    """Builds the agents of a configuration file; what is wrong with them is reported to its document.
+class AgentBuilder:
+    """Builds the agents of a configuration file and reports their problems to its document.
 
-    encoder: for teams whose selector goes by meaning; None = the one that is shipped.
+    Args:
+        encoder: for teams with a semantic selector; None = the built-in encoder.
     """
 
     def __init__(self, settings: Settings, selectors: Mapping[str, Factory], encoder: Encoder | None = None) -> None:
@@ -57,123 +58,129 @@ class Roster:
         self._document = settings.document
         self._selectors, self._encoder = selectors, encoder
         self._entries = settings.entries
-        self._objects = [self._imported(entry) for entry in self._entries]
+        self._objects = [self._import(entry) for entry in self._entries]
         self._recipes = [self._recipe(entry) for entry in self._entries]
         self._cards = [self._card(*each) for each in zip(self._entries, self._objects, self._recipes, strict=True)]
         self._names = [
-            card.name if card else _likely_name(entry, made)
-            for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True)
+            card.name if card else _likely_name(entry, imported)
+            for entry, imported, card in zip(self._entries, self._objects, self._cards, strict=True)
         ]
-        self._about = self._described()
-        self._names_unknown = self._refuse_unknown_agents()
+        self._descriptions = self._descriptions_by_name()
+        self._has_unknown_agents = self._report_unknown_agents()
 
     def root(self) -> Agent | None:
-        """The root, with all others below it; None after what is wrong was reported."""
-        arrangement = arrange(self._document, self._entries, self._names, self._settings.root)
+        """Builds the root with all agents below it. Returns None after it reported the problems."""
+        arrangement = arrange_entries(self._document, self._entries, self._names, self._settings.root)
         if arrangement is None or None in self._cards:
             return None
-        return self._built(arrangement.root, arrangement)
+        return self._build(arrangement.root, arrangement)
 
     def tree(self, root: Agent) -> AgentTree | None:
-        """The tree of the agents, those in code included; None after what is wrong with it was reported."""
+        """Returns the tree of all agents, including agents in code. Returns None after it reported the problems."""
         try:
             return collect(root)[1]
         except TurnwiseError as error:
-            if self._names_unknown and isinstance(error, FlowDefinitionError):
-                return None  # it was told, with the place where the name stands
+            if self._has_unknown_agents and isinstance(error, FlowDefinitionError):
+                return None  # already reported, with the line of the name
             entries = zip(self._names, self._entries, strict=True)
             named = [entry.where for name, entry in entries if repr(name) in error.problem]
             self._document.report_error(named[-1] if named else ("agents",), error)
             return None
 
-    def report_patterns(self) -> bool:
-        """Reports every pattern that is refused, where it stands; whether there was one."""
+    def report_refused_patterns(self) -> bool:
+        """Reports every pattern that the regex engine refuses, with its line. Returns True if there is one."""
         before = len(self._document.problems)
-        for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True):
-            for index, refused in _refused(card) if card else ():
-                written = (*entry.where, "patterns", index) if "patterns" in entry.card else _run_place(entry)
+        for entry, imported, card in zip(self._entries, self._objects, self._cards, strict=True):
+            for index, refused in _refused_patterns(card) if card else ():
+                written = (*entry.where, "patterns", index) if "patterns" in entry.card else _run_location(entry)
                 self._document.report_error(written, refused)
-            for below in _cards_below(made) if _is_agent(made) else ():
-                for _, refused in _refused(below):
-                    self._document.report_error(_run_place(entry), refused)
+            for below in _cards_below(imported) if _is_agent(imported) else ():
+                for _, refused in _refused_patterns(below):
+                    self._document.report_error(_run_location(entry), refused)
         return len(self._document.problems) > before
 
-    def _imported(self, entry: AgentEntry) -> Any:
+    def _import(self, entry: AgentEntry) -> Any:
         if entry.run is None:
             return None
         try:
-            made = resolve(entry.run, self._document.folder)
-            if not _is_agent(made) and (inspect.isclass(made) or not callable(made)):
-                what = "a class" if inspect.isclass(made) else f"of the type {type(made).__name__}"
-                raise AgentDefinitionError(f"{entry.run} is {what}, no agent.", fix="Name a function, or an agent object.")
+            imported = resolve(entry.run, self._document.folder)
+            if not _is_agent(imported) and (inspect.isclass(imported) or not callable(imported)):
+                what = "a class" if inspect.isclass(imported) else f"of the type {type(imported).__name__}"
+                raise AgentDefinitionError(f"{entry.run} is {what}, not an agent.", fix="Name a function, or an agent object.")
         except TurnwiseError as error:
-            self._document.report_error(_run_place(entry), error)
+            self._document.report_error(_run_location(entry), error)
             return None
-        return made
+        return imported
 
     def _recipe(self, entry: AgentEntry) -> Recipe | None:
-        if _is_written(entry, "flow"):
+        if _has_kind(entry, "flow"):
             return read_flow(self._document, entry)
-        return read_recipe(self._document, entry) if _is_written(entry, "llm") else None
+        return read_llm(self._document, entry) if _has_kind(entry, "llm") else None
 
-    def _card(self, entry: AgentEntry, made: Any, recipe: Recipe | None) -> AgentCard | None:
-        if is_void(entry) or (entry.run is not None and made is None):
+    def _card(self, entry: AgentEntry, imported: Any, recipe: Recipe | None) -> AgentCard | None:
+        if is_placeholder(entry) or (entry.run is not None and imported is None):
             return None
         own: dict[str, Any] = {}
-        if _is_agent(made):
-            own = made.card.model_dump(mode="json")
-        elif made is not None:
-            own = {"name": getattr(made, "__name__", None), "description": (inspect.getdoc(made) or "").partition("\n")[0]}
+        if _is_agent(imported):
+            own = imported.card.model_dump(mode="json")
+        elif imported is not None:
+            own = {
+                "name": getattr(imported, "__name__", None),
+                "description": (inspect.getdoc(imported) or "").partition("\n")[0],
+            }
         card = validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
-        if card is None or made is None or _is_agent(made):
+        if card is None or imported is None or _is_agent(imported):
             return card if card is None or recipe is None or recipe.try_out(self._document, card) else None
         try:
-            FunctionAgent(made, card)
+            FunctionAgent(imported, card)
         except TurnwiseError as error:
-            self._document.report_error(_run_place(entry), error)
+            self._document.report_error(_run_location(entry), error)
             return None
         return card
 
-    def _described(self) -> Mapping[str, str]:
-        """What the agents are for, by name, those below agents of code included."""
+    def _descriptions_by_name(self) -> Mapping[str, str]:
+        """The agents' descriptions by name, including agents below imported ones."""
         cards = [card for card in self._cards if card]
-        cards += [below for made in self._objects if _is_agent(made) for below in _cards_below(made)]
+        cards += [below for imported in self._objects if _is_agent(imported) for below in _cards_below(imported)]
         return {card.name: card.description for card in cards}
 
-    def _refuse_unknown_agents(self) -> bool:
-        """Reports agents that others name and that do not exist, unless an entry that could not be read may be it; whether
-        there was one.
+    def _report_unknown_agents(self) -> bool:
+        """Reports references to agents that do not exist. Returns True if there is one.
+
+        Reports nothing if an entry could not be read, because that entry may be the missing agent.
         """
         recipes = [recipe for recipe in self._recipes if recipe is not None] if None not in self._names else []
         unknown = [
-            (asked, recipe.purpose)
+            (reference, recipe.purpose)
             for recipe in recipes
-            for asked in recipe.asked
-            if asked.name not in self._about and asked.name not in self._names
+            for reference in recipe.referenced_agents
+            if reference.name not in self._descriptions and reference.name not in self._names
         ]
-        for asked, purpose in unknown:
-            problem = f"There is no agent {asked.name!r} {purpose}."
-            self._document.report(asked.where, problem, did_you_mean(asked.name, self._about), AgentDefinitionError)
+        for reference, purpose in unknown:
+            problem = f"There is no agent {reference.name!r} {purpose}."
+            self._document.report(
+                reference.where, problem, did_you_mean(reference.name, self._descriptions), AgentDefinitionError
+            )
         return bool(unknown)
 
-    def _built(self, position: int, arrangement: Arrangement) -> Agent | None:
-        entry, card, made = self._entries[position], self._cards[position], self._objects[position]
-        children = [self._built(child, arrangement) for child in arrangement.children[position]]
+    def _build(self, position: int, arrangement: EntryTree) -> Agent | None:
+        entry, card, imported = self._entries[position], self._cards[position], self._objects[position]
+        children = [self._build(child, arrangement) for child in arrangement.children[position]]
         below = [child for child in children if child is not None]
         if card is None or len(below) < len(children):
             return None
         try:
-            if _is_agent(made):
-                return self._placed(entry, card, made, below)
-            if _is_written(entry, "llm") or _is_written(entry, "flow"):
+            if _is_agent(imported):
+                return self._place(entry, card, imported, below)
+            if _has_kind(entry, "llm") or _has_kind(entry, "flow"):
                 recipe = self._recipes[position]
-                return recipe.agent(card, below, self._about) if recipe else None
-            return FunctionAgent(made, card, below) if made is not None else self._composite(entry, card, below)
+                return recipe.agent(card, below, self._descriptions) if recipe else None
+            return FunctionAgent(imported, card, below) if imported is not None else self._composite(entry, card, below)
         except TurnwiseError as error:
-            self._document.report_error(_run_place(entry), error)
+            self._document.report_error(_run_location(entry), error)
             return None
 
-    def _placed(self, entry: AgentEntry, card: AgentCard, agent: Agent, children: Sequence[Agent]) -> Agent:
+    def _place(self, entry: AgentEntry, card: AgentCard, agent: Agent, children: Sequence[Agent]) -> Agent:
         if children and agent.card.is_composite:
             raise AgentDefinitionError(
                 f"{entry.run} is a {agent.card.kind} agent, which runs its own children; it cannot be given others here.",
@@ -187,8 +194,8 @@ class Roster:
 
     def _composite(self, entry: AgentEntry, card: AgentCard, children: Sequence[Agent]) -> Agent | None:
         fields = {name: getattr(card, name) for name in AgentCard.model_fields if name not in {"name", "kind"}}
-        if card.kind in _IN_ORDER:
-            return _IN_ORDER[card.kind](card.name, children, **fields)
+        if card.kind in _COMPOSITES:
+            return _COMPOSITES[card.kind](card.name, children, **fields)
         if card.kind == "loop":
             loop = validated(self._document, entry.where, LoopOptions, entry.own, AgentDefinitionError)
             return Loop(card.name, children, max_iterations=loop.max_iterations, **fields) if loop else None
@@ -199,15 +206,15 @@ class Roster:
         if team is None:
             return None
         if team.selector.selector not in self._selectors and ":" in team.selector.selector:
-            return None  # what is wrong with its import was reported
-        members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
+            return None  # the failed import was reported
+        members = AgentTree([card.model_copy(update={"parent": None}), *_child_cards(card.name, children)])
         site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
 
 
-def own_team_selectors(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, str]]:
-    """The import paths that teams have as their selectors, and their places."""
+def team_selector_paths(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, str]]:
+    """The import paths of team selectors, with their locations."""
     for entry in entries:
         selector = entry.own.get("selector")
         path = selector.get("selector") if isinstance(selector, dict) else selector
@@ -215,36 +222,36 @@ def own_team_selectors(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, s
             yield (*entry.where, "selector"), path
 
 
-def models(root: Agent) -> dict[str, str]:
-    """The names of the models of all LLM agents, by the agents' names."""
+def model_names(root: Agent) -> dict[str, str]:
+    """The model names of all LLM agents at or below `root`, by agent name."""
     behind = root.agent if isinstance(root, PlacedAgent) else root
     own = {root.card.name: behind.model} if isinstance(behind, LlmAgent) else {}
-    return own | {name: model for child in root.children for name, model in models(child).items()}
+    return own | {name: model for child in root.children for name, model in model_names(child).items()}
 
 
-def flows(root: Agent) -> dict[str, AnyFlow]:
-    """All flows, by name."""
+def flows_by_name(root: Agent) -> dict[str, AnyFlow]:
+    """All flows at or below `root`, by name."""
     behind = root.agent if isinstance(root, PlacedAgent) else root
     own = {root.card.name: behind} if isinstance(behind, AnyFlow) else {}
-    return own | {name: flow for child in root.children for name, flow in flows(child).items()}
+    return own | {name: flow for child in root.children for name, flow in flows_by_name(child).items()}
 
 
-def _is_written(entry: AgentEntry, kind: str) -> bool:
-    """Whether this file makes it an agent of that kind; one of code is not."""
+def _has_kind(entry: AgentEntry, kind: str) -> bool:
+    """Whether the file itself defines the entry as an agent of that kind. An imported agent is not."""
     return entry.run is None and entry.card.get("kind") == kind
 
 
-def _is_agent(made: Any) -> bool:
-    return isinstance(getattr(made, "card", None), AgentCard) and callable(getattr(made, "run", None))
+def _is_agent(imported: Any) -> bool:
+    return isinstance(getattr(imported, "card", None), AgentCard) and callable(getattr(imported, "run", None))
 
 
-def _likely_name(entry: AgentEntry, made: Any) -> str | None:
-    """The name of an entry that has no valid card, so that others that refer to it are not wrong as well."""
-    name = entry.card.get("name", getattr(made, "__name__", None))
+def _likely_name(entry: AgentEntry, imported: Any) -> str | None:
+    """The name of an entry without a valid card, so that references to it are not reported as well."""
+    name = entry.card.get("name", getattr(imported, "__name__", None))
     return name if isinstance(name, str) else None
 
 
-def _refused(card: AgentCard) -> Iterator[tuple[int, PatternError]]:
+def _refused_patterns(card: AgentCard) -> Iterator[tuple[int, PatternError]]:
     for index, pattern in enumerate(card.patterns):
         try:
             if pattern.active:
@@ -259,9 +266,9 @@ def _cards_below(agent: Agent) -> Iterator[AgentCard]:
         yield from _cards_below(child)
 
 
-def _run_place(entry: AgentEntry) -> Where:
+def _run_location(entry: AgentEntry) -> Where:
     return (*entry.where, "run") if entry.card else entry.where
 
 
-def _below(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
+def _child_cards(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
     return [agent.card.model_copy(update={"parent": parent}) for agent in agents]

@@ -1,7 +1,7 @@
-"""Reads YAML as data with lines: nothing is constructed but text, numbers, truth values, lists and mappings.
+"""Reads YAML as data with line numbers: only text, numbers, booleans, null, lists and mappings.
 
-The events of the parser are read one by one and put together here, because the library's own loaders keep no lines,
-let a later key overwrite an earlier one, and crash on deep nesting.
+Reads the parser's events itself, because PyYAML's loaders keep no lines, let a later key overwrite an earlier one, and crash on
+deep nesting.
 """
 
 import os
@@ -12,24 +12,28 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from turnwise.config.places import Document, Where, shown
+from turnwise.config.places import Document, Where, display_path
 from turnwise.facts.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{(?P<bad>[^}\n]{0,40})\}?")
 
 
-class Filled(NamedTuple):
-    """The text with its references replaced; the variables that are not set; the references that are none."""
+class Expanded(NamedTuple):
+    """A text after the variables in it were replaced."""
 
     text: str
     missing: tuple[str, ...]
+    """Variables that are not set and have no default."""
     malformed: tuple[str, ...]
+    """`${…}` expressions that are not valid references."""
 
 
-def fill(text: str, variables: Mapping[str, str]) -> Filled:
-    """Replaces every reference; `$${` stands for `${` itself. An empty variable takes the default, as in a shell."""
+def expand_variables(text: str, variables: Mapping[str, str]) -> Expanded:
+    """Replaces every `${NAME}` and `${NAME:-default}`. `$${` produces a literal `${`. As in a shell, an empty variable takes
+    the default.
+    """
     if "${" not in text:
-        return Filled(text, (), ())
+        return Expanded(text, (), ())
     missing: list[str] = []
     malformed: list[str] = []
 
@@ -46,29 +50,31 @@ def fill(text: str, variables: Mapping[str, str]) -> Filled:
             missing.append(name)
         return variables.get(name, "")
 
-    return Filled(_REFERENCE.sub(value, text), tuple(missing), tuple(malformed))
+    return Expanded(_REFERENCE.sub(value, text), tuple(missing), tuple(malformed))
 
 
 FILE_BYTES = 8 * 1024 * 1024
 DEPTH = 50
 VALUES = 500_000
-"""The most values a file may hold, an alias counted as all that it stands for."""
+"""The most values that a file may hold. An alias counts as all the values it refers to."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _TAG = "tag:yaml.org,2002:"
 _TABBED = re.compile(r"[ -]*\t")
-_BEGINNING = "Begin it with `app: name`; `turnwise init` writes an example."
+_FIRST_STEP = "Begin it with `app: name`; `turnwise init` writes an example."
 
 
 class _Node(NamedTuple):
-    """A value with its line. `size` and `depth` count what is below, aliases counted as often as they are used."""
+    """A value with its line."""
 
     value: Any
     line: int
     size: int = 1
+    """The number of values in it; an alias counts as often as it is used."""
     depth: int = 1
+    """The levels of nesting in it, aliases included."""
 
 
 class _Entry(NamedTuple):
@@ -76,11 +82,16 @@ class _Entry(NamedTuple):
     node: _Node
 
 
-def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix: str = _BEGINNING) -> Document:
-    """The file as a document. ConfigError when it cannot be read, is too large, or is no YAML mapping.
+def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix: str = _FIRST_STEP) -> Document:
+    """Reads a YAML file as a document. Unset variables are collected in the document's problems.
 
-    Unset variables are collected in the document's problems. `variables` are the environment's unless given. fix: what to
-    write into a file that is no mapping.
+    Args:
+        path: the file.
+        variables: replaces the environment's variables.
+        fix: the advice in the error for a file that is no mapping.
+
+    Raises:
+        ConfigError: if the file cannot be read, is too large, or is no YAML mapping.
     """
     text = _read_text(path)
     reader = _Reader(path, os.environ if variables is None else variables)
@@ -88,7 +99,7 @@ def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix
     if not isinstance(root.value, dict):
         found = "is empty" if root.value is None else f"holds {kind_of(_plain(root))} at its top"
         raise ConfigError(
-            f"{shown(path)}:{root.line}: The file {found}, where keys and values were expected.",
+            f"{display_path(path)}:{root.line}: The file {found}, where keys and values were expected.",
             fix=fix,
         )
     lines: dict[Where, int] = {}
@@ -99,7 +110,7 @@ def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words that a reader of YAML knows."""
+    """Names the type of a value in terms of YAML, for error messages."""
     if value is None:
         return "nothing"
     names: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
@@ -107,7 +118,7 @@ def kind_of(value: object) -> str:
 
 
 def _read_text(path: Path) -> str:
-    place = shown(path)
+    place = display_path(path)
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES + 1)
@@ -137,28 +148,28 @@ class _Reader:
         self.problems: list[tuple[int, str, str]] = []
 
     def read(self, text: str) -> _Node:
-        """The one document of the text, as a node."""
+        """Parses the text's only document."""
         try:
             events = yaml.parse(text, Loader=_LOADER)
             return self._document(events)
         except yaml.MarkedYAMLError as error:
             mark: Any = error.problem_mark or error.context_mark
-            said = ", ".join(part for part in (error.context, error.problem) if part)
+            message = ", ".join(part for part in (error.context, error.problem) if part)
             line = (mark.line if mark else 0) + 1
             written = "\n".join(text.splitlines()[max(line - 2, 0) : line])
-            raise self._refusal(line, f"This is not YAML: {said}.", _yaml_hint(said, written)) from None
+            raise self._error(line, f"This is not YAML: {message}.", _yaml_hint(message, written)) from None
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
-            raise self._refusal(line, "A character here is not allowed in YAML.", "Remove control characters.") from None
+            raise self._error(line, "A character here is not allowed in YAML.", "Remove control characters.") from None
 
-    def _refusal(self, line: int, problem: str, fix: str) -> ConfigError:
-        return ConfigError(f"{shown(self._path)}:{line}: {problem}", fix=fix)
+    def _error(self, line: int, problem: str, fix: str) -> ConfigError:
+        return ConfigError(f"{display_path(self._path)}:{line}: {problem}", fix=fix)
 
     def _document(self, events: Iterator[Any]) -> _Node:
         root: _Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
-                raise self._refusal(_line(event), "A second document begins here.", "Remove the line `---`.")
+                raise self._error(_line(event), "A second document begins here.", "Remove the line `---`.")
             if isinstance(event, yaml.NodeEvent):
                 root = self._node(event, events, depth=1)
         return root or _Node(None, 1)
@@ -167,10 +178,10 @@ class _Reader:
         line = _line(event)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise self._refusal(line, f"*{event.anchor} refers to nothing before it.", f"Write &{event.anchor} there.")
+                raise self._error(line, f"*{event.anchor} refers to nothing before it.", f"Write &{event.anchor} there.")
             return self._anchors[event.anchor]._replace(line=line)
         if depth > DEPTH:
-            raise self._refusal(line, f"More than {DEPTH} levels are nested here.", "Make it flatter.")
+            raise self._error(line, f"More than {DEPTH} levels are nested here.", "Make it flatter.")
         if isinstance(event, yaml.ScalarEvent):
             node = _Node(self._scalar(event, line), line)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -178,7 +189,7 @@ class _Reader:
         else:
             node = self._mapping(event, events, depth)
         if node.depth > DEPTH or node.size > VALUES:
-            raise self._refusal(line, f"This holds more than {VALUES:,} values, or aliases nested too deep.", "Use fewer.")
+            raise self._error(line, f"This holds more than {VALUES:,} values, or aliases nested too deep.", "Use fewer.")
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -200,12 +211,12 @@ class _Reader:
             line = _line(event)
             if not isinstance(event, yaml.ScalarEvent):
                 fix = "Write `key: value`; quote a key that begins with * or &."
-                raise self._refusal(line, "A key here is not plain text.", fix)
+                raise self._error(line, "A key here is not plain text.", fix)
             key, value = event.value, self._node(next(events), events, depth + 1)
             if key == "<<" and not event.style:
                 merged = {**self._merge(value, line), **merged}
             elif key in entries:
-                problem = f"The key {key!r} stands here a second time, first in line {entries[key].line}."
+                problem = f"The key {key!r} is here a second time; the first is in line {entries[key].line}."
                 self.problems.append((line, problem, "Remove one of them."))
             else:
                 entries[key] = _Entry(line, value)
@@ -217,21 +228,21 @@ class _Reader:
         merged: dict[str, _Entry] = {}
         for source in sources:
             if not isinstance(source.value, dict):
-                raise self._refusal(line, "`<<` needs keys and values to merge.", "Refer to a mapping: `<<: *name`.")
+                raise self._error(line, "`<<` needs keys and values to merge.", "Refer to a mapping: `<<: *name`.")
             merged = {**source.value, **merged}
         return merged
 
     def _scalar(self, event: Any, line: int) -> Any:
         if event.tag is not None and event.tag not in {"!", _TAG + "str"}:
             tag = event.tag.replace(_TAG, "!!")
-            raise self._refusal(line, f"The tag {tag} is not allowed.", "Remove it: plain values only.")
-        filled = fill(event.value, self._variables)
+            raise self._error(line, f"The tag {tag} is not allowed.", "Remove it: plain values only.")
+        filled = expand_variables(event.value, self._variables)
         for name in filled.missing:
             fix = f"Set it, or write a default: ${{{name}:-…}}."
             self.problems.append((line, f"The environment variable {name} is not set.", fix))
         for text in filled.malformed:
             fix = "Write ${NAME}, or $${ for the characters ${."
-            self.problems.append((line, f"{text!r} is no reference to a variable.", fix))
+            self.problems.append((line, f"{text!r} is not a reference to a variable.", fix))
         if event.style or event.tag is not None:
             return filled.text
         return self._plain_scalar(filled.text, line)
@@ -270,18 +281,18 @@ def _flatten(node: _Node, where: Where, lines: dict[Where, int]) -> Any:
     return node.value
 
 
-def _yaml_hint(said: str, written: str) -> str:
-    begins_nothing = "cannot start any token" in said
-    if "\\t" in said or "tab" in said or (begins_nothing and _TABBED.match(written.rpartition("\n")[2])):
+def _yaml_hint(message: str, written: str) -> str:
+    begins_nothing = "cannot start any token" in message
+    if "\\t" in message or "tab" in message or (begins_nothing and _TABBED.match(written.rpartition("\n")[2])):
         return "Indent with spaces: YAML allows no tabs there."
     if begins_nothing:
         return "Put text that begins with @, % or ` in quotes."
-    if "escape" in said:
+    if "escape" in message:
         return "Write patterns in single quotes: in double quotes a backslash begins an escape."
-    if "mapping values are not allowed" in said:
+    if "mapping values are not allowed" in message:
         return "Look at the indentation, and quote text that holds `: `."
-    if "${" in written and "flow" in said:
+    if "${" in written and "flow" in message:
         return "Inside brackets, put ${…} in quotes, or write the value on a line of its own."
-    if "did not find expected" in said or "could not find expected" in said:
+    if "did not find expected" in message or "could not find expected" in message:
         return "Look at the indentation, brackets and quotes of this line and the one before it."
     return "Look at this line and the one before it."

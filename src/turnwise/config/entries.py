@@ -1,4 +1,4 @@
-"""The agents of a configuration file, as written: inline cards and import paths, nested or in a row."""
+"""Reads the agents of a configuration file as entries: inline cards and import paths, nested or in a list."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -21,28 +21,28 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "team": ("selector", "lead", "ends"),
     "flow": ("tasks", "agents", "strategy", "until", "side_by_side", "max_turns", "targets"),
 }  # fmt: skip
-"""What an entry of a kind may say beside the fields of a card and its children."""
+"""The keys of each kind of agent, beside those of a card and `children`."""
 
-_NEEDED: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
+_REQUIRED_KEYS: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
 
 
 class AgentEntry(NamedTuple):
-    """One agent as written.
-
-    run: the import path of its function or of an agent; None for a composite, and for an LLM agent that is written here.
-    card: the card's fields that are given, not yet checked. children: names, and positions of entries that are nested in
-    this one. own: what only its kind has.
-    """
+    """One agent as written in the file."""
 
     where: Where
+    """Its location; empty for the placeholder of an entry that could not be read."""
     run: str | None
+    """The import path of a function or an agent. None for composites, flows and LLM agents that the file defines."""
     card: Mapping[str, Any]
+    """The card's fields that the file sets, not yet validated."""
     children: tuple[str | int, ...] = ()
+    """Names of agents, and positions of entries nested in this one."""
     own: Mapping[str, Any] = {}
+    """The keys that only its kind has."""
 
 
 def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]:
-    """All entries in the order of the file, the root's import path first if there is one."""
+    """Reads all entries in the order of the file. A root given by import path comes first."""
     entries: list[AgentEntry | None] = []
     if root is not None and ":" in root:
         entries.append(AgentEntry(("root",), root, {}))
@@ -58,27 +58,29 @@ def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]
     return tuple(entry or AgentEntry((), None, {}) for entry in entries)
 
 
-def is_void(entry: AgentEntry) -> bool:
-    """True for the placeholder of an entry that could not be read; why has been reported."""
+def is_placeholder(entry: AgentEntry) -> bool:
+    """Whether this is the placeholder of an entry that could not be read. Its problem has been reported."""
     return not entry.where
 
 
 def _add(document: Document, where: Where, value: Any, entries: list[AgentEntry | None]) -> int:
-    """Adds the entry, then those nested in it; gives its position."""
+    """Adds the entry and then those nested in it. Returns its position."""
     position = len(entries)
     entries.append(None)
     if isinstance(value, str):
         entries[position] = AgentEntry(where, value, {})
     elif isinstance(value, dict):
-        entries[position] = _inline(document, where, value, entries)
+        entries[position] = _read_inline(document, where, value, entries)
     else:
         fix = "Write module:attribute, or `name:` and `run:`."
         document.report(where, f"An agent is an import path or keys and values; this is {kind_of(value)}.", fix)
     return position
 
 
-def _inline(document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]) -> AgentEntry | None:
-    kind = _form(value)
+def _read_inline(
+    document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]
+) -> AgentEntry | None:
+    kind = _kind_of(value)
     own_keys = OWN_KEYS[kind]
     known = [*AgentCard.model_fields, *own_keys, "children"]
     for key in value:
@@ -86,7 +88,7 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
             elsewhere = [other for other, keys in OWN_KEYS.items() if key in keys]
             fix = f"It belongs to agents of kind {elsewhere[0]}." if elsewhere else did_you_mean(key, known)
             document.report((*where, key), f"An agent of kind {kind!r} has no key {key!r}.", fix, AgentDefinitionError)
-    if not _has_what_it_needs(document, where, value, kind):
+    if not _has_required_keys(document, where, value, kind):
         return None
     card = {key: given for key, given in value.items() if key in AgentCard.model_fields}
     if isinstance(card.get("patterns"), list):
@@ -95,17 +97,17 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
     return AgentEntry(where, value.get("run"), card, children, {key: value[key] for key in own_keys if key in value})
 
 
-def _form(value: Mapping[str, Any]) -> str:
-    """The kind by whose keys an agent is written. One of code is written as a function is, whatever its card calls it."""
+def _kind_of(value: Mapping[str, Any]) -> str:
+    """The kind whose keys the entry uses. An imported agent uses the keys of a function, whatever kind its card names."""
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in OWN_KEYS or (kind == "llm" and "run" in value and "model" not in value):
         return "function"
     return kind
 
 
-def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
+def _has_required_keys(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
     name = value.get("name")
-    needed = _NEEDED.get(kind, "children" if kind in COMPOSITES else None)
+    needed = _REQUIRED_KEYS.get(kind, "children" if kind in COMPOSITES else None)
     if needed and not (isinstance(name, str) and value.get(needed) not in (None, "")):
         missing = repr(needed) if isinstance(name, str) else "'name'"
         document.report(where, f"An agent of kind {kind!r} needs {missing}.", "Add it.", AgentDefinitionError)

@@ -1,4 +1,4 @@
-"""The section `gateway` of a configuration file, and what cannot stand there together."""
+"""Reads the `gateway` section of a configuration file and checks its combinations of settings."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,24 +21,27 @@ _ORIGIN = re.compile(r"https?://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?
 
 
 def is_installed(extra: str) -> bool:
-    """Whether what that extra of a protocol brings can be imported."""
+    """Whether the package of a protocol's extra can be imported."""
     return find_spec(extra) is not None
 
 
 def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
-    """What stands below `gateway`, as a value; the defaults after what is wrong was reported."""
+    """Reads the `gateway` section. Returns the defaults if it is invalid; reports every problem."""
     config = validated(document, ("gateway",), GatewayConfig, given)
     if config is None:
         return GatewayConfig()
-    config = _placed(config, document.folder)
-    for where, error in gateway_mistakes(config):
+    config = _with_absolute_paths(config, document.folder)
+    for where, error in gateway_problems(config):
         document.report_error(("gateway", *where), error)
     return config
 
 
-def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
-    """What of it cannot be served, each with its place below `gateway`. Keys and tokens are the gatekeeper's to judge."""
-    if config.auth is None and not is_own_machine(config.host):
+def gateway_problems(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
+    """Yields the settings that cannot be served, each with its location below `gateway`.
+
+    Keys and tokens are not checked here but by the authenticator.
+    """
+    if config.auth is None and not is_loopback(config.host):
         yield (
             ("host",),
             ConfigError(
@@ -53,12 +56,12 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
             yield ("origins", index), ConfigError(problem, fix="Name the pages' origins, or set gateway.auth.")
         elif origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
             fix = "Write it as browsers do: https://host or https://host:port, in small letters, without a path; or '*'."
-            yield ("origins", index), ConfigError(f"{origin!r} is no origin of web pages.", fix=fix)
+            yield ("origins", index), ConfigError(f"{origin!r} is not an origin of web pages.", fix=fix)
     for index, proxy in enumerate(config.trusted_proxies):
         if not _is_network(proxy):
             fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
-            yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is no address of a proxy.", fix=fix)
-    for protocol in lacking(config.protocols, wanted=True):
+            yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is not an address of a proxy.", fix=fix)
+    for protocol in protocols_without_extra(config.protocols, wanted=True):
         yield ("protocols", protocol), MissingExtra(f"gateway.protocols.{protocol}", protocol)
     adk = config.protocols.adk
     if adk.on is not False and adk.web is not None and not (Path(adk.web) / "index.html").is_file():
@@ -66,32 +69,44 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
         yield ("protocols", "adk", "web"), ConfigError(f"There is no web page in {adk.web!r}.", fix=fix)
 
 
-def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed) -> Sequence[str]:
-    """Protocols for which the extra of that name is not installed. wanted: of those that have to be there; else of those of
-    which nothing is said.
+def protocols_without_extra(
+    config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed
+) -> Sequence[str]:
+    """Returns the protocols whose extra is not installed.
+
+    Args:
+        wanted: True = checks the protocols that are switched on; False = those that the file does not mention.
+        is_there: says whether an extra is installed.
     """
     switches: Mapping[str, Switch] = {"a2a": config.a2a, "mcp": config.mcp}
     said = True if wanted else None
     return [name for name, switch in switches.items() if switch.on is said and not is_there(name)]
 
 
-def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
-    """Who lets callers of that app in, and who counts what they have. store: the session store. ConfigError."""
-    gate = store if isinstance(store, KeyStore) else None
-    keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
+def access_control(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
+    """Builds the app's authenticator and quotas.
+
+    Args:
+        store: the session store; it also holds keys and counters if it is a `KeyStore`.
+
+    Raises:
+        ConfigError: if the settings are invalid, or need a store of keys that this one is not.
+    """
+    key_store = store if isinstance(store, KeyStore) else None
+    keys, counters = (key_store.keys, key_store.counters) if key_store is not None else (None, None)
     return Authenticator(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
 
 
-def is_own_machine(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+def is_loopback(host: str) -> bool:
+    """Whether a server on that host is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _placed(config: GatewayConfig, folder: Path) -> GatewayConfig:
-    """The same, with its relative paths below the file's folder."""
+def _with_absolute_paths(config: GatewayConfig, folder: Path) -> GatewayConfig:
+    """Makes the relative paths absolute: they are relative to the file's folder."""
     adk = config.protocols.adk
     if adk.web is None:
         return config

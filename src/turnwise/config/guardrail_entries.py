@@ -1,4 +1,4 @@
-"""The guardrails of a configuration file: those that are shipped, by name, and one's own, by import path."""
+"""Reads the guardrails of a configuration file: built-in ones by name, the user's own by import path."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,16 +21,18 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail, Place
 
 
-class BuiltIn(NamedTuple):
-    """One that is shipped, and the options that were given."""
+class BuiltInGuardrail(NamedTuple):
+    """A built-in guardrail with its options."""
 
     use: str
+    """Its name."""
     options: Mapping[str, Any]
+    """Only those that the file sets."""
     where: Where
 
 
-def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
-    """What stands below `guardrails`, in order; what is wrong is reported and left out."""
+def read_guardrails(document: Document) -> tuple[BuiltInGuardrail | Reference, ...]:
+    """Reads the list under `guardrails`, in order. Reports and omits invalid entries."""
     value, where = document.data.get("guardrails", []), ("guardrails",)
     if not isinstance(value, list):
         fix = "Write a list of their names, or of import paths."
@@ -40,7 +42,7 @@ def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
     return tuple(guardrail for guardrail in found if guardrail is not None)
 
 
-def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference | None:
+def _read(document: Document, where: Where, value: Any) -> BuiltInGuardrail | Reference | None:
     given = {"use": value} if isinstance(value, str) and ":" not in value else value
     if not isinstance(given, dict) or "import" in given:
         return read_reference(document, where, given)
@@ -52,11 +54,18 @@ def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference |
         return None
     kind, _ = BUILT_IN[use]
     read = validated(document, where, kind, {key: option for key, option in given.items() if key != "use"})
-    return None if read is None else BuiltIn(use, read.model_dump(exclude_unset=True), where)
+    return None if read is None else BuiltInGuardrail(use, read.model_dump(exclude_unset=True), where)
 
 
-def make(entry: BuiltIn, encoder: Encoder | None) -> Guardrail:
-    """The guardrail. encoder: for those that go by meaning; None = the one that is shipped. ConfigError."""
+def build_guardrail(entry: BuiltInGuardrail, encoder: Encoder | None) -> Guardrail:
+    """Builds the guardrail.
+
+    Args:
+        encoder: for guardrails that compare meanings; None = the built-in encoder.
+
+    Raises:
+        ConfigError: if its options are invalid.
+    """
     _, made = BUILT_IN[entry.use]
     needs = {"encoder": encoder} if made is BannedTopics else {}
     return made(**entry.options, **needs)
@@ -94,7 +103,7 @@ class _BannedTopics(GuardrailOptions):
     reason: str = ""
 
 
-# The guardrails themselves know their defaults: only what was given is passed on.
+# The guardrail classes define the defaults: only options that the file sets are passed on.
 BUILT_IN: Mapping[str, tuple[type[GuardrailOptions], Callable[..., Guardrail]]] = {
     "length": (_Length, Length),
     "personal_data": (_PersonalData, PersonalData),

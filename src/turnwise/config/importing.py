@@ -1,4 +1,4 @@
-"""Import paths of the form `module:attribute`, and what can be wrong with them."""
+"""Resolves import paths of the form `module:attribute` and explains why one fails."""
 
 import importlib
 import importlib.util
@@ -10,16 +10,19 @@ from types import ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, shown
+from turnwise.config.places import Document, Where, display_path
 from turnwise.facts.errors import ImportPathError
 from turnwise.facts.spelling import did_you_mean
 
 
 def resolve(path: str, folder: Path) -> Any:
-    """The object an import path names; modules are looked up in `folder` first, which stays on the module path.
+    """Returns the object that an import path names.
 
-    ImportPathError says which of these it is: not an import path, no such module, a module that raises when it is
-    imported, or no such attribute.
+    Looks for modules in `folder` first, and adds it to `sys.path`.
+
+    Raises:
+        ImportPathError: not an import path, no such module, a module that raises on import, or no such attribute; the message
+            says which.
     """
     module_name, _, attribute = path.partition(":")
     parts = [*module_name.split("."), *attribute.split(".")]
@@ -43,22 +46,22 @@ def _module(name: str, folder: Path, path: str) -> ModuleType:
     if place not in sys.path:
         sys.path.insert(0, place)
         importlib.invalidate_caches()
-    _refuse_namesake(name, folder)
+    _refuse_shadowed(name, folder)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise ImportPathError(
                 f"There is no module {error.name!r} (for {path!r}).",
-                fix=f"Looked in {shown(folder)}/ and in the installed packages: correct the name, or install it.",
+                fix=f"Looked in {display_path(folder)}/ and in the installed packages: correct the name, or install it.",
             ) from None
-        raise _raises(name, error) from error
+        raise _import_failure(name, error) from error
     except (Exception, SystemExit) as error:
-        raise _raises(name, error) from error
+        raise _import_failure(name, error) from error
 
 
-def _refuse_namesake(name: str, folder: Path) -> None:
-    """A module of the folder that is hidden by another one of the same name would silently be the wrong one."""
+def _refuse_shadowed(name: str, folder: Path) -> None:
+    """Refuses a module of the folder that another loaded module of the same name shadows: the wrong one would be used."""
     top = name.partition(".")[0]
     mine = [file for file in (folder / f"{top}.py", folder / top / "__init__.py") if file.is_file()]
     loaded = sys.modules.get(top)
@@ -66,30 +69,30 @@ def _refuse_namesake(name: str, folder: Path) -> None:
         return
     file = getattr(loaded, "__file__", None)
     if file is None or Path(file).resolve() not in {own.resolve() for own in mine}:
-        problem = f"{shown(mine[0])} cannot be imported: another module named {top!r} is loaded already"
+        problem = f"{display_path(mine[0])} cannot be imported: another module named {top!r} is loaded already"
         raise ImportPathError(f"{problem}, from {file or 'Python itself'}.", fix="Rename the file.")
 
 
-def _raises(name: str, error: BaseException) -> ImportPathError:
-    said = traceback.format_exception_only(error)[-1].strip()
+def _import_failure(name: str, error: BaseException) -> ImportPathError:
+    message = traceback.format_exception_only(error)[-1].strip()
     at = _innermost(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
-        at = f"{shown(Path(error.filename))}:{error.lineno}"
+        at = f"{display_path(Path(error.filename))}:{error.lineno}"
     return ImportPathError(
-        f"The module {name!r} raises when it is imported: {said}" + (f" ({at})" if at else ""),
+        f"The module {name!r} raises when it is imported: {message}" + (f" ({at})" if at else ""),
         fix="Correct that module; `python -c 'import …'` shows the whole traceback.".replace("…", name),
     )
 
 
 def _innermost(trace: TracebackType | None) -> str:
-    """The last place in a file, machinery of importing aside."""
+    """The innermost frame in a file, without frames of the import system."""
     own = {__file__, importlib.__file__}
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
-    return f"{shown(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
+    return f"{display_path(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
 
 
 class Reference(NamedTuple):
-    """Something of the users' own: an import path, the options it is called with, and where it is written."""
+    """An object of the user's code: its import path, the options to call it with, and its location in the file."""
 
     path: str
     options: Mapping[str, Any]
@@ -97,7 +100,7 @@ class Reference(NamedTuple):
 
 
 def read_references(document: Document, key: str) -> tuple[Reference, ...]:
-    """The references in the list below that key; what is wrong is reported and left out."""
+    """Reads the list of references under that key. Reports and omits invalid entries."""
     value = document.data.get(key, [])
     if not isinstance(value, list):
         document.report((key,), f"{key!r} should be a list of import paths, but is {kind_of(value)}.", "Write `- module:name`.")
@@ -107,12 +110,12 @@ def read_references(document: Document, key: str) -> tuple[Reference, ...]:
 
 
 def read_reference(document: Document, where: Where, value: Any) -> Reference | None:
-    """`module:attribute`, or `{import: module:attribute, options: {…}}`; None after what is wrong was reported."""
+    """Reads `module:attribute` or `{import: module:attribute, options: {…}}`. Returns None after it reported the problems."""
     if isinstance(value, str):
         return Reference(value, {}, where)
     if isinstance(value, dict) and isinstance(value.get("import"), str):
         for key in value.keys() - {"import", "options"}:
-            fix = "What it is called with stands below `options:`."
+            fix = "Write its arguments below `options:`."
             document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
         options = value.get("options", {})
         if isinstance(options, dict):

@@ -1,4 +1,4 @@
-"""LLM agents of a configuration file: what an entry of kind `llm` says beside its card, made into an agent."""
+"""Reads the LLM agents of a configuration file: entries of kind `llm`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from turnwise.config.entries import AgentEntry
 from turnwise.config.importing import resolve
 from turnwise.config.model_entries import read_model
 from turnwise.config.places import Document, Where
-from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.tool_entries import AgentReference, read_tools
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, ImportPathError, TurnwiseError
@@ -41,26 +41,33 @@ class LlmOptions(Fact):
 
 
 class LlmRecipe:
-    """What makes an agent of an entry, once its card and its children are known."""
+    """A validated entry of kind `llm`. Builds the agent once its card and children are known."""
 
     purpose = "to be a tool"
 
-    def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AskedAgent]) -> None:
+    def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AgentReference]) -> None:
         self._where, self._options, self._tools = where, options, tools
 
     @property
-    def asked(self) -> Sequence[AskedAgent]:
-        """The other agents that are its tools."""
-        return [tool for tool in self._tools if isinstance(tool, AskedAgent)]
+    def referenced_agents(self) -> Sequence[AgentReference]:
+        """The other agents that it uses as tools."""
+        return [tool for tool in self._tools if isinstance(tool, AgentReference)]
 
     def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> LlmAgent:
-        """The agent. about: what other agents are for, by name. AgentDefinitionError for two tools of one name."""
+        """Builds the agent.
+
+        Args:
+            about: descriptions of the other agents, by name.
+
+        Raises:
+            AgentDefinitionError: for two tools of one name.
+        """
         fields = card.model_dump(exclude={"name", "description", "kind"})
         tools = [_as_tool(tool, about) for tool in self._tools]
         return LlmAgent(card.name, description=card.description, children=children, tools=tools, **self._options, **fields)
 
     def try_out(self, document: Document, card: AgentCard) -> bool:
-        """Whether an agent can be made; False after why not was reported."""
+        """Whether the agent can be built. Returns False after it reported the reason."""
         try:
             self.agent(card, (), {})
         except TurnwiseError as error:
@@ -69,10 +76,10 @@ class LlmRecipe:
         return True
 
 
-def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
-    """The recipe of an entry of kind `llm`; None after what is wrong with it was reported.
+def read_llm(document: Document, entry: AgentEntry) -> LlmRecipe | None:
+    """Reads an entry of kind `llm` and imports the modules it names. Returns None after it reported the problems.
 
-    Modules that it names are imported; nothing is connected, and no model is asked.
+    Opens no connection and calls no model.
     """
     before = len(document.problems)
     own, where = entry.own, entry.where
@@ -82,9 +89,9 @@ def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     if "summary_model" in own:
         made["summary_model"] = read_model(document, (*where, "summary_model"), own["summary_model"])
     if "instructions" in own:
-        made["instructions"] = _instructions(document, (*where, "instructions"), own["instructions"])
+        made["instructions"] = _read_instructions(document, (*where, "instructions"), own["instructions"])
     if "output" in own:
-        made["output_type"] = _output(document, (*where, "output"), own["output"], str(entry.card.get("name")))
+        made["output_type"] = _read_output_type(document, (*where, "output"), own["output"], str(entry.card.get("name")))
     tools = read_tools(document, (*where, "tools"), own.get("tools", []))
     if options is None or tools is None or len(document.problems) > before:
         return None
@@ -92,11 +99,11 @@ def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     return LlmRecipe(where, {**options.model_dump(exclude={"history"}), "history": history, **made}, tools)
 
 
-def _instructions(document: Document, where: Where, value: Any) -> Any:
+def _read_instructions(document: Document, where: Where, value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and value.keys() == {"import"}:
-        made = _imported(document, (*where, "import"), value["import"])
+        made = _import(document, (*where, "import"), value["import"])
         if made is not None and not callable(made):
             document.report(where, f"{value['import']} is no function of the context.", "Name one that gives the text.")
         return made
@@ -105,9 +112,9 @@ def _instructions(document: Document, where: Where, value: Any) -> Any:
     return None
 
 
-def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
-    """The type of the answers."""
-    made = _imported(document, where, value)
+def _read_output_type(document: Document, where: Where, value: Any, agent: str) -> Any:
+    """The type of the agent's answers; reports an unsuitable one."""
+    made = _import(document, where, value)
     if made is None:
         return None
     try:
@@ -117,7 +124,7 @@ def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
     return made
 
 
-def _imported(document: Document, where: Where, path: Any) -> Any:
+def _import(document: Document, where: Where, path: Any) -> Any:
     try:
         if not isinstance(path, str):
             raise ImportPathError(f"Here an import path was expected, but this is {kind_of(path)}.", fix="Write module:name.")
@@ -127,7 +134,7 @@ def _imported(document: Document, where: Where, path: Any) -> Any:
         return None
 
 
-def _as_tool(tool: Tool | Toolset | AskedAgent, about: Mapping[str, str]) -> Tool | Toolset:
-    if not isinstance(tool, AskedAgent):
+def _as_tool(tool: Tool | Toolset | AgentReference, about: Mapping[str, str]) -> Tool | Toolset:
+    if not isinstance(tool, AgentReference):
         return tool
     return AgentTool(tool.name, description=about.get(tool.name) if tool.description is None else tool.description)

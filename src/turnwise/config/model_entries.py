@@ -1,4 +1,4 @@
-"""Models as a configuration file names them: by name, behind a URL, one's own, or several in a list."""
+"""Reads models of a configuration file: a name, a URL, an import path, or a list of those."""
 
 from typing import Any
 
@@ -15,25 +15,28 @@ _FORMS = 'Write provider:name, or `{model: …, url: …, key: "${NAME}"}`, or a
 
 
 def read_model(document: Document, where: Where, value: Any, *, own: bool = True) -> Model | None:
-    """The model; of a list, the first that answers. None after what is wrong was reported. Nothing is connected.
+    """Reads a model. Returns None after it reported the problems. Opens no connection.
 
-    own: whether it may be an object of the user's own code.
+    Of a list, later models are fallbacks of the first.
+
+    Args:
+        own: whether the model may be an object of the user's code.
     """
     if not isinstance(value, list):
-        return _one(document, where, value, own=own)
-    models = [_one(document, (*where, index), each, own=own) for index, each in enumerate(value)]
+        return _read_one(document, where, value, own=own)
+    models = [_read_one(document, (*where, index), each, own=own) for index, each in enumerate(value)]
     found = [model for model in models if model is not None]
-    return _model(document, where, found) if len(found) == len(models) else None
+    return _build_model(document, where, found) if len(found) == len(models) else None
 
 
-def _one(document: Document, where: Where, value: Any, *, own: bool) -> Model | None:
+def _read_one(document: Document, where: Where, value: Any, *, own: bool) -> Model | None:
     if isinstance(value, str):
-        return _model(document, where, value)
+        return _build_model(document, where, value)
     if not isinstance(value, dict):
         document.report(where, f"Here a model was expected, but this is {kind_of(value)}.", _FORMS)
         return None
     if own and "import" in value:
-        return _own(document, where, value)
+        return _read_own(document, where, value)
     before = len(document.problems)
     for key, written in value.items():
         if key not in _KEYS:
@@ -52,20 +55,20 @@ def _one(document: Document, where: Where, value: Any, *, own: bool) -> Model | 
     except ConfigError as error:
         document.report_error(where, error)
         return None
-    return _model(document, where, endpoint)
+    return _build_model(document, where, endpoint)
 
 
-def _own(document: Document, where: Where, value: dict[str, Any]) -> Model | None:
+def _read_own(document: Document, where: Where, value: dict[str, Any]) -> Model | None:
     for key in value.keys() - {"import"}:
         document.report((*where, key), f"Beside 'import' there is no key {key!r}.", "Remove it.")
     try:
-        return _model(document, where, resolve(str(value["import"]), document.folder))
+        return _build_model(document, where, resolve(str(value["import"]), document.folder))
     except TurnwiseError as error:
         document.report_error((*where, "import"), error)
         return None
 
 
-def _model(document: Document, where: Where, spec: Any) -> Model | None:
+def _build_model(document: Document, where: Where, spec: Any) -> Model | None:
     try:
         return model_of(spec)
     except ConfigError as error:

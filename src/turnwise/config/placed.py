@@ -1,4 +1,4 @@
-"""An agent of somebody's code at the place, and with the card, that a configuration file gives it."""
+"""An imported agent with the card and children that a configuration file gives it."""
 
 import inspect
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ from turnwise.ports.context import AgentContext
 
 
 class PlacedAgent:
-    """Runs as `agent`, which it wraps, whose own children stay below it, before those that are added."""
+    """Runs as the wrapped `agent`. Its children are the agent's, followed by the added ones."""
 
     def __init__(self, agent: Agent, card: AgentCard, children: Sequence[Agent]) -> None:
         self.card = card
@@ -26,18 +26,18 @@ class PlacedAgent:
 
     @property
     def delegates_to(self) -> Sequence[str] | None:
-        """Whom the agent runs in its own turn; None when it does not say."""
+        """Names of the agents that it runs within its own turn; None if the wrapped agent does not declare any."""
         named: Sequence[str] | None = getattr(self.agent, "delegates_to", None)
         return named
 
     def check(self, tree: AgentTree) -> None:
-        """Raises what the agent finds wrong with its tree, if it looks."""
+        """Runs the wrapped agent's check of the tree, if it has one."""
         check = getattr(self.agent, "check", None)
         if check is not None:
             check(tree)
 
     async def close(self) -> None:
-        """Gives up what the agent holds, if it holds anything."""
+        """Closes the wrapped agent, if it can be closed."""
         close = getattr(self.agent, "close", None)
         if inspect.iscoroutinefunction(close):
             await close()

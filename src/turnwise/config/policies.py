@@ -1,4 +1,4 @@
-"""The policy of a configuration file, and the place of what is wrong with it."""
+"""Reads the policy of a configuration file, and locates the errors of a policy in it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,9 @@ _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 
 
 class ChangedPolicy(Fact):
-    """A named policy with changes: options by stage, another default agent, an agent for several requests at once, segments."""
+    """A named policy with changes: options by stage, the default agent, the agent for several requests in one message,
+    segments.
+    """
 
     use: str
     name: str | None = None
@@ -30,18 +32,20 @@ class ChangedPolicy(Fact):
 
 
 def read_policy(settings: Settings) -> PolicySpec | None:
-    """The policy; None after what is wrong with its form was reported.
+    """Reads the file's policy. Returns None after it reported the problems of its form.
 
-    Three forms: a name; `use: name` with `options` by stage, `default`, `several`, `segments`; or a policy written out, a
-    stage of which may be its selector's name alone. Whether selectors and agents exist is not looked at here.
+    Three forms: a name; `use: name` with `options` by stage, `default`, `several`, `segments`; or a policy written out, where a
+    stage may be a selector's name alone. Does not check that selectors and agents exist.
     """
-    return policy_in(settings.document, settings.policy)
+    return parse_policy(settings.document, settings.policy)
 
 
 def read_policy_file(path: Path) -> PolicySpec:
-    """The policy in a file of its own: what could stand below `policy` in a configuration, or a file with that key.
+    """Reads a policy from a separate file: the value of `policy`, or a mapping with that key.
 
-    ConfigError when it is no YAML; PolicyError for the first mistake, with its line.
+    Raises:
+        ConfigError: if the file is no YAML.
+        PolicyError: for the first problem, with its line.
     """
     document = read_document(
         path, fix="Write `use: default` with what is to be different, or `stages:` with a list of selectors."
@@ -50,7 +54,7 @@ def read_policy_file(path: Path) -> PolicySpec:
         document = document.below("policy")
     given = document.data["policy"]
     if isinstance(given, str | dict):
-        policy = policy_in(document, given)
+        policy = parse_policy(document, given)
     else:
         policy = None
         document.report(("policy",), "'policy' is neither a name nor keys and values.", "Write `policy: default`.", PolicyError)
@@ -59,17 +63,17 @@ def read_policy_file(path: Path) -> PolicySpec:
     return policy
 
 
-def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
-    """The policy that is written so in that document, below its key `policy`; as `read_policy` otherwise."""
+def parse_policy(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
+    """Parses a policy that the document has under `policy`; see `read_policy`."""
     try:
         if isinstance(given, str):
             return named_policy(given)
         if "use" in given:
-            return _changed(document, given)
+            return _policy_with_changes(document, given)
     except PolicyError as error:
-        document.report_error(culprit(document, error), error)
+        document.report_error(location_of_error(document, error), error)
         return None
-    if not _names_models(document, given):
+    if not _are_models_valid(document, given):
         return None
     stages = given.get("stages", [])
     if isinstance(stages, list):
@@ -77,16 +81,16 @@ def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec 
     return validated(document, ("policy",), PolicySpec, {**given, "stages": stages}, PolicyError)
 
 
-def _names_models(document: Document, given: Mapping[str, Any]) -> bool:
-    """Whether the models that selectors are to ask are sound; False after what is wrong was reported."""
+def _are_models_valid(document: Document, given: Mapping[str, Any]) -> bool:
+    """Whether the models of `model` selectors are valid. Returns False after it reported the problems."""
     before = len(document.problems)
-    for where, value in _models(given):
+    for where, value in _model_options(given):
         read_model(document, where, value, own=False)
     return len(document.problems) == before
 
 
-def _models(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
-    """The option `model` of every stage that is, or is named as, the selector `model`."""
+def _model_options(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
+    """Yields the `model` option of every stage that uses the `model` selector, with its location."""
     stages = given.get("stages")
     for index, stage in enumerate(stages if isinstance(stages, list) else []):
         if isinstance(stage, dict) and stage.get("selector") == "model":
@@ -108,8 +112,8 @@ def _option(holder: Mapping[str, Any], where: Where) -> Iterator[tuple[Where, An
         yield (*where, "model"), options["model"]
 
 
-def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
-    if not _names_models(document, given):
+def _policy_with_changes(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
+    if not _are_models_valid(document, given):
         return None
     changed = validated(document, ("policy",), ChangedPolicy, given, PolicyError)
     if changed is None:
@@ -119,8 +123,8 @@ def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
     return policy.model_copy(update=changes)
 
 
-def culprit(document: Document, error: TurnwiseError) -> Where:
-    """The most telling place below `policy` that the error's message quotes; the policy itself if it quotes none."""
+def location_of_error(document: Document, error: TurnwiseError) -> Where:
+    """The most specific location below `policy` that the error's message quotes; the policy itself if it quotes none."""
     quoted = [one or other for one, other in _QUOTED.findall(error.problem)]
     places = list(_places(document.data.get("policy"), ("policy",)))
     for word in reversed(quoted):
@@ -131,7 +135,7 @@ def culprit(document: Document, error: TurnwiseError) -> Where:
 
 
 def _places(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
-    """Every key and text below a value, with its place."""
+    """Yields every key and text below a value, with its location."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield key, (*where, key)

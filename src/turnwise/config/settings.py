@@ -1,4 +1,4 @@
-"""What `turnwise.yaml` may say, as one value. Nothing is imported, opened or built here."""
+"""The settings of `turnwise.yaml` as one value. Reading them imports, opens and builds nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
 from turnwise.config.gateway_entries import read_gateway
-from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
+from turnwise.config.guardrail_entries import BuiltInGuardrail, read_guardrails
 from turnwise.config.importing import Reference, read_reference, read_references
-from turnwise.config.places import Document, Where, shown
+from turnwise.config.places import Document, Where, display_path
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
@@ -24,52 +24,57 @@ KEYS = (
     "guardrails", "hooks", "gateway",
 )  # fmt: skip
 NOTES = "x-"
-"""Keys that begin so are the users' own: a place for anchors."""
+"""Prefix of top-level keys that are ignored: a place for YAML anchors."""
 
 
 class Endpoint(NamedTuple):
-    """An encoder behind an OpenAI-compatible URL. key: empty = none is sent."""
+    """An encoder at an OpenAI-compatible URL."""
 
     url: str
     model: str
     key: str
+    """Empty = no API key is sent."""
     where: Where
 
 
 class Settings(NamedTuple):
-    """The file, read. `document` keeps the lines and collects what is wrong; a value that was wrong has its default.
-
-    root: the name of the root agent, or None. policy: a policy's name, or the mapping that stands there. store: a URL.
-    encoder: a folder, an endpoint, one of the users' own, or None for the one that is shipped.
-    artifacts: `in_memory`, a folder, a URL, or None for no artifacts. Paths are as written: relative to the file's folder.
+    """The content of a configuration file. An invalid value is replaced by its default. Paths are as written: relative to the
+    file's folder.
     """
 
     document: Document
+    """Holds the lines and the problems."""
     app: str
     root: str | None
+    """Name of the root agent; None if there is none, or if an import path names it."""
     entries: tuple[AgentEntry, ...]
     policy: str | Mapping[str, Any]
+    """A policy's name, or the mapping under `policy`."""
     encoder: str | Endpoint | Reference | None
+    """A folder, an endpoint, a reference to the user's own, or None for the built-in one."""
     selectors: Mapping[str, Reference]
     store: str | Reference
+    """A URL, or a reference to the user's own."""
     artifacts: str | Reference | None
+    """`in_memory`, a folder, a URL, a reference to the user's own, or None for no artifacts."""
     run: RunConfig
     process: ProcessConfig
-    guardrails: tuple[BuiltIn | Reference, ...]
+    guardrails: tuple[BuiltInGuardrail | Reference, ...]
     hooks: tuple[Reference, ...]
     gateway: GatewayConfig
 
 
 def find_file(given: Path | None, start: Path | None = None) -> Path:
-    """The configuration file: the given one, one in the given folder, or the first found here or above.
+    """Finds the configuration file: the given one, the one in the given folder, or the nearest in this folder or above.
 
-    ConfigError when there is none, or the given one does not exist.
+    Raises:
+        ConfigError: if there is none, or the given one does not exist.
     """
     if given is not None:
         file = given / FILE_NAME if given.is_dir() else given
         if not file.exists():
             fix = "Check the path, or make a project with `turnwise init`."
-            raise ConfigError(f"{shown(file)} does not exist.", fix=fix)
+            raise ConfigError(f"{display_path(file)} does not exist.", fix=fix)
         return file
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
@@ -82,7 +87,11 @@ def find_file(given: Path | None, start: Path | None = None) -> Path:
 
 
 def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Settings:
-    """The settings in that file. ConfigError when it is no YAML; all other mistakes are in `document.problems`."""
+    """Reads the settings of a file. All problems but those of YAML itself are in `document.problems`.
+
+    Raises:
+        ConfigError: if the file is no YAML.
+    """
     document = read_document(path, variables)
     data = document.data
     for key in data:
@@ -123,9 +132,9 @@ def _text(document: Document, where: Where, default: str | None) -> str | None:
 def _app(document: Document) -> str:
     name = _text(document, ("app",), "")
     if "app" not in document.data:
-        document.report((), "The key 'app' is missing.", "Write `app: name`: sessions are kept under that name.")
+        document.report((), "The key 'app' is missing.", "Write `app: name`: sessions are stored under that name.")
     elif name is not None and name.strip() == "" and isinstance(document.data["app"], str):
-        document.report(("app",), "'app' is empty.", "Write a name: sessions are kept under it.")
+        document.report(("app",), "'app' is empty.", "Write a name: sessions are stored under it.")
     return name or ""
 
 
@@ -161,7 +170,7 @@ def _run(document: Document) -> RunConfig:
     limits = _mapping(document, "limits")
     run = _mapping(document, "run")
     if "limits" in run:
-        document.report(("run", "limits"), "Limits stand at the top of the file, not below 'run'.", "Move them to `limits:`.")
+        document.report(("run", "limits"), "Limits belong at the top of the file, not below 'run'.", "Move them to `limits:`.")
     checked = validated(document, ("limits",), Limits, limits) or Limits()
     config = validated(document, ("run",), RunConfig, {key: value for key, value in run.items() if key != "limits"})
     return (config or RunConfig()).model_copy(update={"limits": checked})

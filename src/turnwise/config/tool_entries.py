@@ -1,4 +1,4 @@
-"""The tools of an LLM agent as a configuration file names them, made from that."""
+"""Reads the tools of an LLM agent or a task in a configuration file."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -23,16 +23,20 @@ BUILT_IN: Mapping[str, Callable[[], Tool | Toolset]] = {"artifacts": ArtifactToo
 _FORMS = f"Write module:attribute, {', '.join(BUILT_IN)}, `{{mcp: …}}`, or `{{agent: name}}`."
 
 
-class AskedAgent(NamedTuple):
-    """Another agent as a tool. description: None = that agent's own."""
+class AgentReference(NamedTuple):
+    """Another agent used as a tool, or named by a flow."""
 
     name: str
     description: str | None
+    """None = the agent's own description."""
     where: Where
 
 
-def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Toolset | AskedAgent] | None:
-    """The tools in their order; None after what is wrong was reported. Modules are imported, nothing is connected."""
+def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Toolset | AgentReference] | None:
+    """Reads a list of tools, in order. Returns None after it reported the problems.
+
+    Imports the modules it names; opens no connection.
+    """
     if not isinstance(value, list):
         document.report(where, f"'tools' should be a list, but is {kind_of(value)}.", "Write `- ` before each tool.")
         return None
@@ -41,21 +45,21 @@ def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Tool
     return tools if len(tools) == len(found) else None
 
 
-def _read(document: Document, where: Where, value: Any) -> Tool | Toolset | AskedAgent | None:
+def _read(document: Document, where: Where, value: Any) -> Tool | Toolset | AgentReference | None:
     if isinstance(value, str):
-        return _named(document, where, value)
+        return _tool_by_name(document, where, value)
     if isinstance(value, dict) and "mcp" in value:
-        return _server(document, where, value)
+        return _mcp_server(document, where, value)
     if isinstance(value, dict) and "agent" in value:
-        asked = validated(document, where, AskedEntry, value, AgentDefinitionError)
-        return AskedAgent(asked.agent, asked.description, (*where, "agent")) if asked else None
+        entry = validated(document, where, AgentToolEntry, value, AgentDefinitionError)
+        return AgentReference(entry.agent, entry.description, (*where, "agent")) if entry else None
     close = did_you_mean(next(iter(value)), ("mcp", "agent")) if isinstance(value, dict) and value else _FORMS
     what = f"has the key {next(iter(value))!r}" if isinstance(value, dict) and value else f"is {kind_of(value)}"
     document.report(where, f"This is no tool: it {what}.", close, AgentDefinitionError)
     return None
 
 
-def _named(document: Document, where: Where, name: str) -> Tool | Toolset | None:
+def _tool_by_name(document: Document, where: Where, name: str) -> Tool | Toolset | None:
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if ":" not in name:
@@ -69,31 +73,35 @@ def _named(document: Document, where: Where, name: str) -> Tool | Toolset | None
         return None
 
 
-def _tool_from(made: Any, path: str) -> Tool | Toolset:
-    """What stands behind an import path, as a tool or a toolset."""
-    if inspect.isclass(made):
-        raise AgentDefinitionError(f"{path} is a class, no tool.", fix="Name a function, or an object made of that class.")
-    if hasattr(made, "spec") and hasattr(made, "rules"):
-        tool: Tool = made
+def _tool_from(imported: Any, path: str) -> Tool | Toolset:
+    """Turns the object of an import path into a tool or a toolset.
+
+    Raises:
+        AgentDefinitionError: if the object is neither, nor a function.
+    """
+    if inspect.isclass(imported):
+        raise AgentDefinitionError(f"{path} is a class, not a tool.", fix="Name a function, or an object made of that class.")
+    if hasattr(imported, "spec") and hasattr(imported, "rules"):
+        tool: Tool = imported
         return tool
-    if callable(getattr(made, "tools", None)):
-        toolset: Toolset = made
+    if callable(getattr(imported, "tools", None)):
+        toolset: Toolset = imported
         return toolset
-    if hasattr(made, "card"):
+    if hasattr(imported, "card"):
         raise AgentDefinitionError(f"{path} is an agent.", fix="As a tool it is written `{agent: name}`, with its name.")
-    if not callable(made):
+    if not callable(imported):
         raise AgentDefinitionError(
-            f"{path} is of the type {type(made).__name__}, no tool.", fix="Name a function, a tool, or a toolset."
+            f"{path} is of the type {type(imported).__name__}, not a tool.", fix="Name a function, a tool, or a toolset."
         )
-    return FunctionTool(made)
+    return FunctionTool(imported)
 
 
-class AskedEntry(Fact):
+class AgentToolEntry(Fact):
     agent: str
     description: str | None = None
 
 
-def _leave(value: Any) -> Any:
+def _valid_confirmation(value: Any) -> Any:
     if isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
         return value
     raise ValueError("write true, false, or a list of tools that have to be confirmed")
@@ -107,28 +115,28 @@ class _Reached(Fact):
     headers: dict[str, str] = {}
 
 
-class ServerEntry(Fact):
+class McpServerEntry(Fact):
     mcp: _Reached
     name: str | None = None
     prefix: str = ""
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
-    confirm: Annotated[Any, AfterValidator(_leave)] = False
+    confirm: Annotated[Any, AfterValidator(_valid_confirmation)] = False
     seconds: float | None = Field(default=None, gt=0)
     connect_seconds: float | None = Field(default=None, gt=0)
 
 
-def _server(document: Document, where: Where, value: dict[str, Any]) -> McpServer | None:
-    read = validated(document, where, ServerEntry, value, AgentDefinitionError)
+def _mcp_server(document: Document, where: Where, value: dict[str, Any]) -> McpServer | None:
+    read = validated(document, where, McpServerEntry, value, AgentDefinitionError)
     if read is None:
         return None
-    reached = read.mcp.model_dump(exclude_unset=True, exclude={"command"})
+    connection = read.mcp.model_dump(exclude_unset=True, exclude={"command"})
     if read.mcp.command is not None:
         program, *arguments = read.mcp.command
         folder = document.folder.resolve() / (read.mcp.cwd or ".")
-        reached |= {"command": program, "args": arguments, "cwd": folder}
+        connection |= {"command": program, "args": arguments, "cwd": folder}
     try:
-        return McpServer(**reached, **read.model_dump(exclude_unset=True, exclude={"mcp"}))
+        return McpServer(**connection, **read.model_dump(exclude_unset=True, exclude={"mcp"}))
     except TurnwiseError as error:
         document.report_error((*where, "mcp"), error)
         return None

@@ -1,4 +1,4 @@
-"""Who is whose child among the agents of a configuration file, and what cannot be."""
+"""Arranges the agents of a configuration file in a tree, and reports duplicates, unknown names and cycles."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,25 +11,30 @@ from turnwise.facts.spelling import did_you_mean
 DEPTH = 100
 
 
-class Arrangement(NamedTuple):
-    """Positions of entries: the root's, and every entry's children in order."""
+class EntryTree(NamedTuple):
+    """The tree of the entries, by their positions."""
 
     root: int
+    """The root's position."""
     children: Mapping[int, Sequence[int]]
+    """The positions of each entry's children, in order."""
 
 
-def arrange(
+def arrange_entries(
     document: Document, entries: Sequence[AgentEntry], names: Sequence[str | None], root: str | None
-) -> Arrangement | None:
-    """The tree of the entries; None after what is wrong with it was reported to the document.
+) -> EntryTree | None:
+    """Arranges the entries in a tree. Returns None after it reported the problems to the document.
 
-    An entry is below the one that nests or lists it, or the one its `parent` names. Those without either are below the
-    root, if the file names one. `names` are the entries' own, None where an entry could not be read.
+    An entry's parent is the entry that nests or lists it, or the one its `parent` names. All others are children of the root.
+
+    Args:
+        names: the entries' names; None for an entry that could not be read.
+        root: the root's name, if the file gives one.
     """
-    return _Arranger(document, entries, names, root).arrange()
+    return _TreeBuilder(document, entries, names, root).arrange()
 
 
-class _Arranger:
+class _TreeBuilder:
     def __init__(
         self, document: Document, entries: Sequence[AgentEntry], names: Sequence[str | None], root: str | None
     ) -> None:
@@ -40,23 +45,23 @@ class _Arranger:
         self._positions: dict[str, int] = {}
         self._parents: dict[int, int] = {}
         self._children: dict[int, list[int]] = {position: [] for position in range(len(entries))}
-        self._sound = all(name is not None for name in names)
+        self._is_valid = all(name is not None for name in names)
 
-    def arrange(self) -> Arrangement | None:
-        self._find_twins()
+    def arrange(self) -> EntryTree | None:
+        self._report_duplicates()
         for position, entry in enumerate(self._entries):
             self._place_listed(position, entry)
         for position, entry in enumerate(self._entries):
             self._place_by_parent(position, entry)
         root = self._find_root()
-        self._refuse_circles()
-        return Arrangement(root, self._children) if self._sound and root is not None else None
+        self._report_cycles()
+        return EntryTree(root, self._children) if self._is_valid and root is not None else None
 
-    def _wrong(self, position: int, key: tuple[str | int, ...], error: TreeError) -> None:
-        self._sound = False
+    def _report(self, position: int, key: tuple[str | int, ...], error: TreeError) -> None:
+        self._is_valid = False
         self._document.report_error((*self._entries[position].where, *key), error)
 
-    def _find_twins(self) -> None:
+    def _report_duplicates(self) -> None:
         for position, name in enumerate(self._names):
             if name is None:
                 continue
@@ -64,82 +69,82 @@ class _Arranger:
             if first != position:
                 line = self._document.line(self._entries[first].where)
                 problem = f"Two agents are named {name!r}: this one and the one in line {line}."
-                self._wrong(position, (), DuplicateAgent(problem, fix="Names are identity: rename one of them."))
+                self._report(position, (), DuplicateAgent(problem, fix="Names are identity: rename one of them."))
 
-    def _named(self, position: int, key: tuple[str | int, ...], name: str, role: str) -> int | None:
+    def _find(self, position: int, key: tuple[str | int, ...], name: str, role: str) -> int | None:
         found = self._positions.get(name)
         if found is None and None not in self._names:
             mine = self._names[position]
             fix = did_you_mean(name, self._positions)
-            self._wrong(position, key, TreeError(f"Agent {mine!r} names the {role} {name!r}, which does not exist.", fix=fix))
+            self._report(position, key, TreeError(f"Agent {mine!r} names the {role} {name!r}, which does not exist.", fix=fix))
         return found
 
     def _place_listed(self, position: int, entry: AgentEntry) -> None:
         for index, child in enumerate(entry.children):
             key = ("children", index)
-            found = child if isinstance(child, int) else self._named(position, key, child, "child")
+            found = child if isinstance(child, int) else self._find(position, key, child, "child")
             if found is None:
                 continue
             if found in self._parents:
                 other, mine = self._names[self._parents[found]], self._names[position]
                 where = f"twice below {mine!r}" if other == mine else f"below {other!r} and below {mine!r}"
                 fix = "An agent has one parent: take it out of one, or make a second agent with a name of its own."
-                self._wrong(position, key, DuplicateAgent(f"Agent {self._names[found]!r} stands {where}.", fix=fix))
+                self._report(position, key, DuplicateAgent(f"Agent {self._names[found]!r} is {where}.", fix=fix))
                 continue
-            self._put(found, position)
+            self._set_parent(found, position)
 
     def _place_by_parent(self, position: int, entry: AgentEntry) -> None:
         parent = entry.card.get("parent")
         if not isinstance(parent, str):
             return
-        found = self._named(position, ("parent",), parent, "parent")
+        found = self._find(position, ("parent",), parent, "parent")
         if found is None or self._parents.get(position) == found:
             return
         if position in self._parents:
             other = self._names[self._parents[position]]
-            problem = f"Agent {self._names[position]!r} names the parent {parent!r}, but stands below {other!r}."
-            self._wrong(position, ("parent",), DuplicateAgent(problem, fix="An agent has one parent: remove one of the two."))
+            problem = f"Agent {self._names[position]!r} names the parent {parent!r}, but is below {other!r}."
+            self._report(position, ("parent",), DuplicateAgent(problem, fix="An agent has one parent: remove one of the two."))
             return
-        self._put(position, found)
+        self._set_parent(position, found)
 
-    def _put(self, child: int, parent: int) -> None:
+    def _set_parent(self, child: int, parent: int) -> None:
         self._parents[child] = parent
         self._children[parent].append(child)
 
     def _find_root(self) -> int | None:
         free = [position for position in range(len(self._entries)) if position not in self._parents]
-        root = self._given_root()
+        root = self._named_root()
         if root is None:
             if self._root is not None or not free:
                 return None
             root = free[0]
-            if len(free) > 1 and self._sound:
+            if len(free) > 1 and self._is_valid:
                 names = ", ".join(str(self._names[position]) for position in free[:10])
                 fix = f"Write `root: {self._names[root]}`: the others are then below it; or give all but one a parent."
                 problem = f"Several agents have no parent ({names}), and no root is named."
-                self._wrong(free[1], (), TreeError(problem, fix=fix))
+                self._report(free[1], (), TreeError(problem, fix=fix))
         for position in free:
             if position != root:
-                self._put(position, root)
+                self._set_parent(position, root)
         return root
 
-    def _given_root(self) -> int | None:
-        """The root the file names, by import path or by name; None when it names none, or a wrong one."""
+    def _named_root(self) -> int | None:
+        """Finds the root that the file names, by import path or by name. Returns None if it names none or a wrong one."""
         if self._root is None:
             return 0 if self._entries and self._entries[0].where == ("root",) else None
         found = self._positions.get(self._root)
         if found is None:
             if None not in self._names:
                 fix = did_you_mean(self._root, self._positions) + " Or write an import path, module:attribute."
-                self._sound = False
+                self._is_valid = False
                 self._document.report(("root",), f"There is no agent {self._root!r} for the root.", fix, TreeError)
         elif found in self._parents:
             parent = self._names[self._parents[found]]
             problem = f"The root {self._root!r} is below {parent!r}."
-            self._wrong(found, ("parent",), TreeError(problem, fix="Remove its parent."))
+            self._report(found, ("parent",), TreeError(problem, fix="Remove its parent."))
         return found
 
-    def _refuse_circles(self) -> None:
+    def _report_cycles(self) -> None:
         depths: dict[int, int] = {}
         for position in range(len(self._entries)):
             path: list[int] = []
@@ -149,11 +154,11 @@ class _Arranger:
                 at = self._parents.get(at)
             if at is not None and at in path:
                 circle = " → ".join(str(self._names[link]) for link in [*path[path.index(at) :], at])
-                self._wrong(at, ("parent",), TreeCycle(f"Agents are below themselves: {circle}.", fix="Change one parent."))
+                self._report(at, ("parent",), TreeCycle(f"Agents are below themselves: {circle}.", fix="Change one parent."))
                 at = None
             above = depths.get(at, 0) if at is not None else 0
             depths |= {link: above + number for number, link in enumerate(reversed(path), 1)}
         if depths and max(depths.values()) > DEPTH:
             deepest = max(depths, key=lambda position: depths[position])
             problem = f"The tree is {depths[deepest]} levels deep at {self._names[deepest]!r}; {DEPTH} are allowed."
-            self._wrong(deepest, (), TreeError(problem, fix="Make it flatter."))
+            self._report(deepest, (), TreeError(problem, fix="Make it flatter."))

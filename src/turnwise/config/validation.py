@@ -1,4 +1,4 @@
-"""A value of ours from plain data of a document: every mistake is told in the words of somebody who writes YAML."""
+"""Validates plain data against pydantic models, with error messages for people who write YAML."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from turnwise.facts.spelling import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "text",
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -30,9 +30,9 @@ _WANTED = {
 def validated(
     document: Document, where: Where, model: type[Model], data: Mapping[str, Any], kind: type[ConfigError] = ConfigError
 ) -> Model | None:
-    """The data as that model; None after every mistake in it was reported to the document.
+    """Validates the data. Returns None after it reported every problem to the document.
 
-    Read as JSON is: lists become tuples, but text does not become a number, nor a number text.
+    Values are read as JSON: lists become tuples, but text and numbers are not converted to each other.
     """
     try:
         return model.model_validate_json(json.dumps(data), strict=True, extra="forbid")
@@ -43,7 +43,7 @@ def validated(
 
 
 class Mistake(NamedTuple):
-    """What is wrong with one value, and what to do."""
+    """One invalid value: its location, the problem and the fix."""
 
     where: Where
     problem: str
@@ -51,31 +51,31 @@ class Mistake(NamedTuple):
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
-    """What the library found wrong with data for that model, in plain words."""
+    """Translates a pydantic error about data of that model."""
     found = error.errors(include_url=False)
-    return [Mistake(tuple(each["loc"]), *_told(each, tuple(each["loc"]), model)) for each in found]
+    return [Mistake(tuple(each["loc"]), *_problem_and_fix(each, tuple(each["loc"]), model)) for each in found]
 
 
-def _told(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
+def _problem_and_fix(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
     kind, given, context = found["type"], found["input"], found.get("ctx", {})
-    key = _name(loc)
+    key = _key_name(loc)
     if kind == "extra_forbidden":
         return f"There is no key {key} here.", did_you_mean(str(loc[-1]), _fields_at(model, loc[:-1]))
     if kind == "missing":
         return f"The key {key} is missing.", "Add it."
     if kind == "json_invalid":
         return f"This is not JSON: {context['error']}.", ""
-    if kind in _WANTED:
+    if kind in _EXPECTED:
         quote = kind == "string_type" and isinstance(given, bool | int | float)
-        fix = "Put it in quotes." if quote else f"Write {_WANTED[kind]}."
-        return f"{key} should be {_WANTED[kind]}, but is {kind_of(given)}.", fix
+        fix = "Put it in quotes." if quote else f"Write {_EXPECTED[kind]}."
+        return f"{key} should be {_EXPECTED[kind]}, but is {kind_of(given)}.", fix
     if kind == "literal_error":
         return f"{key} should be {context['expected']}.", did_you_mean(str(given), _choices(context["expected"]))
     message = found["msg"].removeprefix("Value error, ")
     return (f"{key}: {message}" if message[:5] != "Input" else message.replace("Input", key, 1)).rstrip(".") + ".", ""
 
 
-def _name(loc: Where) -> str:
+def _key_name(loc: Where) -> str:
     text = ""
     for step in loc:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -87,7 +87,7 @@ def _choices(expected: str) -> list[str]:
 
 
 def _fields_at(model: type[BaseModel], loc: Where) -> list[str]:
-    """The keys known at that place of a model; nested models are found through tuples, lists and unions."""
+    """The keys that the model allows at that location. Follows nested models in tuples, lists and unions."""
     at = model
     for step in loc:
         field = at.model_fields.get(step) if isinstance(step, str) else None

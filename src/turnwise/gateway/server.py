@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from turnwise.config.gateway_entries import doorkeepers, gateway_mistakes
+from turnwise.config.gateway_entries import access_control, gateway_problems
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.app import gateway
@@ -31,9 +31,9 @@ def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = N
     Raises:
         ConfigError: The configuration is invalid.
     """
-    for _, mistake in gateway_mistakes(config):
+    for _, mistake in gateway_problems(config):
         raise mistake
-    authenticator, quotas = doorkeepers(runner.app, config, runner.store)
+    authenticator, quotas = access_control(runner.app, config, runner.store)
     return front(runner, config, authenticator, quotas, metrics, traced=traced)
 
 

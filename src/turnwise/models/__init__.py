@@ -6,8 +6,8 @@ from turnwise.facts.face import face
 
 if TYPE_CHECKING:
     from turnwise.facts.usage import Usage as Usage
+    from turnwise.matching.encoder.caching import CachingEncoder as CachingEncoder
     from turnwise.matching.encoder.onnx_encoder import OnnxEncoder as OnnxEncoder
-    from turnwise.matching.encoder.remembered import CachingEncoder as CachingEncoder
     from turnwise.models.by_name import FallbackModel as FallbackModel, Spec as Spec
     from turnwise.models.encoders.endpoint import EndpointEncoder as EndpointEncoder
     from turnwise.models.encoders.function import CallableEncoder as CallableEncoder
@@ -24,8 +24,8 @@ __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.facts.usage": "Usage",
+        "turnwise.matching.encoder.caching": "CachingEncoder",
         "turnwise.matching.encoder.onnx_encoder": "OnnxEncoder",
-        "turnwise.matching.encoder.remembered": "CachingEncoder",
         "turnwise.models.by_name": "FallbackModel Spec",
         "turnwise.models.encoders.endpoint": "EndpointEncoder",
         "turnwise.models.encoders.function": "CallableEncoder",

@@ -1,8 +1,8 @@
-"""The app that A2A's conformance kit (a2a-tck) is run against.
+"""The app under test for the A2A conformance kit (a2a-tck).
 
-The ids of the kit's messages begin with what it wants to be shown, such as `tck-artifact-file-url-1f0c3a77`. Each of these
-beginnings is the name of an agent here, which shows that by what every agent has; a selector chooses by the id. What begins
-otherwise is answered by the root.
+The kit's message ids begin with the name of a scenario, such as `tck-artifact-file-url-1f0c3a77`. Each scenario is an agent of
+that name, which uses only what every agent has. A selector chooses the agent by the message id; the root answers all other
+messages.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from turnwise.stores.sql import SqlSessionStore
 APP = "a2a-kit"
 STORE = "sqlite://"
 SECONDS = 2.0
-"""The kit's own TCK_STREAMING_TIMEOUT, by which it measures what takes a while."""
+"""The kit's TCK_STREAMING_TIMEOUT, which it uses to measure slow answers."""
 MOMENT = 0.1
-"""Between two pieces, so that they are told one by one."""
+"""Pause between two pieces, so that they are sent separately."""
 WITHOUT_TASK = ("a2a:message",)
 REFUSED = "tck-reject-task"
 FILE, FILE_NAME, FILE_TYPE, FILE_URL = b"tck", "output.txt", "text/plain", "https://example.com/output.txt"
@@ -43,26 +43,26 @@ def _complete() -> str:
 
 @agent(name="tck-artifact-text")
 def _artifact_text() -> str:
-    """Gives a text."""
+    """Returns text."""
     return "Generated text content"
 
 
 @agent(name="tck-artifact-file")
 async def _artifact_file(context: AgentContext) -> Content:
-    """Gives a file that it keeps among the session's artifacts."""
+    """Returns a file that it saves as an artifact of the session."""
     saved = await context.artifacts.save(FILE_NAME, FILE, mime_type=FILE_TYPE)
     return Content(parts=(ArtifactPart(name=FILE_NAME, version=saved.version, mime_type=FILE_TYPE, title=FILE_NAME),))
 
 
 @agent(name="tck-artifact-file-url")
 def _artifact_file_url() -> Content:
-    """Gives a file that stands somewhere else."""
+    """Returns a file by its URL."""
     return Content(parts=(ArtifactPart(name=FILE_URL, mime_type=FILE_TYPE, title=FILE_NAME),))
 
 
 @agent(name="tck-artifact-data")
 def _artifact_data() -> dict[str, object]:
-    """Gives data."""
+    """Returns data."""
     return {"key": "value", "count": 42}
 
 
@@ -74,20 +74,20 @@ def _message_response() -> str:
 
 @agent(name="tck-input-required")
 async def _input_required(context: AgentContext) -> str:
-    """Asks, and completes the task with the answer."""
+    """Asks a question, and completes the task with the answer."""
     answer = await context.ask("What else do you want to say?")
     return f"You said: {answer.text}"
 
 
 @agent(name=REFUSED)
 def _reject() -> str:
-    """Gives an answer that a guardrail does not let through."""
+    """Returns an answer that a guardrail blocks."""
     return "This is not to be said."
 
 
 @agent(name="tck-stream-001")
 async def _stream_hello(context: AgentContext) -> None:
-    """Streams a text."""
+    """Streams text."""
     async with context.stream() as out:
         await out.write("Stream hello ")
         await out.write("from TCK")
@@ -95,20 +95,20 @@ async def _stream_hello(context: AgentContext) -> None:
 
 @agent(name="tck-stream-002", tags=WITHOUT_TASK)
 def _stream_message() -> str:
-    """Answers without a task, when it is to be streamed as well."""
+    """Answers without a task, also when the client streams."""
     return "Stream message-only response"
 
 
 @agent(name="tck-stream-003")
 async def _stream_lifecycle(context: AgentContext) -> str:
-    """Says something, and something more."""
+    """Sends two messages."""
     await context.say("Stream task lifecycle")
     return "Its end"
 
 
 @agent(name="tck-stream-ordering-001")
 async def _stream_ordering(context: AgentContext) -> str:
-    """Says one thing after the other."""
+    """Sends several messages in order."""
     for count in ("One", "Two", "Three"):
         await context.say(count)
     return "Ordered output"
@@ -116,18 +116,22 @@ async def _stream_ordering(context: AgentContext) -> str:
 
 @agent(name="tck-stream-artifact-text")
 def _stream_text() -> str:
-    """Gives a text to who streams."""
+    """Returns text to a streaming client."""
     return "Streamed text content"
 
 
 @agent(name="tck-stream-artifact-file")
 def _stream_file() -> Content:
-    """Gives a file to who streams."""
+    """Returns a file to a streaming client."""
     return Content(parts=(BlobPart(data=FILE, mime_type=FILE_TYPE, name=FILE_NAME),))
 
 
 def kit_app(*, hooks: Sequence[Hooks] = (), pause: Pause = asyncio.sleep) -> Runner:
-    """The runner of that app, in memory. pause: waits so many seconds, for those that are to take a while."""
+    """Builds the app's runner, with stores in memory.
+
+    Args:
+        pause: waits that many seconds; used by the agents that take a while.
+    """
     policy = PolicySpec(name=APP, stages=(StageSpec(selector="message-id"),))
     return Runner(
         _root(pause),
@@ -142,14 +146,16 @@ def kit_app(*, hooks: Sequence[Hooks] = (), pause: Pause = asyncio.sleep) -> Run
 
 
 def kit_gateway() -> GatewayConfig:
-    """How its gateway is to stand: for everybody on this machine, as often as they like, and who is notified is there, too."""
+    """The gateway's configuration: open to this machine, with practically no limits, and with notifications to private
+    addresses.
+    """
     spoken = A2aConfig(on=True, description="Shows what A2A's conformance kit wants to see.", private_pushes=True)
     limits = CallerLimits(requests=1_000_000, bytes=1_000_000_000_000, runs=10_000)
     return GatewayConfig(limits=limits, protocols=Protocols(a2a=spoken))
 
 
 class ByMessageId:
-    """Chooses the agent with the longest name that the message's id begins with."""
+    """Chooses the agent with the longest name that the message id begins with."""
 
     def __init__(self, tree: AgentTree) -> None:
         self.name = "message-id"
@@ -164,7 +170,7 @@ class ByMessageId:
 
 
 class Refusing:
-    """A guardrail that lets nothing of one agent through. It goes by the name alone, so that nothing is held back."""
+    """A guardrail that blocks every answer of one agent. It looks at the name only, so streams are not delayed."""
 
     name = "refusing"
     reach = 0
@@ -174,7 +180,7 @@ class Refusing:
 
 
 def _root(pause: Pause) -> FunctionAgent:
-    """The root, with all the others below it."""
+    """Builds the root with all other agents below it."""
 
     @agent(name="tck-delayed-complete")
     async def delayed() -> str:

@@ -1,10 +1,10 @@
-"""What every `ArtifactStore` must do, as functions that a test calls (behaviour A28).
+"""Conformance suite for `ArtifactStore`: test cases that a test calls (behaviour A28).
 
     @pytest.mark.parametrize("case", artifact_store_suite.CASES, ids=lambda case: case.__name__)
     def test_my_store(case, tmp_path):
         asyncio.run(case(MyStore(tmp_path)))
 
-Each case makes users of its own, so one store may serve all of them. A case fails with AssertionError.
+Each case uses new users, so all cases may share one store. A case fails with AssertionError.
 """
 
 import asyncio
@@ -198,7 +198,7 @@ async def delete_user_takes_everything_of_that_user(store: ArtifactStore) -> Non
 
 
 async def too_large_is_refused(store: ArtifactStore, max_bytes: int) -> None:
-    """Not among CASES: for a store that was made with this `max_bytes`."""
+    """Not in CASES: needs a store that was built with this `max_bytes`."""
     key = _fresh()
     assert await _refused(store.save(key, "a", b"x" * (max_bytes + 1)), ArtifactTooLarge)
     assert await store.list(key) == ()

@@ -1,4 +1,4 @@
-"""An encoder without a model, for tests: texts that share words lie close together."""
+"""A fake encoder for tests: texts that share words have similar vectors."""
 
 import hashlib
 import re
@@ -14,11 +14,16 @@ _DIMENSIONS = 64
 
 
 class BagOfWordsEncoder:
-    """The direction of a text is the sum of its words', each a fixed one of 64 dimensions; order and case play no part.
+    """Encodes a text as the normalized sum of its words' vectors, each a fixed one of 64 dimensions. Order and case are
+    ignored.
 
-    Texts of the same words have cosine 1, texts without a common word about 0 (mostly within 0.25), and half of the words
-    in common give about 0.5. A text without a word has a vector of its own. The first 2,000 characters are read. Equal
-    texts give equal vectors in every process. `calls` counts how often it was asked, `encoded` how many texts it was given.
+    Texts of the same words have cosine 1. Texts without a common word have about 0, mostly within 0.25; with half of the words
+    in common, about 0.5. A text without words has a fixed vector. Only the first 2,000 characters count. Equal texts have equal
+    vectors in every process.
+
+    Attributes:
+        calls: how often `encode` was called.
+        encoded: how many texts it has encoded.
     """
 
     fingerprint = "bag-of-words-64"
@@ -42,7 +47,7 @@ class BagOfWordsEncoder:
 
 @lru_cache(maxsize=10_000)
 def _direction(word: str) -> NDArray[np.float64]:
-    """A word's own direction, of length 1. A digest's bytes, since `hash` differs between processes."""
+    """A word's vector, of length 1. Made from a digest, because `hash` differs between processes."""
     digest = hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=_DIMENSIONS).digest()
     row = np.frombuffer(digest, dtype=np.uint8) - 127.5
     return row / np.linalg.norm(row)

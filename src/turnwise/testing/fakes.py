@@ -1,4 +1,4 @@
-"""Fakes that ship: for tests of your own agents, and for ours."""
+"""Fakes for tests of your own agents."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,9 +11,9 @@ from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 
 class CountingIssuer:
-    """Ids that count up (`event-1`, `event-2`, …) and a clock that goes one second further at every look.
+    """Issues ids that count up (`event-1`, `event-2`, …) and times that are one second apart.
 
-    Two runs with fresh issuers record the same log. `advance` moves the clock.
+    Two runs with new issuers record the same log.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
@@ -34,7 +34,7 @@ class CountingIssuer:
 
 
 class RecordingHooks:
-    """Keeps what it was told, in order."""
+    """Records all hook calls, in order."""
 
     def __init__(self) -> None:
         self.selections: list[Selection] = []
@@ -52,7 +52,11 @@ class RecordingHooks:
 
 
 class FunctionGuardrail:
-    """A guardrail from a function of place and text; None allows. reach: see `Guardrail`."""
+    """A guardrail made from a function of place and text. If the function returns None, the text is allowed.
+
+    Args:
+        reach: see `Guardrail`.
+    """
 
     def __init__(self, name: str, judge: Callable[[Place, str], GuardrailVerdict | None], *, reach: int | None = None) -> None:
         self._name, self._judge, self.reach = name, judge, reach

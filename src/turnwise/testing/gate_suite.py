@@ -1,12 +1,11 @@
-"""What every `Keys` and `Counters` must do, as functions that a test calls.
+"""Conformance suite for `Keys` and `Counters`: test cases that a test calls.
 
     @pytest.mark.parametrize("case", gate_suite.CASES, ids=lambda case: case.__name__)
     def test_my_gate(case):
         asyncio.run(case(MyStore()))
 
-Each case takes apps and names of its own, so one store may serve all of them; closing it is the test's business. A case fails
-with AssertionError. `SHARED_CASES` take a function that opens stores on one and the same place, as several processes have
-them, and close what they open.
+Each case uses new apps and names, so all cases may share one store; the test closes it. A case fails with AssertionError.
+`SHARED_CASES` take a function that opens several stores on the same data, like several processes, and close them.
 """
 
 import asyncio
@@ -21,15 +20,15 @@ from turnwise.ports.key_store import Counters, KeyStore
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 LONG = 3600.0
-"""Seconds that do not run out while a case is at work."""
+"""Seconds that do not elapse during a case."""
 SHORT = 0.05
-"""Seconds that a case waits for."""
+"""Seconds that a case can wait for."""
 PATIENCE = 60.0
-"""Seconds after which a place counts as one that nobody ever gets."""
+"""Seconds after which a case gives up waiting for a place."""
 
 
 class ClosableGate(KeyStore, Protocol):
-    """A store of its own, as a process has one."""
+    """A store as one process opens it."""
 
     async def close(self) -> None: ...
 
@@ -39,17 +38,17 @@ SharedCase = Callable[[Callable[[], ClosableGate]], Coroutine[Any, Any, None]]
 
 
 def fresh(what: str = "app") -> str:
-    """A name that nobody had before."""
+    """Returns a unique name."""
     return f"{what}-{uuid.uuid4().hex[:12]}"
 
 
 def a_key(id: str = "0123456789ab", **fields: Any) -> ApiKey:
-    """A key with these fields; the others are as good as any."""
+    """Returns a key with these fields and defaults for the others."""
     return ApiKey(**{"id": id, "name": "a key", "hash": "5" * 64, "user": "ann", "created_at": NOW, **fields})
 
 
 async def _place(counters: Counters, name: str, holder: str, most: int) -> None:
-    """Returns when there was a place."""
+    """Waits until the holder gets a place."""
     async with asyncio.timeout(PATIENCE):
         while True:
             if await counters.take(name, holder, most, LONG):

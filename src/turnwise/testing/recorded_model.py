@@ -1,4 +1,4 @@
-"""What a provider said once, said again without it."""
+"""A model that replays recorded answers of a provider, without network access."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.facts.usage import Usage
 from turnwise.models.reply import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
-from turnwise.testing.telling import told
+from turnwise.testing.telling import stream_reply
 
 _NOT_ASKED = frozenset({"extra_headers", "timeout"})
 _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
@@ -21,13 +21,21 @@ _SHORTEST_SECRET = 8
 
 
 class RecordedModel:
-    """Answers requests as it is written in the file at `path`, of JSON lines; with a `model`, it asks that one what is not
-    there, and writes it down.
+    """Replays the answers recorded in a file of JSON lines. With a `model`, calls it for unknown requests and records its
+    answers.
 
-    A request is known by all that the model is told, ids of calls aside. The same request asked again gets the next answer
-    recorded for it, then the last again. Errors are not recorded. Requests are not written down, only their fingerprints;
-    in answers, the values of environment variables that look like secrets, and `secrets`, are written as `***`.
-    ModelRefused for a request without an answer; ConfigError for a file that cannot be read.
+    Equal requests are recognized by all that is sent to the model except tool call ids. A repeated request gets the next answer
+    recorded for it, and then the last one again. Errors are not recorded. The file holds only fingerprints of requests. In
+    answers, `secrets` and the values of environment variables that look like secrets are replaced by `***`.
+
+    Args:
+        path: the file.
+        model: None = only replay.
+        secrets: texts to replace in recorded answers.
+
+    Raises:
+        ModelRefused: for a request without a recorded answer.
+        ConfigError: for a file that cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model | None = None, *, secrets: Sequence[str] = ()) -> None:
@@ -48,7 +56,7 @@ class RecordedModel:
         time = self._asked[known] = self._asked.get(known, -1) + 1
         said = self._said.get(known, [])
         if said and (self._model is None or time < len(said)):
-            for piece in told(said[min(time, len(said) - 1)], stream=stream):
+            for piece in stream_reply(said[min(time, len(said) - 1)], stream=stream):
                 yield piece
             return
         if self._model is None:
@@ -74,10 +82,10 @@ class RecordedModel:
 
 
 def fingerprint(request: ModelRequest) -> str:
-    """What a request is known by: equal for requests that tell a model the same."""
+    """A hash of the request. Equal for requests that send the same to a model."""
     names: dict[str, str] = {}
     told: dict[str, Any] = {
-        "messages": [_told(content.model_dump(mode="json"), names) for content in request.messages],
+        "messages": [_without_run_ids(content.model_dump(mode="json"), names) for content in request.messages],
         "instructions": request.instructions,
         "tools": [spec.model_dump(mode="json") for spec in request.tools],
         "choice": request.choice,
@@ -87,8 +95,8 @@ def fingerprint(request: ModelRequest) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _told(content: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """A content without what differs from run to run: ids of calls by their order, and no seals."""
+def _without_run_ids(content: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """The content without parts that differ between runs: call ids are numbered in order, and seals are removed."""
     parts = []
     for part in content["parts"]:
         kept = {name: value for name, value in part.items() if name != "seal"}

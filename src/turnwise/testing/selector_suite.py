@@ -1,10 +1,10 @@
-"""What every `Selector` must do, as functions that a test calls; and requests to test one with.
+"""Conformance suite for `Selector`: test cases that a test calls, and sample requests.
 
     @pytest.mark.parametrize("case", selector_suite.CASES, ids=lambda case: case.__name__)
     def test_my_selector(case):
         asyncio.run(case(lambda tree: MySelector(tree, threshold=0.5)))
 
-Each case makes its selectors by calling the function with a tree of agents (`sample_tree`). A case fails with AssertionError.
+Each case builds its selectors by calling the function with a tree of agents (`sample_tree`). A case fails with AssertionError.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ ODD_TEXTS = (
     "a" * 200_000,
     "word " * 40_000,
 )
-"""Texts that nobody means and somebody sends."""
+"""Unusual and malformed texts that a selector must accept."""
 
 
 def sample_tree() -> AgentTree:
-    """A root with agents of most kinds: some with patterns, one closed to a role, one disabled, a sequence of two."""
+    """A root with agents of most kinds: some with patterns, one restricted to a role, one disabled, a sequence of two."""
 
     def order(word: str) -> tuple[Pattern, ...]:
         return (Pattern(regex=rf"\b{word}s?\b", confidence=0.9),)
@@ -75,7 +75,11 @@ def request_for(
     among: Collection[str] | None = None,
     **fields: Any,
 ) -> SelectionRequest:
-    """A request as the cascade would make it; `fields` are its other fields, `message` included."""
+    """Builds a request as the cascade would.
+
+    Args:
+        fields: other fields of the request, such as `message`.
+    """
     context = context or MessageContext()
     who = eligible(tree, roles=context.roles, among=among)
     fields.setdefault("message", Content(role="user", parts=(TextPart.model_construct(text=text),)))
@@ -85,7 +89,11 @@ def request_for(
 
 
 def answer_of(author: str, text: str = "", *, following: str | None = None) -> Event:
-    """An answer as a selector is asked on it; `following` is whom its `<next>` tag named."""
+    """An agent's answer, as a selector sees it.
+
+    Args:
+        following: the agent that its `<next>` tag named.
+    """
     return Event(
         id="event-1",
         author=author,
@@ -97,7 +105,7 @@ def answer_of(author: str, text: str = "", *, following: str | None = None) -> E
 
 
 def sample_requests(tree: AgentTree) -> list[SelectionRequest]:
-    """Requests of every kind that a selector may meet, over the sample tree."""
+    """Requests of every kind that a selector may get, for the sample tree."""
     spoke = Head(
         authors={"orders": AuthorMark(spoke=4), "returns": AuthorMark(spoke=6, handed=5), "ghost": AuthorMark(spoke=8)},
         active_agent="ghost",
@@ -136,7 +144,7 @@ def _decision(verdict: Verdict) -> Verdict:
 
 
 async def has_a_name(make: Make) -> None:
-    """Its name is text, and the same for every one made alike."""
+    """The name is a non-empty text, equal for selectors built alike."""
     tree = sample_tree()
     name = make(tree).name
     assert isinstance(name, str), f"name is {name!r}"
@@ -145,7 +153,9 @@ async def has_a_name(make: Make) -> None:
 
 
 async def gives_well_formed_verdicts(make: Make) -> None:
-    """Agent and method exactly when it chose, confidences in 0 to 1, candidates best first, a reason always."""
+    """Agent and method are set exactly if one was chosen; confidences are 0 to 1; candidates are sorted; there is always a
+    reason.
+    """
     selector, tree = make(sample_tree()), sample_tree()
     for request in sample_requests(tree):
         verdict = await selector.select(request)
@@ -161,7 +171,7 @@ async def gives_well_formed_verdicts(make: Make) -> None:
 
 
 async def chooses_only_among_the_eligible(make: Make) -> None:
-    """Whatever the message says, who may not be chosen is neither chosen nor offered."""
+    """An agent that is not eligible is neither chosen nor offered, whatever the message says."""
     tree = sample_tree()
     selector = make(tree)
     for request in sample_requests(tree):
@@ -174,7 +184,7 @@ async def chooses_only_among_the_eligible(make: Make) -> None:
 
 
 async def gives_the_same_verdict_for_the_same_request(make: Make) -> None:
-    """Asked again, or made again: what it saw before plays no part."""
+    """Earlier requests have no effect: a repeated request gets the same verdict, also from a new selector."""
     tree = sample_tree()
     selector = make(tree)
     requests = sample_requests(tree)
@@ -186,7 +196,7 @@ async def gives_the_same_verdict_for_the_same_request(make: Make) -> None:
 
 
 async def keeps_nothing_between_requests_at_once(make: Make) -> None:
-    """Many requests at once get the verdicts they get alone."""
+    """Concurrent requests get the same verdicts as separate ones."""
     tree = sample_tree()
     selector = make(tree)
     requests = sample_requests(tree) * _ROUNDS
@@ -196,7 +206,7 @@ async def keeps_nothing_between_requests_at_once(make: Make) -> None:
 
 
 async def stands_any_text(make: Make) -> None:
-    """It never raises for what a user may write, as a message or through an agent's answer."""
+    """The selector never raises for a text of a user, whether it comes in a message or in an agent's answer."""
     tree = sample_tree()
     selector = make(tree)
     for text in ODD_TEXTS:
@@ -209,7 +219,7 @@ async def stands_any_text(make: Make) -> None:
 
 
 async def leaves_the_request_alone(make: Make) -> None:
-    """The head and the positions it was given are as they were."""
+    """The request's head, positions and message are not modified."""
     tree = sample_tree()
     selector = make(tree)
     for request, untouched in zip(sample_requests(tree), sample_requests(tree), strict=True):

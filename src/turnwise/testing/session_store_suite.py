@@ -1,12 +1,12 @@
-"""What every `SessionStore` must do, as functions that a test calls.
+"""Conformance suite for `SessionStore`: test cases that a test calls.
 
     @pytest.mark.parametrize("case", session_store_suite.CASES, ids=lambda case: case.__name__)
     def test_my_store(case, tmp_path):
         asyncio.run(case(MyStore(tmp_path / "sessions")))
 
-Each case makes an app of its own, so one store may serve all of them; closing the store is the test's business. A case
-fails with AssertionError. `SHARED_CASES` take a function that opens handles on one and the same place, as several
-processes have them, and close what they open; a store that lives in one process only is not for them.
+Each case uses a new app, so all cases may share one store; the test closes it. A case fails with AssertionError. `SHARED_CASES`
+take a function that opens several handles on the same data, like several processes, and close them. They do not apply to a
+store that exists in one process only.
 """
 
 from turnwise.testing.session_store_cases import (

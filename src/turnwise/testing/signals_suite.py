@@ -1,12 +1,12 @@
-"""What every `Signals` must do, as functions that a test calls.
+"""Conformance suite for `Signals`: test cases that a test calls.
 
     @pytest.mark.parametrize("case", signals_suite.CASES, ids=lambda case: case.__name__)
     def test_my_signals(case):
         asyncio.run(case(MySignals()))
 
-Each case takes a session of its own, so one object may serve all of them; closing it is the test's business, and `ENDINGS`
-close it. A case fails with AssertionError. `SHARED_CASES` take a function that opens objects on one and the same place, as
-several processes have them, and close what they open; signals that reach one process only are not for them.
+Each case uses a new session, so all cases may share one object. The test closes it; `ENDINGS` close it themselves. A case fails
+with AssertionError. `SHARED_CASES` take a function that opens several connected objects, like several processes, and close
+them. They do not apply to signals that stay in one process.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ Case = Callable[[Signals], Coroutine[Any, Any, None]]
 SharedCase = Callable[[Callable[[], Signals]], Coroutine[Any, Any, None]]
 
 PATIENCE = 20.0
-"""Seconds after which a signal that was published, and is to be heard, counts as lost."""
+"""Seconds after which a published signal counts as lost."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
 def fresh_key() -> SessionKey:
-    """A session of an app of its own."""
+    """A session of a new app."""
     return SessionKey(f"app-{uuid.uuid4().hex[:12]}", "user-1", "session-1")
 
 
 def piece(text: str, offset: int = 0, *, id_: str = "event-1", author: str = "help") -> Event:
-    """A partial event: that text of the answer, `offset` characters into it."""
+    """A partial event with that text, which starts `offset` characters into the answer."""
     return Event(
         id=id_,
         author=author,
@@ -48,7 +48,7 @@ def piece(text: str, offset: int = 0, *, id_: str = "event-1", author: str = "he
 
 
 async def heard(watch: Watch) -> Event | None:
-    """What the watch gives next, without its own time running out."""
+    """Returns the next item of the watch, before the watch's own timeout."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await watch.next(10 * PATIENCE)
@@ -57,7 +57,7 @@ async def heard(watch: Watch) -> Event | None:
 
 
 async def nothing_heard(watch: Watch) -> None:
-    """Checks that nothing more waits in the watch; a change that waits cannot be told from that."""
+    """Checks that the watch has no more events. A pending change cannot be distinguished from a timeout."""
     assert await watch.next(0.0) is None
 
 
@@ -166,7 +166,7 @@ async def a_wait_that_was_cancelled_loses_nothing(signals: Signals) -> None:
 
 
 async def who_does_not_listen_holds_up_nobody(signals: Signals) -> None:
-    """Old partials may be lost then: in order, and with a change in their place."""
+    """Old partials of a slow watcher may be dropped: in order, and replaced by a change."""
     key, count = fresh_key(), 5_000
     with signals.watch(key) as idle, signals.watch(key) as busy:
         for number in range(count):
@@ -260,11 +260,11 @@ async def a_change_reaches_others(open_: Callable[[], Signals]) -> None:
 
 
 async def partials_reach_others_whole_or_not_at_all(open_: Callable[[], Signals]) -> None:
-    """Several may come as one; what comes is where it says it is, in order, and before the change that follows it."""
+    """Several partials may be joined. Each has the right offset, and they arrive in order and before the next change."""
     key, here, there, text = fresh_key(), open_(), open_(), "".join(map(chr, range(0x3B1, 0x3C9))) * 50
     with here.watch(key) as watch:
         there.changed(key)
-        # Now each knows of the other, as far as it ever will.
+        # By now both are connected, as far as the implementation connects them.
         assert await heard(watch) is None
         for at in range(0, len(text), 7):
             there.partial(key, piece(text[at : at + 7], at))

@@ -1,4 +1,4 @@
-"""How a model of a test tells its reply: in pieces first, if it is streamed."""
+"""Turns the reply of a test model into a stream of pieces."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from turnwise.ports.model import ModelPiece, ModelReply
 _PIECE = 8
 
 
-def told(reply: ModelReply, *, stream: bool) -> Iterator[ModelPiece | ModelReply]:
-    """The reply as a model gives it; its pieces are of a few letters."""
+def stream_reply(reply: ModelReply, *, stream: bool) -> Iterator[ModelPiece | ModelReply]:
+    """Yields the reply; if streamed, pieces of a few letters come first."""
     if stream:
         yield from pieces(reply.content)
     yield reply

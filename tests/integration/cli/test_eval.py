@@ -36,7 +36,7 @@ def test_the_configured_agents_are_measured(cases: Path) -> None:
     said = turnwise("eval", "cases.jsonl", "--policy", "policy.yaml", cwd=cases)
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith("85.7 % of 7 cases reached the right agent\n3 agents, 15 examples · policy by-pattern (")
-    assert "cases name agents that do not exist, and are wrong: taxes (1)" in said.stdout
+    assert "cases that name unknown agents count as wrong: taxes (1)" in said.stdout
     for line in (
         "where the agent changes  100.0 %",
         "strong_intent_match      4  100.0 %",

@@ -145,10 +145,10 @@ def test_a_run_waits_and_is_gone_on_with(news: Path) -> None:
         "",
         "report · session s\n→ reader · research · popcorn\n✓ research successful · three sources\n"
         "→ writer · draft · popcorn\n✓ draft successful · A text from three sources\n→ boss · approval · popcorn\n"
-        "boss asks: Shall it be printed?\nIt waits. Go on with: turnwise flow resume --session s\n",
+        "boss asks: Shall it be printed?\nIt waits. Continue with: turnwise flow resume --session s\n",
     )
     code, shown, hint = flow("show", "report", "--session", "s", cwd=news)
-    assert (code, hint) == (0, "It has not ended. Go on with: turnwise flow resume --session s\n")
+    assert (code, hint) == (0, "It has not ended. Continue with: turnwise flow resume --session s\n")
     assert "▶  approval  running     boss    3" in shown
     assert "boss asks: Shall it be printed?" in shown
     code, _, complaint = flow("run", "report", "Ants", "--session", "s", cwd=news)
@@ -177,7 +177,9 @@ def test_a_run_that_another_process_is_at_is_watched_and_taken_up_when_that_dies
     first = start("flow", "run", "report", "slowly", "--session", "s", cwd=news)
     heard(first, "SLOW")
     second = start("flow", "resume", "--session", "s", cwd=news)
-    heard(second, "Another process holds this session, so it is watched; should that process be dead, the run goes on here ")
+    heard(
+        second, "Another process executes this run, so it is only watched; should that process be dead, the run goes on here "
+    )
     first.kill()
     first.wait()
     heard(second, "attempt 2: the process of attempt 1 stopped before the end")
@@ -190,10 +192,10 @@ def test_a_run_that_another_process_is_at_is_watched_and_taken_up_when_that_dies
 def test_hints_name_the_configuration_that_was_named(news: Path) -> None:
     (news / "turnwise.yaml").rename(news / "the press.yaml")
     told = "turnwise flow resume --session s --config 'the press.yaml'\n"
-    assert flow("run", "report", "Bees", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
-    assert flow("show", "report", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
+    assert flow("run", "report", "Bees", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Continue with: {told}")
+    assert flow("show", "report", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Continue with: {told}")
     assert flow("run", "report", "Ants", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"session: {told}")
-    assert flow("resume", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
+    assert flow("resume", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Continue with: {told}")
 
 
 def test_a_failure_is_a_failure(news: Path) -> None:
@@ -262,8 +264,8 @@ def test_ctrl_c_at_a_question_leaves_a_run_that_waits(news: Path, terminal: Term
     shows(child, "It waits", "error", pexpect.EOF)
 
 
-WAITS = "It waits. Go on with: turnwise flow resume --session s\n"
-GOES_ON = "It has not ended. Go on with: turnwise flow resume --session s\n"
+WAITS = "It waits. Continue with: turnwise flow resume --session s\n"
+GOES_ON = "It has not ended. Continue with: turnwise flow resume --session s\n"
 
 
 def test_a_plan_is_shown_when_it_comes_and_drawn_from_the_log(papers: Path) -> None:

@@ -66,7 +66,7 @@ async def test_keys_from_create_to_revoke(project: Path) -> None:
     assert f"Key {id_} (Ann's laptop) is revoked." in turnwise("keys", "revoke", key, cwd=project).stdout
     again = turnwise("keys", "revoke", id_, cwd=project)
     assert (again.returncode, again.stdout) == (0, "")
-    assert "has been over since" in again.stderr
+    assert "has been invalid since" in again.stderr
     assert await entering(project, key, new) == [None, new_caller]
     assert "(over)" in turnwise("keys", "list", cwd=project).stdout
 

@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
-from turnwise.cli.input import LINE_BYTES
+from turnwise.cli.input import MAX_LINE_BYTES
 
 AGENTS = """
 import asyncio, subprocess, sys
@@ -261,7 +261,7 @@ def test_what_is_wrong_is_told_on_standard_error(tmp_path: Path, more: str, code
 
 
 def test_an_input_that_cannot_be_read_is_an_error_after_what_was_asked_is_answered(tmp_path: Path) -> None:
-    much = "x" * (LINE_BYTES + 1)
+    much = "x" * (MAX_LINE_BYTES + 1)
     done = turnwise("mcp", cwd=project(tmp_path), stdin=lines(*OPENING, ask(1, "hi"), much, ask(2, "hi")))
     assert said(answers(done.stdout)[1]) == "You said hi"
     assert 2 not in answers(done.stdout)

@@ -152,7 +152,7 @@ def test_a_second_interrupt_ends_a_worker_at_once(crashed: Path, start: Start) -
     worker = start("worker", cwd=crashed)
     heard(worker, "attempt 2 by parcels")
     worker.send_signal(signal.SIGINT)
-    heard(worker, "Ctrl-C again leaves at once")
+    heard(worker, "Ctrl-C again exits at once")
     worker.send_signal(signal.SIGINT)
     assert ended(worker)[0] == 130
 

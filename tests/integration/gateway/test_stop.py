@@ -107,7 +107,7 @@ def test_an_answer_may_come_to_its_end_first(tmp_path: Path, serve: Serve) -> No
     is_there(process)
     with process.client() as client:
         process.told_to_stop()
-        process.hears("stopping: 1 answer is being given, for 60 s at most; Ctrl-C again leaves at once")
+        process.hears("stopping: 1 answer is being given, for 60 s at most; Ctrl-C again exits at once")
         late = client.post("/api/v1/sessions/other/messages", json={"content": "hi"})
         assert (late.status_code, late.json()["code"]) == (503, "request.closing")
         assert late.headers["retry-after"]

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import answer_of
 from turnwise.cli.answers import InputLine
-from turnwise.cli.approval import Question, answer_to, approval_line, approval_question
+from turnwise.cli.approval import Question, approval_answer, approval_line, approval_question
 from turnwise.facts.content import Content, TextPart, ToolCallPart
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.sessions import SessionKey
@@ -54,14 +54,14 @@ def test_a_question_is_what_waits_for_its_answer() -> None:
     ],
 )
 def test_what_answers_it(line: str, result: Any) -> None:
-    answer = answer_to(ASKED, line)
+    answer = approval_answer(ASKED, line)
     assert (answer.tool_results[0].result if answer else None) == result
     assert answer is None or answer.tool_results[0].call_id == ASKED.id
 
 
 @given(st.text())
 def test_nothing_but_a_plain_yes_is_a_leave(line: str) -> None:
-    answer = answer_to(ASKED, line)
+    answer = approval_answer(ASKED, line)
     if answer is not None and answer_of(answer.tool_results[0]).approved:
         assert line.strip().casefold().strip(".! \t\n\r\x1c\x1d\x1e\x1f\x85\xa0") in {"y", "yes"}
 

@@ -129,7 +129,7 @@ async def test_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
     assert "error[message.empty]: The message is empty." in output.err
     assert any(line.startswith("1. direct  abstained") for line in lines)
     assert lines[-2] == "session a session of user ann in shop, 4 messages so far"
-    assert lines[-1] == "come back with: turnwise chat --user ann --session 'a session'"
+    assert lines[-1] == "resume with: turnwise chat --user ann --session 'a session'"
     assert conversation.failures == 2
 
 

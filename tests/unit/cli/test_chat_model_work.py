@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.cli.chat import ToolCallLines, call, failure
+from turnwise.cli.chat import ToolCallLines, call_text, failure_text
 from turnwise.facts.content import Content, Part, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event
 
@@ -50,8 +50,8 @@ def test_what_is_private_is_told_by_what_comes_of_it() -> None:
     ],
 )
 def test_arguments_are_short_and_safe(part: ToolCallPart, line: str) -> None:
-    assert call(part) == line
+    assert call_text(part) == line
 
 
 def test_a_failure_may_be_data() -> None:
-    assert failure(ToolResultPart(call_id="c9", result={"why": "x"}, failed=True)) == 'c9 failed: {"why": "x"}'
+    assert failure_text(ToolResultPart(call_id="c9", result={"why": "x"}, failed=True)) == 'c9 failed: {"why": "x"}'

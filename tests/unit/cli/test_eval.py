@@ -23,12 +23,12 @@ def test_figures_come_with_what_they_are_of() -> None:
         "50.0 % of 2 cases reached the right agent",
         "3 agents, 1,200 examples · policy default (ffffffffffffffff) · history own",
         "tuned on validation: contextual.nobody 0.45, messages 9",
-        "cases name agents that do not exist, and are wrong: ghost (2)",
+        "cases that name unknown agents count as wrong: ghost (2)",
     ]
     text = "\n".join(told)
     assert "best-scored agent" in text
     assert "changes" not in text
-    assert "nobody: found" not in text
+    assert "out of scope: found" not in text
     assert "calibration error 5.0 points  a decision 0.62 ms, p99 1.22" in text
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from turnwise.cli.flow_output import kind_in_words
+from turnwise.cli.flow_output import result_type_name
 from turnwise.flows.tasks.results import ResultType
 
 
@@ -36,11 +36,11 @@ class Note(BaseModel):
     ],
 )
 def test_each_has_a_few_words(kind: Any, words: str) -> None:
-    assert kind_in_words(ResultType(kind, "report")) == words
+    assert result_type_name(ResultType(kind, "report")) == words
 
 
 def test_kinds_within_kinds_come_to_an_end() -> None:
     kind: dict[str, Any] = {"type": "string"}
     for _ in range(20):
         kind = {"type": "array", "items": kind}
-    assert kind_in_words(ResultType(kind, "report")) == "list of list of list of list of data"
+    assert result_type_name(ResultType(kind, "report")) == "list of list of list of list of data"

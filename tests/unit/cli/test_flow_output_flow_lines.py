@@ -3,15 +3,15 @@
 from turnwise import agent
 from turnwise.agents.collect import collect
 from turnwise.cli.flow_output import (
-    changes_between,
-    definition,
+    change_lines,
+    definition_lines,
     end_line,
-    flow_summary,
-    plan,
+    flow_lines,
+    plan_lines,
     question_line,
-    run_status,
-    run_without_tasks,
-    short_status,
+    run_lines,
+    short_status_lines,
+    unplanned_run_lines,
 )
 from turnwise.flows.design import Design, RunRules
 from turnwise.flows.flow import Flow
@@ -53,7 +53,7 @@ AFTER = BEFORE._replace(
 
 def test_a_definition_has_its_tasks_in_order() -> None:
     design = Design(GRAPH, ("ann", "bob"), RunRules(Popcorn(), AllComplete(), side_by_side=2))
-    lines = [line.plain for line in definition(design)]
+    lines = [line.plain for line in definition_lines(design)]
     assert lines == [
         "report · 3 tasks · strategy popcorn · at most 30 turns · 2 side by side",
         "task      agents    needs              result            objective",
@@ -65,14 +65,14 @@ def test_a_definition_has_its_tasks_in_order() -> None:
 
 def test_a_narrow_terminal_gets_narrow_lines() -> None:
     design = Design(GRAPH, ("ann", "bob"), RunRules(Popcorn(), AllComplete()))
-    assert [line.plain for line in definition(design, 60)][:5] == [
+    assert [line.plain for line in definition_lines(design, 60)][:5] == [
         "report · 3 tasks · strategy popcorn · at most 30 turns",
         "task      agents    needs              result",
         "   objective",
         "research  reader                       text",
         "   Find sources.",
     ]
-    assert [line.plain for line in run_status(GRAPH, AFTER, 53)][-6:-2] == [
+    assert [line.plain for line in run_lines(GRAPH, AFTER, 53)][-6:-2] == [
         "turn  agent   tasks         because",
         "   1  reader  research      popcorn · It is the",
         "                            first.",
@@ -91,7 +91,7 @@ def planner(message: str) -> str:
 
 
 def lines_of(flow: AnyFlow) -> list[str]:
-    return [line.plain for line in flow_summary(flow, collect(flow)[1])]
+    return [line.plain for line in flow_lines(flow, collect(flow)[1])]
 
 
 def test_a_flow_whose_tasks_are_not_known_says_who_knows_them() -> None:
@@ -106,7 +106,7 @@ def test_a_flow_whose_tasks_are_not_known_says_who_knows_them() -> None:
 
 
 def test_a_plan_is_its_tasks() -> None:
-    assert [line.plain for line in plan(Graph("report", [Task("read", "Read it.", agents=["reader"])]))] == [
+    assert [line.plain for line in plan_lines(Graph("report", [Task("read", "Read it.", agents=["reader"])]))] == [
         "plan · 1 task",
         "task  agents  needs  result  objective",
         "read  reader         text    Read it.",
@@ -115,13 +115,13 @@ def test_a_plan_is_its_tasks() -> None:
 
 def test_a_run_without_tasks_says_why_it_has_none() -> None:
     asks = UnplannedRun("report", "i", asked_by="planner", question="For\nwhom?")
-    assert [line.plain for line in run_without_tasks(asks)] == ["report · no plan yet", "planner asks: For whom?"]
+    assert [line.plain for line in unplanned_run_lines(asks)] == ["report · no plan yet", "planner asks: For whom?"]
     failed = UnplannedRun("report", "i", "failed", "No\nidea.")
-    assert [line.plain for line in run_without_tasks(failed)] == ["report · ended without a plan: failed", "   No idea."]
+    assert [line.plain for line in unplanned_run_lines(failed)] == ["report · ended without a plan: failed", "   No idea."]
 
 
 def test_a_run_has_its_tasks_turns_and_questions() -> None:
-    lines = [line.plain for line in run_status(GRAPH, AFTER)]
+    lines = [line.plain for line in run_lines(GRAPH, AFTER)]
     assert lines == [
         "report · 3 tasks · 1 successful · 1 running · 1 failed",
         "   task      state       by      turns  result",
@@ -138,34 +138,34 @@ def test_a_run_has_its_tasks_turns_and_questions() -> None:
 
 def test_an_end_says_how_and_a_bad_one_why() -> None:
     bad = AFTER._replace(end="failed", detail="'research' failed.", model_calls=1)
-    assert [line.plain for line in run_status(GRAPH, bad)][-2:] == ["failed · 2 turns · 1 model call", "   'research' failed."]
+    assert [line.plain for line in run_lines(GRAPH, bad)][-2:] == ["failed · 2 turns · 1 model call", "   'research' failed."]
     assert end_line(BEFORE._replace(end="complete")).plain == "complete · 1 turn"
 
 
 def test_news_are_what_began_and_what_ended() -> None:
-    assert [line.plain for line in changes_between(None, BEFORE)] == ["→ reader · research · popcorn"]
-    assert [line.plain for line in changes_between(BEFORE, AFTER)] == [
+    assert [line.plain for line in change_lines(None, BEFORE)] == ["→ reader · research · popcorn"]
+    assert [line.plain for line in change_lines(BEFORE, AFTER)] == [
         "→ writer · draft, score · active",
         "✗ research failed · No net.",
         '✓ score successful · {"stars": 3}',
     ]
-    assert list(changes_between(AFTER, AFTER)) == []
+    assert list(change_lines(AFTER, AFTER)) == []
 
 
 def test_a_turn_is_news_once_its_agent_is_known() -> None:
     unknown = BEFORE._replace(turns=(TurnRecord(1, "", ("research",)),))
-    assert list(changes_between(None, unknown)) == []
+    assert list(change_lines(None, unknown)) == []
     known = BEFORE._replace(turns=(TurnRecord(1, "reader", ("research",)),))
-    assert [line.plain for line in changes_between(unknown, known)] == ["→ reader · research"]
+    assert [line.plain for line in change_lines(unknown, known)] == ["→ reader · research"]
 
 
 def test_a_glance_keeps_to_its_rows_and_shows_who_is_at_work_first() -> None:
-    assert [line.plain for line in short_status(GRAPH, AFTER, 1)] == [
+    assert [line.plain for line in short_status_lines(GRAPH, AFTER, 1)] == [
         "   task   state    by      turns  result",
         "▶  draft  running  writer  2",
         "   … and 1 failed, 1 successful",
     ]
-    assert len(list(short_status(GRAPH, None, 10))) == 4
+    assert len(list(short_status_lines(GRAPH, None, 10))) == 4
 
 
 def test_what_agents_wrote_is_made_safe() -> None:

@@ -56,7 +56,7 @@ async def test_a_question_is_asked_and_answered(capsys: pytest.CaptureFixture[st
         assert talk.finish() == OK
     said = capsys.readouterr()
     assert said.out == "It is fine.\n"
-    assert "boss asks: Is it good?\nIt waits. Go on with: turnwise flow resume --session s\n" in said.err
+    assert "boss asks: Is it good?\nIt waits. Continue with: turnwise flow resume --session s\n" in said.err
     assert said.err.endswith("✓ approve successful · It is fine.\ncomplete · 1 turn\n")
 
 

@@ -58,7 +58,7 @@ async def test_lines_of_a_descriptor_that_stays_open() -> None:
 
 
 async def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LINE_BYTES", 100_000)
+    monkeypatch.setattr(module, "MAX_LINE_BYTES", 100_000)
     for end in (b"", b"\n"):
         (tmp_path / "f").write_bytes(b"short\n" + b"x" * 100_001 + end)
         with pytest.raises(InputError, match="Line 2 is longer"):

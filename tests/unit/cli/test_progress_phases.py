@@ -2,12 +2,12 @@
 
 import pytest
 
-from turnwise.cli.progress import counted, worked
+from turnwise.cli.progress import progress_bar, work_bar
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """E3: logs and pipes stay clean."""
-    with counted("deciding", 3) as step, worked("preparing") as work:
+    with progress_bar("deciding", 3) as step, work_bar("preparing") as work:
         step()
         work("encoding", 1, 2)
     captured = capsys.readouterr()

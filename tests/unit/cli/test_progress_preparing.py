@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.cli.progress import ready
+from turnwise.cli.progress import prepare
 from turnwise.facts.errors import EncoderError
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
@@ -24,7 +24,7 @@ def desk() -> str:
 async def test_what_is_needed_is_prepared_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
     encoder = BagOfWordsEncoder()
     runner = Runner(desk, store=SqlSessionStore("sqlite://"), policy="staples", encoder=encoder)
-    await ready(runner)
+    await prepare(runner)
     assert encoder.calls > 0
     await runner.close()
     captured = capsys.readouterr()
@@ -33,7 +33,7 @@ async def test_what_is_needed_is_prepared_in_silence(capsys: pytest.CaptureFixtu
 
 async def test_what_cannot_be_prepared_is_told_and_is_no_end(capsys: pytest.CaptureFixture[str]) -> None:
     runner = Runner(desk, store=SqlSessionStore("sqlite://"), policy="staples", encoder=Away())
-    await ready(runner)
+    await prepare(runner)
     assert (await runner.select("hello")).method == "default_fallback"
     await runner.close()
     captured = capsys.readouterr()

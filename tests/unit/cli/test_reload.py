@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from turnwise.cli.reload import changes, files_of
+from turnwise.cli.reload import changed_files, scan_files
 
 
 def put(path: Path, text: str = "") -> Path:
@@ -19,16 +19,16 @@ def test_python_and_yaml_files_of_the_project_count(tmp_path: Path) -> None:
     put(tmp_path / "env" / "lib" / "d.py")
     put(tmp_path / "env" / "pyvenv.cfg")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
-    assert set(files_of(tmp_path)) == wanted
+    assert set(scan_files(tmp_path)) == wanted
 
 
 def test_what_is_new_gone_or_written_again_has_changed(tmp_path: Path) -> None:
     same, gone, longer, later = (put(tmp_path / f"{name}.py", "x") for name in ("same", "gone", "longer", "later"))
-    before = files_of(tmp_path)
-    assert changes(before, files_of(tmp_path)) == []
+    before = scan_files(tmp_path)
+    assert changed_files(before, scan_files(tmp_path)) == []
     gone.unlink()
     longer.write_text("xx")
     os.utime(later, ns=(1, 1))
     new = put(tmp_path / "new.py")
-    assert changes(before, files_of(tmp_path)) == sorted([gone, later, longer, new])
-    assert same not in changes(before, files_of(tmp_path))
+    assert changed_files(before, scan_files(tmp_path)) == sorted([gone, later, longer, new])
+    assert same not in changed_files(before, scan_files(tmp_path))

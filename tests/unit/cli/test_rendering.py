@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.select import ranking
+from turnwise.cli.select import ranking_table
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -74,7 +74,7 @@ def test_a_question_is_told_from_an_answer() -> None:
 
 
 def test_the_ranking_begins_with_the_chosen_and_its_selector() -> None:
-    assert plain(ranking(selection(RESUME, PATTERNS))) == [
+    assert plain(ranking_table(selection(RESUME, PATTERNS))) == [
         "   agent    score  selector  because",
         "1  orders    0.80  patterns  pattern x",
         "2  returns   0.40  patterns",
@@ -84,13 +84,13 @@ def test_the_ranking_begins_with_the_chosen_and_its_selector() -> None:
 
 def test_a_choice_without_candidates_is_ranked_too() -> None:
     chosen = Verdict(selector="default", outcome="chosen", agent="desk", method="m", confidence=0.6)
-    lines = plain(ranking(selection(chosen, agent="desk")))
+    lines = plain(ranking_table(selection(chosen, agent="desk")))
     assert lines[1:] == ["1  desk    0.80  default   A pattern."]
 
 
 def test_a_long_ranking_is_cut() -> None:
     many = PATTERNS.model_copy(update={"candidates": tuple(Candidate(agent=f"a{n}", score=0.1) for n in range(30))})
-    lines = plain(ranking(selection(many, agent="a7"), rows=5))
+    lines = plain(ranking_table(selection(many, agent="a7"), rows=5))
     assert len(lines) == 7
     assert lines[1].startswith("1  a7")
     assert lines[-1].strip() == "… 25 more"
@@ -99,7 +99,7 @@ def test_a_long_ranking_is_cut() -> None:
 def test_the_explanation_tells_every_verdict_and_who_was_not_considered() -> None:
     """A13, C20."""
     excluded = (Exclusion(agent="admin", rule="role", detail="it is open to staff only"),)
-    lines = plain(rendering.explanation(selection(RESUME, PATTERNS, excluded=excluded, excluded_count=3)))
+    lines = plain(rendering.explanation_lines(selection(RESUME, PATTERNS, excluded=excluded, excluded_count=3)))
     assert lines == [
         "1. resume  abstained  Nobody.",
         "   0.90  returns",
@@ -120,17 +120,17 @@ def test_the_explanation_tells_options_and_what_the_message_is_about() -> None:
     """E1: thresholds beside what they were compared with; a second request; how likely it is nobody's; the question."""
     told = RESUME.model_copy(update={"novelty": 0.25, "also": ("returns",), "question": "Which?\n1. A", "passed_over": ()})
     options: dict[str, JsonValue] = {"resume": {"rule": "tree", "only": None, "novelty": 0.5}, "other": {"x": 1}}
-    lines = plain(rendering.explanation(selection(told), options))
+    lines = plain(rendering.explanation_lines(selection(told), options))
     assert lines[:4] == [
         "1. resume  abstained  Nobody.",
         "   rule tree, novelty 0.5",
-        "   nobody should take it: 0.25 · also asks for returns",
+        "   out of scope: 0.25 · also asks for returns",
         "   Which?\n   1. A",
     ]
 
 
 def test_the_summary_names_policy_and_agents() -> None:
-    said = rendering.summary(selection(PATTERNS, segment="channel=web")).plain
+    said = rendering.summary_line(selection(PATTERNS, segment="channel=web")).plain
     assert said == "decided by patterns · 1.3 ms · policy default, segment channel=web (abc) · agents def"
 
 
@@ -145,7 +145,7 @@ def test_a_style_does_not_spread() -> None:
 
 
 def test_indented_lines_stay_indented() -> None:
-    assert rendering.indented(Text("a\nb"), 2).plain == "  a\n  b"
+    assert rendering.indent(Text("a\nb"), 2).plain == "  a\n  b"
 
 
 def test_contents_part_by_part() -> None:
@@ -179,7 +179,7 @@ def test_nothing_that_others_wrote_reaches_the_terminal_raw() -> None:
         }
     )
     decision = selection(verdict, agent=EVIL, reason=EVIL, excluded=(Exclusion(agent=EVIL, rule="r", detail=EVIL),))
-    lines = [rendering.decision_line(decision), *ranking(decision), *rendering.explanation(decision)]
+    lines = [rendering.decision_line(decision), *ranking_table(decision), *rendering.explanation_lines(decision)]
     parts = (TextPart(text=EVIL), DataPart(data=EVIL), ArtifactPart(name=EVIL), BlobPart(data=b"", mime_type=EVIL))
     lines += rendering.content_lines(Content(parts=parts))
     assert [line.plain for line in lines if "\x1b" in line.plain] == []

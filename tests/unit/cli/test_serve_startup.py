@@ -6,7 +6,7 @@ import pytest
 
 from turnwise import Runner, agent
 from turnwise.assemble import App
-from turnwise.cli.serve import authentication, startup_lines
+from turnwise.cli.serve import authentication_text, startup_lines
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig, Protocols, Switch
 from turnwise.gateway.server import Serving, bound_socket, front_for
 
@@ -26,7 +26,7 @@ TOKENS = JwtConfig(jwks_url="https://id.example/keys")
     ],
 )
 def test_authentication(auth: AuthConfig | None, words: str) -> None:
-    assert authentication(auth) == words
+    assert authentication_text(auth) == words
 
 
 async def test_what_is_off_is_told_with_its_reason() -> None:

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry import trace
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.cli.serve import watching
+from turnwise.cli.serve import build_telemetry
 from turnwise.facts.errors import ConfigError
 from turnwise.telemetry.metrics import Metrics
 
@@ -25,7 +25,7 @@ async def test_numbers_are_always_there() -> None:
     def echo(message: str) -> str:
         return message
 
-    watched = watching()
+    watched = build_telemetry()
     runner = Runner(echo, store=SqlSessionStore("sqlite://"), hooks=watched.hooks)
     watched.attach(runner)
     await (await runner.start("hi", user="ann", session="s")).result()
@@ -69,4 +69,4 @@ def test_traces_where_the_environment_asks_for_them(exporter: str, before: str, 
 def test_what_the_environment_says_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
     with pytest.raises(ConfigError, match="carrier-pigeon"):
-        watching()
+        build_telemetry()

@@ -51,7 +51,7 @@ async def conversed() -> tuple[Runner, SessionKey]:
 
 
 async def logged(runner: Runner, key: SessionKey, **window: Any) -> list[session_output.Entry]:
-    return [entry async for entry in session_output.log(runner.store, key, **window)]
+    return [entry async for entry in session_output.read_log(runner.store, key, **window)]
 
 
 def plain(lines: Iterable[Text]) -> list[str]:
@@ -60,7 +60,7 @@ def plain(lines: Iterable[Text]) -> list[str]:
 
 async def test_a_transcript_with_numbers() -> None:
     runner, key = await conversed()
-    lines = [text for entry in await logged(runner, key) for text in plain(session_output.transcript(entry))]
+    lines = [text for entry in await logged(runner, key) for text in plain(session_output.transcript_lines(entry))]
     assert lines[:6] == [
         "    1  user: hello",
         "    2  desk: You said hello.",
@@ -80,7 +80,7 @@ async def test_hidden_events_are_marked() -> None:
     runner, key = await conversed()
     entries = await logged(runner, key, hidden=True)
     assert [entry.event.sequence for entry in entries if entry.hidden] == [8, 9]
-    lines = [text for entry in entries for text in plain(session_output.transcript(entry))]
+    lines = [text for entry in entries for text in plain(session_output.transcript_lines(entry))]
     assert "    8  user (rewound): fail" in lines
     await runner.close()
 
@@ -98,7 +98,7 @@ async def test_a_log_is_read_page_by_page(monkeypatch: Any) -> None:
 async def test_the_course_of_a_session() -> None:
     """E1."""
     runner, key = await conversed()
-    lines = [text for entry in await logged(runner, key, hidden=True) for text in plain(session_output.course(entry))]
+    lines = [text for entry in await logged(runner, key, hidden=True) for text in plain(session_output.course_lines(entry))]
     assert "    1  hello" in lines
     assert "    2  completed" in lines
     assert "    4  billing → hands over to orders" in lines
@@ -169,7 +169,9 @@ async def test_what_a_new_attempt_took_back_is_no_rewind(monkeypatch: Any) -> No
     """What superseded attempts said is hidden, and shown with their number to those who ask."""
     store, key = await crashed_twice()
     shown = [
-        text for entry in [e async for e in session_output.log(store, key)] for text in plain(session_output.transcript(entry))
+        text
+        for entry in [e async for e in session_output.read_log(store, key)]
+        for text in plain(session_output.transcript_lines(entry))
     ]
     assert shown == [
         "    1  user: where is it?",
@@ -178,8 +180,8 @@ async def test_what_a_new_attempt_took_back_is_no_rewind(monkeypatch: Any) -> No
     ]
     for page in (500, 2):
         monkeypatch.setattr(session_output, "PAGE_EVENTS", page)
-        entries = [entry async for entry in session_output.log(store, key, hidden=True)]
-        assert [text for entry in entries for text in plain(session_output.transcript(entry))] == [
+        entries = [entry async for entry in session_output.read_log(store, key, hidden=True)]
+        assert [text for entry in entries for text in plain(session_output.transcript_lines(entry))] == [
             "    1  user: where is it?",
             "    2  orders (attempt 1, superseded): I look.",
             "    3  orders (attempt 1, superseded): did step charge, kept for the next attempt",
@@ -193,8 +195,8 @@ async def test_what_a_new_attempt_took_back_is_no_rewind(monkeypatch: Any) -> No
 
 async def test_the_course_shows_each_attempt_and_the_final_answer() -> None:
     store, key = await crashed_twice()
-    entries = [entry async for entry in session_output.log(store, key, hidden=True)]
-    assert [text for entry in entries for text in plain(session_output.course(entry))][-8:] == [
+    entries = [entry async for entry in session_output.read_log(store, key, hidden=True)]
+    assert [text for entry in entries for text in plain(session_output.course_lines(entry))][-8:] == [
         "       no selector decided · 0.0 ms · policy p (f) · agents t",
         "    2  orders (attempt 1, superseded): I look.",
         "    3  orders (attempt 1, superseded) did step charge, kept for the next attempt",
@@ -224,7 +226,7 @@ async def test_a_rewound_answer_of_two_attempts_has_both_marks() -> None:
     assert session is not None
     rewind = event("e8", "user", actions=Actions(rewind=Rewind(from_sequence=1, invocation_id="i1")))
     await store.append(session, [rewind.model_copy(update={"invocation_id": "rewind-1"})])
-    marks = [entry.mark for entry in [e async for e in session_output.log(store, key, hidden=True)]]
+    marks = [entry.mark for entry in [e async for e in session_output.read_log(store, key, hidden=True)]]
     first, second = " (attempt 1, superseded)", " (attempt 2, superseded)"
     assert marks == [" (rewound)", first, first, second, second, " (rewound)", " (rewound)", ""]
     await store.close()
@@ -262,7 +264,7 @@ def test_what_guardrails_did_is_told() -> None:
         sequence=1,
         actions=Actions(guarded=guarded, end=End(reason="blocked")),
     )
-    assert plain(session_output.transcript(session_output.Entry(blocked))) == [
+    assert plain(session_output.transcript_lines(session_output.Entry(blocked))) == [
         "    1  user: the guardrail words blocked: Not here.",
         "       the guardrail cards rewrote the call c1",
         "       ended blocked",
@@ -285,12 +287,12 @@ def test_what_models_took_and_thought_is_told() -> None:
         actions=Actions(usage=usage, cut_off="tokens", summary=Summary(text="They greeted.", until=1)),
     )
     took = [
-        "       summed up what was said up to #1",
+        "       summarized the conversation up to #1",
         "       (cut off: the model ran into its limit of tokens)",
         "       openai:small · 12 tokens in, 7 out · $0.5000",
     ]
-    assert plain(session_output.transcript(session_output.Entry(answer))) == ["    2  desk: It is here.", *took]
-    thought = plain(session_output.transcript(session_output.Entry(answer), thinking=True))
+    assert plain(session_output.transcript_lines(session_output.Entry(answer))) == ["    2  desk: It is here.", *took]
+    thought = plain(session_output.transcript_lines(session_output.Entry(answer), thinking=True))
     assert thought == ["    2  desk: [thinks] Hm.\n       Yes.", "       It is here.", *took]
     told = session_output.course_data(session_output.Entry(answer))
     assert told is not None

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.cli.shutdown import Answering, stopped
+from turnwise.cli.shutdown import RunningAnswers, stop_gracefully
 from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Actions, Event, Rewind
 from turnwise.facts.selections import Selection
@@ -60,7 +60,7 @@ async def test_nothing_is_said_when_there_is_nothing_to_do() -> None:
         closed.set()
 
     look = await looking()
-    assert await stopped(told, look, close(), grace=60, lease_seconds=30)
+    assert await stop_gracefully(told, look, close(), grace=60, lease_seconds=30)
     assert closed.is_set()
     assert look.cancelled()
     assert told.said == []
@@ -73,8 +73,8 @@ async def test_what_is_being_answered_may_come_to_its_end(running: int, words: s
     async def close() -> None:
         told.running = 0
 
-    assert await stopped(told, await looking(), close(), grace=60, lease_seconds=30)
-    assert told.said == [f"stopping: {words}, for 60 s at most; Ctrl-C again leaves at once"]
+    assert await stop_gracefully(told, await looking(), close(), grace=60, lease_seconds=30)
+    assert told.said == [f"stopping: {words}, for 60 s at most; Ctrl-C again exits at once"]
 
 
 async def test_what_takes_longer_is_left_to_others() -> None:
@@ -83,7 +83,7 @@ async def test_what_takes_longer_is_left_to_others() -> None:
     async def close() -> None:
         await asyncio.Event().wait()
 
-    assert not await stopped(told, await looking(), close(), grace=0, lease_seconds=30)
+    assert not await stop_gracefully(told, await looking(), close(), grace=0, lease_seconds=30)
     assert told.said[1:] == ["stopped with 2 unfinished; another process takes it up in 30 s"]
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
@@ -94,12 +94,12 @@ async def test_what_goes_wrong_while_it_closes_is_raised() -> None:
         raise ValueError("as asked")
 
     with pytest.raises(ValueError, match="as asked"):
-        await stopped(Told(0), await looking(), close(), grace=60, lease_seconds=30)
+        await stop_gracefully(Told(0), await looking(), close(), grace=60, lease_seconds=30)
 
 
 async def test_answers_are_counted_from_their_begin_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "turnwise")
-    answering = Answering()
+    answering = RunningAnswers()
     await answering.selected(KEY, ASKED)
     await answering.stored(KEY, event(USER, Actions()))
     assert answering.running == 0

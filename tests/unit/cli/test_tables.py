@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.tables import LEAST_BESIDE, fit_table
+from turnwise.cli.tables import MIN_LAST_COLUMN, fit_table
 
 COLUMNS = ("task", "needs", "objective")
 ROWS: list[list[str | Text]] = [
@@ -73,7 +73,7 @@ def test_no_width_is_too_narrow(width: int) -> None:
     assert "research" in "\n".join(lines(width))
 
 
-@given(st.lists(st.text(alphabet="ab cd\u4e2d", max_size=60), min_size=1, max_size=4), st.integers(LEAST_BESIDE + 6, 90))
+@given(st.lists(st.text(alphabet="ab cd\u4e2d", max_size=60), min_size=1, max_size=4), st.integers(MIN_LAST_COLUMN + 6, 90))
 def test_no_line_is_wider_and_no_word_is_lost(texts: list[str], width: int) -> None:
     found = [line.plain for line in fit_table(("no", "text"), [[str(n), text] for n, text in enumerate(texts)], width)]
     assert all(cell_len(line) <= width for line in found)

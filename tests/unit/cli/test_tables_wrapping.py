@@ -5,13 +5,13 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.tables import pieces, wrapped
+from turnwise.cli.tables import break_text, wrap
 
 NAME = "a_name_that_somebody_generated_from_a_department"
 
 
 def lines(text: str, width: int | None) -> list[str]:
-    return [line.plain for line in wrapped([Text(text)], width)]
+    return [line.plain for line in wrap([Text(text)], width)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_line_goes_on_below_its_first_word(text: str, width: int | None, expec
 
 def test_styles_stay_with_their_words() -> None:
     text = Text("one two ").append("three", style="bold")
-    first, second = pieces(text, 8)
+    first, second = break_text(text, 8)
     assert (first.plain, second.plain) == ("one two", "three")
     assert [(span.start, span.end, span.style) for span in second.spans] == [(0, 5, "bold")]
 

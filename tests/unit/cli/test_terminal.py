@@ -26,7 +26,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def said(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, text: str, style: str = "bold") -> str:
     monkeypatch.setattr(sys, "stdout", stream)
-    terminal.say(text, style)
+    terminal.print_line(text, style)
     return stream.getvalue()
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from turnwise.cli.terminal import Cleaner, clean, one_line, safe_json, whole
+from turnwise.cli.terminal import Cleaner, clean, one_line, replace_undecodable, safe_json
 
 HARMFUL = ["\x1b", "\x9b", "\x07", "\x08", "\x00", "\r", "\x7f", "\x9d", "\u202e", "\u2066", "\ufeff", "\U000e0041"]
 PIECES = st.lists(
@@ -77,7 +77,7 @@ def test_one_line() -> None:
 
 
 def test_undecodable_bytes_are_replaced() -> None:
-    assert whole(b"caf\xe9 \xc3\xa9".decode("utf-8", "surrogateescape")) == "caf\N{REPLACEMENT CHARACTER} é"
+    assert replace_undecodable(b"caf\xe9 \xc3\xa9".decode("utf-8", "surrogateescape")) == "caf\N{REPLACEMENT CHARACTER} é"
 
 
 def test_json_stays_the_same_value() -> None:

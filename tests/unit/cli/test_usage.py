@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.cli.usage import Spending, usage_of, usage_text
+from turnwise.cli.usage import UsageTotal, usage_of, usage_text
 from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.usage import Usage
@@ -37,7 +37,7 @@ def test_in_words(usage: Usage, text: str) -> None:
 def test_the_sum_counts_answers_and_decisions() -> None:
     assert usage_of(event()) is None
     assert usage_of(event(SMALL, SMALL, SMALL)) == SMALL + SMALL + SMALL
-    spending = Spending()
+    spending = UsageTotal()
     assert [*spending.lines()] == []
     for each in (event(SMALL), event(), event(None, SMALL)):
         spending.add(each)

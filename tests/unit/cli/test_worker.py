@@ -86,15 +86,15 @@ def test_warnings_of_the_library_are_lines_of_the_log(capsys: pytest.CaptureFixt
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     with WorkLog().counting():
-        library.warning("What is left to do cannot be read: %s", "no host")
-        library.warning("What is left to do cannot be read: %s", "no host")
+        library.warning("Unfinished work cannot be read: %s", "no host")
+        library.warning("Unfinished work cannot be read: %s", "no host")
         library.info("Nothing to worry about.")
         try:
             raise ValueError("as asked")
         except ValueError:
             library.exception("A hook raised.")
     assert said(capsys) == [
-        "warning: What is left to do cannot be read: no host",
+        "warning: Unfinished work cannot be read: no host",
         "warning: A hook raised. ValueError: as asked",
     ]
     assert logging.getLogger("turnwise").handlers == []
@@ -117,4 +117,4 @@ def test_an_app_that_logs_by_itself_is_left_to_do_so(capsys: pytest.CaptureFixtu
 
 
 def test_how_long_an_answer_took() -> None:
-    assert [worker._took(seconds) for seconds in (0.0123, 0.9, 1.0, 75.44)] == ["12 ms", "900 ms", "1.0 s", "75.4 s"]
+    assert [worker._duration(seconds) for seconds in (0.0123, 0.9, 1.0, 75.44)] == ["12 ms", "900 ms", "1.0 s", "75.4 s"]

@@ -7,7 +7,7 @@ import pytest
 from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
-from turnwise.config.agent_builder import Roster
+from turnwise.config.agent_builder import AgentBuilder
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.settings import read_settings
 from turnwise.ports.agent import Agent
@@ -54,11 +54,11 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
         def building(text: str) -> tuple[Agent | None, list[str]]:
             (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{name}:"))
             settings = read_settings(tmp_path / "t.yaml", {})
-            roster = Roster(settings, {})
+            roster = AgentBuilder(settings, {})
             root = roster.root()
             if root is not None and roster.tree(root) is None:
                 root = None
-            roster.report_patterns()
+            roster.report_refused_patterns()
             return root, [f"{error.code} {error}".replace(name, "M") for error in settings.document.problems]
 
         yield building
@@ -130,8 +130,8 @@ def test_the_lead_of_a_team_works_first_wherever_it_stands(build: Build, selecto
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("root: M:Thing\n", "config.agent t.yaml:2: M:Thing is a class, no agent."),
-        ("root: M:number\n", "config.agent t.yaml:2: M:number is of the type int, no agent."),
+        ("root: M:Thing\n", "config.agent t.yaml:2: M:Thing is a class, not an agent."),
+        ("root: M:number\n", "config.agent t.yaml:2: M:number is of the type int, not an agent."),
         ("root: M:wants\n", "config.agent t.yaml:2: Agent 'wants': its function wants 'more', which nothing fills."),
         ("agents:\n  - name: user\n    run: M:plain\n", "config.agent t.yaml:3: 'name': The agent name 'user' is reserved"),
         ("agents:\n  - run: M:plain\n    time_limit: no\n", "config.agent t.yaml:4: 'time_limit' should be a number"),

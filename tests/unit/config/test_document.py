@@ -61,12 +61,12 @@ def test_a_missing_variable_names_file_line_and_fix(read: Read) -> None:
 
 def test_a_malformed_reference_is_named(read: Read) -> None:
     (problem,) = read("app: 'a ${b c}'\n").problems
-    assert "turnwise.yaml:1: '${b c}' is no reference" in str(problem)
+    assert "turnwise.yaml:1: '${b c}' is not a reference" in str(problem)
 
 
 def test_a_second_key_names_the_first(read: Read) -> None:
     (problem,) = read("app: x\nroot: y\napp: z\n").problems
-    assert "turnwise.yaml:3: The key 'app' stands here a second time, first in line 1." in str(problem)
+    assert "turnwise.yaml:3: The key 'app' is here a second time; the first is in line 1." in str(problem)
 
 
 def test_problems_are_told_from_top_to_bottom(read: Read) -> None:

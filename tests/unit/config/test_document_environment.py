@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.config.document import fill
+from turnwise.config.document import expand_variables
 
 VARIABLES = {"HOST": "db", "EMPTY": "", "PASS": "p${HOST}"}
 
@@ -23,14 +23,14 @@ VARIABLES = {"HOST": "db", "EMPTY": "", "PASS": "p${HOST}"}
     ],
 )
 def test_references_are_replaced(text: str, filled: str) -> None:
-    assert fill(text, VARIABLES) == (filled, (), ())
+    assert expand_variables(text, VARIABLES) == (filled, (), ())
 
 
 def test_what_a_variable_holds_is_not_read_again() -> None:
-    assert fill("${PASS}", VARIABLES).text == "p${HOST}"
+    assert expand_variables("${PASS}", VARIABLES).text == "p${HOST}"
 
 
 def test_missing_and_malformed_references_are_named() -> None:
-    filled = fill("${NOPE} ${ALSO} ${9x} ${a b} ${open", VARIABLES)
+    filled = expand_variables("${NOPE} ${ALSO} ${9x} ${a b} ${open", VARIABLES)
     assert filled.missing == ("NOPE", "ALSO")
     assert filled.malformed == ("${9x}", "${a b}", "${open")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.config.document import read_document
-from turnwise.config.entries import AgentEntry, is_void, read_entries
+from turnwise.config.entries import AgentEntry, is_placeholder, read_entries
 from turnwise.config.places import Document
 
 
@@ -74,4 +74,4 @@ def test_a_mistake_names_its_line(tmp_path: Path, text: str, problem: str) -> No
 
 def test_an_entry_that_cannot_be_read_keeps_its_position(tmp_path: Path) -> None:
     _, entries = read(tmp_path, "  - 3\n  - a:one\n")
-    assert [is_void(entry) for entry in entries] == [True, False]
+    assert [is_placeholder(entry) for entry in entries] == [True, False]

@@ -7,7 +7,7 @@ import pytest
 from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
-from turnwise.config.agent_builder import Roster, flows
+from turnwise.config.agent_builder import AgentBuilder, flows_by_name
 from turnwise.config.settings import read_settings
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
@@ -66,7 +66,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
         def building(text: str) -> tuple[Agent | None, list[str]]:
             (tmp_path / "t.yaml").write_text(text.replace("M:", f"{name}:"))
             settings = read_settings(tmp_path / "t.yaml", {})
-            roster = Roster(settings, {})
+            roster = AgentBuilder(settings, {})
             root = roster.root()
             if root is not None:
                 roster.tree(root)
@@ -96,7 +96,7 @@ async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
     root, problems = build(HEAD + FLOW + tasks)
     assert problems == []
     assert root is not None
-    flow = flows(root)["report"]
+    flow = flows_by_name(root)["report"]
     assert isinstance(flow, Flow)
     assert [child.card.name for child in flow.children] == ["reader", "writer"]
     graph, design = flow.graph, flow.design
@@ -128,7 +128,7 @@ def test_children_that_no_task_names_stay_below_the_flow(build: Build) -> None:
     assert root is not None
     placed = root.children[1]
     assert {child.card.name for child in placed.children} == {"writer", "reader"}
-    flow = flows(root)["report"]
+    flow = flows_by_name(root)["report"]
     assert isinstance(flow, Flow)
     assert flow.design.agents == ("writer",)
 
@@ -137,14 +137,14 @@ def test_flows_that_know_their_tasks_only_once_they_run_are_found(build: Build) 
     root, problems = build(HEAD + "  - {run: 'M:planned', description: other}\n  - M:several\n")
     assert problems == []
     assert root is not None
-    assert {name: flow.graph for name, flow in flows(root).items()} == {"planned": None, "several": None}
+    assert {name: flow.graph for name, flow in flows_by_name(root).items()} == {"planned": None, "several": None}
 
 
 def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
     root, problems = build(HEAD + "  - {name: made, run: 'M:made', description: other}\n")
     assert problems == []
     assert root is not None
-    assert [*flows(root)] == ["made"]
+    assert [*flows_by_name(root)] == ["made"]
     _, problems = build(HEAD + "  - {name: other, run: 'M:made'}\n")
     assert problems[0].endswith("is the flow 'made', which keeps its name. Take 'name' away.")
     _, problems = build(HEAD + "  - {name: lost, run: 'M:lost', description: other}\n")

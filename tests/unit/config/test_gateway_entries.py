@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise import SqlSessionStore
-from turnwise.config.gateway_entries import doorkeepers, gateway_mistakes, is_own_machine, lacking
+from turnwise.config.gateway_entries import access_control, gateway_problems, is_loopback, protocols_without_extra
 from turnwise.config.settings import read_settings
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import A2aConfig, AuthConfig, CallerLimits, GatewayConfig, JwtConfig, McpConfig, Protocols
@@ -15,7 +15,7 @@ KEYS = AuthConfig()
 
 
 def mistakes(**given: Any) -> list[tuple[Any, str]]:
-    return [(where, error.problem) for where, error in gateway_mistakes(GatewayConfig(**given))]
+    return [(where, error.problem) for where, error in gateway_problems(GatewayConfig(**given))]
 
 
 def read(folder: Path, gateway: str) -> tuple[GatewayConfig, list[str]]:
@@ -53,13 +53,13 @@ def test_mistakes_have_their_line_and_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_everybody_may_come_in_here(host: str) -> None:
-    assert is_own_machine(host)
+    assert is_loopback(host)
     assert mistakes(host=host) == []
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "shop.example", "localhost.example", "", "127.0.0.1.example"])
 def test_and_nowhere_else(host: str) -> None:
-    assert not is_own_machine(host)
+    assert not is_loopback(host)
     assert [where for where, _ in mistakes(host=host)] == [("host",)]
     assert mistakes(host=host, auth=KEYS) == []
 
@@ -102,18 +102,18 @@ def test_proxies_are_addresses(proxy: str) -> None:
 
 def test_what_keys_and_tokens_make_impossible() -> None:
     store = SqlSessionStore("sqlite://")
-    keeper, _ = doorkeepers("shop", GatewayConfig(auth=KEYS), store)
+    keeper, _ = access_control("shop", GatewayConfig(auth=KEYS), store)
     assert keeper is not None
     for auth in (AuthConfig(keys=False), AuthConfig(jwt=JwtConfig(algorithms=("HS256",), key="short"))):
         with pytest.raises(ConfigError):
-            doorkeepers("shop", GatewayConfig(auth=auth), store)
+            access_control("shop", GatewayConfig(auth=auth), store)
 
 
 def test_a_store_that_keeps_neither_keys_nor_counters() -> None:
-    doorkeepers("shop", GatewayConfig(), object())
+    access_control("shop", GatewayConfig(), object())
     for config in (GatewayConfig(auth=KEYS), GatewayConfig(limits=CallerLimits(shared=True))):
         with pytest.raises(ConfigError, match="session store"):
-            doorkeepers("shop", config, object())
+            access_control("shop", config, object())
 
 
 def test_the_folder_of_a_web_page_is_there(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_folder_of_a_web_page_is_there(tmp_path: Path) -> None:
 
 def test_protocols_whose_extra_is_missing() -> None:
     def lacked(*there: str, wanted: bool, **said: Any) -> list[str]:
-        return [*lacking(Protocols(**said), wanted=wanted, is_there=lambda extra: extra in there)]
+        return [*protocols_without_extra(Protocols(**said), wanted=wanted, is_there=lambda extra: extra in there)]
 
     assert lacked("a2a", "mcp", wanted=False) == []
     assert lacked("mcp", wanted=False) == ["a2a"]

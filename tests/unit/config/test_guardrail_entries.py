@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.config.document import read_document
-from turnwise.config.guardrail_entries import BuiltIn, make, read_guardrails
+from turnwise.config.guardrail_entries import BuiltInGuardrail, build_guardrail, read_guardrails
 from turnwise.config.importing import Reference
 from turnwise.facts.content import Content, text_content
 from turnwise.guardrails.topics import BannedTopics
@@ -14,7 +14,7 @@ from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 
-def read(folder: Path, text: str) -> tuple[tuple[BuiltIn | Reference, ...], list[str]]:
+def read(folder: Path, text: str) -> tuple[tuple[BuiltInGuardrail | Reference, ...], list[str]]:
     (folder / "t.yaml").write_text(f"guardrails: {text}\n")
     document = read_document(folder / "t.yaml", {})
     found = read_guardrails(document)
@@ -34,7 +34,9 @@ async def test_what_is_shipped_is_used_by_name(tmp_path: Path) -> None:
     entries, problems = read(tmp_path, text)
     assert problems == []
     assert entries[4] == Reference("ours:guard", {}, ("guardrails", 4))
-    personal, brief, secrets, injection = (make(entry, None) for entry in entries[:4] if isinstance(entry, BuiltIn))
+    personal, brief, secrets, injection = (
+        build_guardrail(entry, None) for entry in entries[:4] if isinstance(entry, BuiltInGuardrail)
+    )
     assert [guardrail.name for guardrail in (personal, brief, secrets, injection)] == [
         "personal-data", "brief", "secrets", "injection-marks",
     ]  # fmt: skip
@@ -47,8 +49,8 @@ async def test_what_is_shipped_is_used_by_name(tmp_path: Path) -> None:
 def test_topics_go_by_the_encoder_of_the_app(tmp_path: Path) -> None:
     (entry,), problems = read(tmp_path, "[{use: banned_topics, banned: [who should I vote for], threshold: 0.7}]")
     assert problems == []
-    assert isinstance(entry, BuiltIn)
-    assert isinstance(make(entry, BagOfWordsEncoder()), BannedTopics)
+    assert isinstance(entry, BuiltInGuardrail)
+    assert isinstance(build_guardrail(entry, BagOfWordsEncoder()), BannedTopics)
 
 
 @pytest.mark.parametrize(

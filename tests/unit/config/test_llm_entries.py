@@ -8,7 +8,7 @@ import pytest
 from config_play import module_in
 
 from turnwise import MessageContext, Runner, SqlSessionStore
-from turnwise.config.agent_builder import Roster, models
+from turnwise.config.agent_builder import AgentBuilder, model_names
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.settings import read_settings
 from turnwise.facts.content import DataPart
@@ -74,7 +74,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> Build
     def building(text: str) -> tuple[Agent | None, list[str]]:
         (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{module}:"))
         settings = read_settings(tmp_path / "t.yaml", {"KEY": "sk-very-secret"})
-        roster = Roster(settings, {})
+        roster = AgentBuilder(settings, {})
         root = roster.root()
         return root, [f"{error.code} {error}".replace(module, "M") for error in settings.document.problems]
 
@@ -159,14 +159,14 @@ def test_models_are_known_by_name_and_never_by_key(build: Build) -> None:
         " model: {model: tiny, url: 'http://127.0.0.1:1/v1', key: \"${KEY}\"}}, {run: 'M:made', tags: [t]}, 'M:refunds']}\n"
     )
     root = built(build, text)
-    assert models(root) == {"a": "openai:gpt-5", "b": "127.0.0.1:tiny", "made": "scripted:model"}
+    assert model_names(root) == {"a": "openai:gpt-5", "b": "127.0.0.1:tiny", "made": "scripted:model"}
 
 
 def test_an_agent_of_code_may_still_say_that_it_is_llm(build: Build) -> None:
     """For rules that go by the kind: its function is what runs."""
     root = built(build, "agents: [{run: 'M:refunds', kind: llm}]\n")
     assert isinstance(root, PlacedAgent)
-    assert (root.card.kind, models(root)) == ("llm", {})
+    assert (root.card.kind, model_names(root)) == ("llm", {})
 
 
 async def test_an_agent_that_holds_something_gives_it_up_at_its_place(build: Build, module: str) -> None:

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.places import Document, placed, shown
+from turnwise.config.places import Document, display_path, with_location
 from turnwise.facts.errors import MissingExtra
 
 
 def test_paths_below_the_working_folder_are_shown_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert shown(tmp_path / "a" / "b.yaml") == "a/b.yaml"
-    assert shown(Path("/etc/other.yaml")) == "/etc/other.yaml"
+    assert display_path(tmp_path / "a" / "b.yaml") == "a/b.yaml"
+    assert display_path(Path("/etc/other.yaml")) == "/etc/other.yaml"
 
 
 def test_an_error_keeps_its_class_and_fix_when_it_gets_a_place() -> None:
-    error = placed(MissingExtra("Object storage", "s3"), "turnwise.yaml:4")
+    error = with_location(MissingExtra("Object storage", "s3"), "turnwise.yaml:4")
     assert error.extra == "s3"
     assert str(error).startswith("turnwise.yaml:4: Object storage needs")
     assert "turnwise[s3]" in str(error)

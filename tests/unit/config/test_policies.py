@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.policies import culprit, read_policy, read_policy_file
+from turnwise.config.policies import location_of_error, read_policy, read_policy_file
 from turnwise.config.settings import Settings, read_settings
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import ConfigError, PolicyError
@@ -105,8 +105,8 @@ def test_the_culprit_is_the_last_thing_quoted_that_stands_in_the_policy(tmp_path
     text = "policy:\n  stages:\n    - selector: iterative\n      options:\n        order:\n          - a\n          - nobody\n"
     document = settings(tmp_path, text).document
     error = PolicyError("Policy 'custom', stage 'iterative', 'order': there is no agent 'nobody'.")
-    assert document.line(culprit(document, error)) == 9
-    assert document.line(culprit(document, PolicyError("Nothing is quoted."))) == 3
+    assert document.line(location_of_error(document, error)) == 9
+    assert document.line(location_of_error(document, PolicyError("Nothing is quoted."))) == 3
 
 
 def test_a_policy_in_a_file_of_its_own(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_everything_that_can_be_said() -> None:
         ("process: {recovery_seconds: often}", "3: 'recovery_seconds' should be a number, but is text."),
         ("process: {lease_seconds: 0}", "3: 'lease_seconds' should be greater than 0."),
         ("process: {lease_seconds: .inf}", "3: 'lease_seconds' should be a finite number."),
-        ("run: {limits: {}}", "3: Limits stand at the top of the file, not below 'run'."),
+        ("run: {limits: {}}", "3: Limits belong at the top of the file, not below 'run'."),
         ("selectors: {mine: 3}", "3: Here an import path was expected."),
         ("hooks: h:one", "3: 'hooks' should be a list of import paths, but is text."),
         ("guardrails: [3]", "3: Here an import path was expected."),

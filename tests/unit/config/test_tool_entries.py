@@ -8,7 +8,7 @@ import pytest
 from config_play import module_in
 
 from turnwise.config.document import read_document
-from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.tool_entries import AgentReference, read_tools
 from turnwise.tools.artifacts import ArtifactTools
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
@@ -62,7 +62,7 @@ def test_functions_tools_toolsets_and_what_is_shipped(read: Read) -> None:
     assert (refund.spec.name, refund.rules.confirm) == ("pay", True)
     assert all(isinstance(each, ArtifactTools) for each in (files, artifacts))
     assert asking.spec.name == "ask_user"
-    assert asked == AskedAgent("billing", "d", ("tools", 5, "agent"))
+    assert asked == AgentReference("billing", "d", ("tools", 5, "agent"))
 
 
 def test_mcp_servers(read: Read) -> None:
@@ -88,8 +88,8 @@ def test_mcp_servers(read: Read) -> None:
         ("[{}]", "t.yaml:1: This is no tool: it is keys and values."),
         ("[artefacts]", "t.yaml:1: There is no tool 'artefacts'. Did you mean 'artifacts'? Or write an import path"),
         ("\n  - 'M:status'\n  - 'M:stattus'", "t.yaml:3: The module 'M' has no 'stattus'. Did you mean 'status'?"),
-        ("['M:Thing']", "t.yaml:1: M:Thing is a class, no tool."),
-        ("['M:number']", "t.yaml:1: M:number is of the type int, no tool."),
+        ("['M:Thing']", "t.yaml:1: M:Thing is a class, not a tool."),
+        ("['M:number']", "t.yaml:1: M:number is of the type int, not a tool."),
         ("['M:billing']", "t.yaml:1: M:billing is an agent. As a tool it is written `{agent: name}`"),
         ("['M:eats']", "t.yaml:1: Tool 'eats': a model cannot fill its parameter '*everything'."),
         ("[{agent: 3}]", "t.yaml:1: 'agent' should be text, but is a number."),

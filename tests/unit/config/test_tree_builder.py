@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.config.entries import AgentEntry
 from turnwise.config.places import Document
-from turnwise.config.tree_builder import Arrangement, arrange
+from turnwise.config.tree_builder import EntryTree, arrange_entries
 
 
 def entry(line: int, *children: str | int, parent: str | None = None) -> AgentEntry:
@@ -17,11 +17,11 @@ def entry(line: int, *children: str | int, parent: str | None = None) -> AgentEn
 
 def arranged(
     entries: dict[str | None, AgentEntry] | list[tuple[str | None, AgentEntry]], root: str | None = None
-) -> tuple[Arrangement | None, list[str]]:
+) -> tuple[EntryTree | None, list[str]]:
     pairs = list(entries.items()) if isinstance(entries, dict) else entries
     lines: dict[tuple[str | int, ...], int] = {("agents", number): number for number in range(300)}
     document = Document(Path("t.yaml"), {}, lines)
-    found = arrange(document, [pair[1] for pair in pairs], [pair[0] for pair in pairs], root)
+    found = arrange_entries(document, [pair[1] for pair in pairs], [pair[0] for pair in pairs], root)
     return found, [f"{error.code} {error}" for error in document.problems]
 
 
@@ -30,18 +30,18 @@ def test_parents_by_nesting_listing_and_name() -> None:
         {"desk": entry(1, "orders", 2), "orders": entry(2), "nested": entry(3), "refunds": entry(4, parent="orders")}
     )
     assert problems == []
-    assert found == Arrangement(0, {0: [1, 2], 1: [3], 2: [], 3: []})
+    assert found == EntryTree(0, {0: [1, 2], 1: [3], 2: [], 3: []})
 
 
 def test_a_named_root_takes_those_without_a_parent_in_their_order() -> None:
     found, problems = arranged({"a": entry(1), "desk": entry(2), "b": entry(3), "c": entry(4, parent="b")}, root="desk")
     assert problems == []
-    assert found == Arrangement(1, {0: [], 1: [0, 2], 2: [3], 3: []})
+    assert found == EntryTree(1, {0: [], 1: [0, 2], 2: [3], 3: []})
 
 
 def test_a_root_by_import_path_takes_them_too() -> None:
     found, _ = arranged({"desk": AgentEntry(("root",), "m:desk", {}), "a": entry(1)})
-    assert found == Arrangement(0, {0: [1], 1: []})
+    assert found == EntryTree(0, {0: [1], 1: []})
 
 
 def test_being_listed_and_naming_the_same_parent_is_once() -> None:
@@ -62,17 +62,17 @@ def test_being_listed_and_naming_the_same_parent_is_once() -> None:
         (
             [("a", entry(1, "b", "c")), ("b", entry(2, "c")), ("c", entry(3))],
             None,
-            "config.duplicate_agent t.yaml:2: Agent 'c' stands below 'a' and below 'b'.",
+            "config.duplicate_agent t.yaml:2: Agent 'c' is below 'a' and below 'b'.",
         ),
         (
             [("a", entry(1, "b", "b")), ("b", entry(2))],
             None,
-            "config.duplicate_agent t.yaml:1: Agent 'b' stands twice below 'a'.",
+            "config.duplicate_agent t.yaml:1: Agent 'b' is twice below 'a'.",
         ),
         (
             [("a", entry(1, "b")), ("b", entry(2, parent="c")), ("c", entry(3, parent="a"))],
             None,
-            "config.duplicate_agent t.yaml:2: Agent 'b' names the parent 'c', but stands below 'a'.",
+            "config.duplicate_agent t.yaml:2: Agent 'b' names the parent 'c', but is below 'a'.",
         ),
         (
             [("a", entry(1)), ("b", entry(2, parent="aa"))],

@@ -1,1 +1,1 @@
-"""The cases of `turnwise.testing.session_store_suite`, by what they are about."""
+"""The cases of `turnwise.testing.session_store_suite`, by subject."""

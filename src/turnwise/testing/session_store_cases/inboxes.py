@@ -41,7 +41,7 @@ async def accepted_means_stored(store: SessionStore) -> None:
 
 
 async def the_same_message_again_is_the_same_message(store: SessionStore) -> None:
-    """A34: the first content counts, through its whole life."""
+    """A34: the first content counts, for the message's whole lifetime."""
     key = fresh_key()
     session = await store.create(key)
     first, again = message("first", "m-1"), message("other", "m-1")
@@ -100,7 +100,7 @@ async def a_refused_message_says_why(store: SessionStore) -> None:
 
 
 async def whoever_writes_is_told_what_waits(store: SessionStore) -> None:
-    """A32: by every session that is given, as of then."""
+    """A32: every returned session has the number of queued messages at that time."""
     key = fresh_key()
     begun = await store.begin(await store.create(key), LEASE, message(), [asked()], queue_limit=None)
     assert begun.queued == 0
@@ -124,7 +124,7 @@ async def whoever_writes_is_told_what_waits(store: SessionStore) -> None:
 
 
 async def what_waits_is_counted(store: SessionStore) -> None:
-    """A32: over all sessions of an app, and of no other."""
+    """A32: over all sessions of one app."""
     key = fresh_key()
     other = key._replace(user="user-2", id="session-2")
     assert await store.inbox.lengths(key.app) == (0, 0, 0)
@@ -250,7 +250,7 @@ async def labels_stand_beside_the_log(store: SessionStore) -> None:
 
 
 async def only_selections_are_decisions(store: SessionStore) -> None:
-    """E1: also those that an agent's answer carries."""
+    """E1: including selections in an agent's answer."""
     key = fresh_key()
     selection = asked().actions.selection
     await store.append(await store.create(key), [said("help", "a"), said("help", "b", selection=selection), ended()])

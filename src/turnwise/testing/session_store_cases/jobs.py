@@ -1,4 +1,4 @@
-"""Background jobs: stored with the event that asks for them, claimed by one holder at a time."""
+"""Background jobs: stored with the event that requests them, and claimed by one holder at a time."""
 
 import asyncio
 from typing import Any
@@ -28,17 +28,17 @@ ANY = 100
 
 
 def worker(seconds: float = 60.0) -> Lease:
-    """A holder of the case's own: `renew` gives a holder's jobs of all apps."""
+    """A lease whose holder is unique to the case, because `renew` returns a holder's jobs of all apps."""
     return Lease(fresh_id("worker"), seconds)
 
 
 def asks(until: int, *, agent: str = "help", kind: str = "summary", **actions: Any) -> Event:
-    """The end of an invocation whose agent asks for a job."""
+    """The end of an invocation whose agent requests a job."""
     return ended(agent, "hi", jobs=(JobRequest(kind=kind, until=until, scopes=("a",)),), **actions)
 
 
 async def with_job(store: SessionStore, key: SessionKey, until: int = 2) -> Event:
-    """A session of two invocations whose last event asks for a job; gives that event."""
+    """Writes a session of two invocations. Returns its last event, which requests a job."""
     session = await told(store, key, "i-0")
     event = asks(until)
     await store.append(session, [asked(), event])
@@ -50,7 +50,7 @@ async def claimed(store: SessionStore, key: SessionKey, lease: Lease | None = No
 
 
 async def a_job_is_stored_with_its_event_and_claimed_once(store: SessionStore) -> None:
-    """Until it is finished, nobody else gets it."""
+    """No other holder gets a claimed job before it is finished."""
     key = fresh_key()
     event = await with_job(store, key)
     workers = [worker() for _ in range(5)]
@@ -67,7 +67,7 @@ async def a_job_is_stored_with_its_event_and_claimed_once(store: SessionStore) -
 
 
 async def every_way_to_write_stores_jobs(store: SessionStore) -> None:
-    """`begin` and `take`, too; what was stored before is not asked for again."""
+    """So do `begin` and `take`. An event that was stored before does not request its job again."""
     key = fresh_key()
     mine = worker()
     begun = await store.begin(await store.create(key), LEASE, message(), [asked(), asks(1)], queue_limit=None)
@@ -84,7 +84,7 @@ async def every_way_to_write_stores_jobs(store: SessionStore) -> None:
 
 
 async def an_agent_has_one_open_job_of_a_kind(store: SessionStore) -> None:
-    """In a session; a second is left out, also while the first is being done."""
+    """Applies to one session. A second job is omitted, even while the first is running."""
     key = fresh_key()
     first, mine = await with_job(store, key), worker()
     await store.append(await opened(store, key), [asks(3)])
@@ -100,7 +100,7 @@ async def an_agent_has_one_open_job_of_a_kind(store: SessionStore) -> None:
 
 
 async def a_claim_that_is_not_renewed_runs_out(store: SessionStore) -> None:
-    """The attempts are counted; who lost it can neither finish nor put back what another has."""
+    """Attempts are counted. A holder that lost its claim can neither finish the job nor put it back."""
     key = fresh_key()
     await with_job(store, key)
     dead, other = worker(SHORT.seconds), worker()
@@ -116,7 +116,7 @@ async def a_claim_that_is_not_renewed_runs_out(store: SessionStore) -> None:
 
 
 async def a_job_that_is_put_back_rests(store: SessionStore) -> None:
-    """For its pause; and an attempt that is not to count does not."""
+    """It rests for its pause. An attempt that does not count is not counted."""
     key = fresh_key()
     await with_job(store, key)
     mine = worker()
@@ -142,7 +142,7 @@ async def the_oldest_come_first(store: SessionStore) -> None:
 
 
 async def a_rewind_drops_the_jobs_on_what_it_hides(store: SessionStore) -> None:
-    """Also one that is being done; a job on what stays is kept."""
+    """This includes a running job. A job for visible events is kept."""
     key, other, mine = fresh_key(), fresh_key(), worker()
     await with_job(store, key)
     (job,) = await claimed(store, key, mine)
@@ -163,7 +163,7 @@ async def a_fork_has_no_jobs(store: SessionStore) -> None:
 
 
 async def jobs_are_deleted_with_their_session(store: SessionStore) -> None:
-    """And with their user; a new session of that name begins without."""
+    """Also with their user. A new session of the same name starts without jobs."""
     key, mine = fresh_key(), worker()
     await with_job(store, key)
     (job,) = await claimed(store, key, mine)

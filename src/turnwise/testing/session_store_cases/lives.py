@@ -1,4 +1,4 @@
-"""Sessions as wholes: made, opened, listed, deleted (behaviours A24, A29, A44)."""
+"""The life of sessions: creating, opening, listing and deleting them (behaviours A24, A29, A44)."""
 
 from pydantic import JsonValue
 
@@ -38,7 +38,7 @@ STRANGE_NAMES = (
 
 
 async def a_check_writes_nothing(store: SessionStore) -> None:
-    """`check_writable` leaves sessions as they were."""
+    """`check_writable` changes no session."""
     key = fresh_key()
     await store.create(key, state={"a": 1})
     before = await opened(store, key)
@@ -148,7 +148,7 @@ async def shared_state_is_seen_by_whom_it_concerns(store: SessionStore) -> None:
 
 
 async def shared_state_is_written_key_by_key(store: SessionStore) -> None:
-    """A24: the last writer wins, and only what it wrote."""
+    """A24: the last writer wins, for each key that it writes."""
     key = fresh_key()
     one, two = await store.create(key, state={"app:a": 0}), await store.create(key._replace(id="session-2"))
     one = await store.append(one, [writes({"app:a": 1, "user:x": 1, "app:once": 1})])

@@ -1,4 +1,4 @@
-"""The log of a session: order, windows, refusals, and the head folded over it (behaviours A24, A30, A31, A33, A34)."""
+"""The log of a session: order, windows, refused appends, and the head folded from it (behaviours A24, A30, A31, A33, A34)."""
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StaleWriter
@@ -29,7 +29,7 @@ from turnwise.testing.session_store_cases.making import (
 
 
 async def events_come_back_in_append_order(store: SessionStore) -> None:
-    """A31: with one time on all of them."""
+    """A31: even if all have the same time."""
     key = fresh_key()
     session = await store.create(key)
     events = [said(f"agent-{9 - n % 3}", f"text {n}") for n in range(20)]
@@ -131,7 +131,7 @@ async def a_partial_event_is_refused(store: SessionStore) -> None:
 
 
 async def the_same_event_again_changes_nothing(store: SessionStore) -> None:
-    """A34: an answer that was lost on the way is asked for again, with the token of before."""
+    """A34: a retry with the old token, after the response was lost."""
     key = fresh_key()
     first = await store.create(key)
     events = [asked(), writes({"n": 1}), ended()]
@@ -155,7 +155,7 @@ async def stored_events_among_new_ones_are_left_out(store: SessionStore) -> None
 
 
 async def a_stale_append_stores_nothing(store: SessionStore) -> None:
-    """A33, A34: unless all of it is stored already."""
+    """A33, A34: unless all of its events are stored already."""
     key = fresh_key()
     first = await store.create(key)
     known = said("help", "known")
@@ -194,7 +194,7 @@ async def of_two_writers_at_once_one_wins(store: SessionStore) -> None:
 
 
 async def many_sessions_at_once_lose_nothing(store: SessionStore) -> None:
-    """A32: however the store joins their commits; some of them fail, and take no other with them."""
+    """A32: even if the store groups their commits. An append that fails does not affect the others."""
     key, count, turns = fresh_key(), 100, 3
 
     async def talk(number: int) -> Session:

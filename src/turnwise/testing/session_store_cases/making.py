@@ -1,4 +1,4 @@
-"""What the cases are made of: sessions, events and messages, and how they ask."""
+"""Helpers of the cases: build sessions, events and messages, and run calls."""
 
 import asyncio
 import uuid
@@ -20,16 +20,16 @@ LEASE = Lease("holder-1", 60.0)
 OTHER_LEASE = Lease("holder-2", 60.0)
 SHORT = Lease("holder-1", 0.05)
 SHORT_IS_OVER = 0.15
-"""Seconds after which `SHORT` has run out for certain."""
+"""Seconds after which a lease of `SHORT` has certainly expired."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-"""One time for all events: order never rests on it (behaviour A33)."""
+"""The time of all events: order never depends on it (behaviour A33)."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
 def fresh_key() -> SessionKey:
-    """A session of an app of its own, so that cases may share a store."""
+    """A session of a new app, so that cases may share a store."""
     return SessionKey(f"app-{uuid.uuid4().hex[:12]}", "user-1", "session-1")
 
 
@@ -38,7 +38,7 @@ def fresh_id(kind: str = "event") -> str:
 
 
 def said(author: str, text: str = "", *, invocation: str = "i-1", **actions: Any) -> Event:
-    """An event of that author with a new id; the keywords are fields of `Actions`."""
+    """An event of that author with a new id; the keyword arguments are fields of `Actions`."""
     return Event(
         id=fresh_id(),
         author=author,
@@ -73,7 +73,7 @@ def message(text: str = "hello", id_: str | None = None) -> Message:
 
 
 async def told(store: SessionStore, key: SessionKey, *invocations: str, text: str = "hello") -> Session:
-    """A session with these invocations, each of two events: asked, and answered."""
+    """Writes a session with these invocations, each with a message and an answer."""
     session = await store.open(key) or await store.create(key)
     for invocation in invocations:
         session = await store.append(session, [asked(text, invocation=invocation), ended("help", "hi", invocation=invocation)])
@@ -91,7 +91,7 @@ async def texts(store: SessionStore, key: SessionKey, **window: Any) -> list[str
 
 
 async def refused(call: Awaitable[object], error: type[E]) -> E:
-    """The error that the call raised; AssertionError when it raised none of that class."""
+    """Returns the error that the call raised. Raises AssertionError if it raised none of that class."""
     try:
         await call
     except error as raised:
@@ -100,7 +100,7 @@ async def refused(call: Awaitable[object], error: type[E]) -> E:
 
 
 async def at_once(calls: Iterable[Awaitable[T]]) -> list[T | BaseException]:
-    """The results of calls made together, and what they raised."""
+    """Runs the calls concurrently. Returns their results and exceptions."""
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
@@ -113,7 +113,7 @@ def lost(results: Iterable[object]) -> list[BaseException]:
 
 
 async def check_fold(store: SessionStore, key: SessionKey, initial: dict[str, Any] | None = None) -> Session:
-    """Asserts that the stored session is the fold of its visible events; gives it."""
+    """Asserts that the stored session equals the fold of its visible events, and returns it."""
     session = await opened(store, key)
     empty = Session(app=key.app, user=key.user, id=key.id, created_at=NOW, updated_at=NOW, state=initial or {})
     folded = fold(empty, await store.events(key))

@@ -1,4 +1,4 @@
-"""Taking up what others left: `take`, `due` and `stop` (behaviours A23, A32, A33, E7)."""
+"""Recovery of sessions whose holder died: `take`, `due` and `stop` (behaviours A23, A32, A33, E7)."""
 
 import asyncio
 from typing import Any
@@ -32,13 +32,13 @@ from turnwise.testing.session_store_cases.making import (
 
 
 def tried_again(from_sequence: int, attempt: int = 2, **actions: Any) -> Event:
-    """The event that begins a new attempt of `i-1`, and hides what the last one left."""
+    """The event that starts a new attempt of `i-1` and hides the events of the last one."""
     rewind = Rewind(from_sequence=from_sequence, invocation_id="i-1")
     return said("help", rewind=rewind, **actions).model_copy(update={"attempt": attempt})
 
 
 async def a_free_session_can_be_taken(store: SessionStore) -> None:
-    """A32: without a message."""
+    """A32: also without a message."""
     key = fresh_key()
     session = await told(store, key, "i-1")
     taken = await store.take(session, LEASE, [said("help", "more", state_delta={"a": 1, "app:b": 2})])
@@ -53,7 +53,7 @@ async def a_free_session_can_be_taken(store: SessionStore) -> None:
 
 
 async def nothing_need_be_appended(store: SessionStore) -> None:
-    """A32: taking alone is enough to keep others out, or to give up what a dead holder left."""
+    """A32: `take` without events suffices to exclude other holders, or to release a dead holder's session."""
     key = fresh_key()
     begun = await store.begin(await store.create(key), SHORT, message(), [ended()], queue_limit=None)
     await asyncio.sleep(SHORT_IS_OVER)
@@ -68,7 +68,7 @@ async def nothing_need_be_appended(store: SessionStore) -> None:
 
 
 async def what_somebody_holds_cannot_be_taken(store: SessionStore) -> None:
-    """A33: nothing is stored."""
+    """A33: and nothing is stored."""
     key = fresh_key()
     begun = await store.begin(await store.create(key), LEASE, message(), [asked()], queue_limit=None)
     for release in (False, True):
@@ -95,7 +95,7 @@ async def a_stale_take_stores_nothing(store: SessionStore) -> None:
 
 
 async def a_dead_attempt_is_taken_back(store: SessionStore) -> None:
-    """A33, E7: its events are hidden, head and state are those of before, and the dead holder finds itself refused."""
+    """A33, E7: its events are hidden, head and state are restored, and the dead holder's calls are refused."""
     key = fresh_key()
     initial = {"given": 1}
     session = await store.create(key, state={**initial})
@@ -138,7 +138,7 @@ async def an_attempt_that_left_nothing(store: SessionStore) -> None:
 
 
 async def a_session_is_taken_and_given_up_at_once(store: SessionStore) -> None:
-    """A32: as when an invocation has been tried often enough."""
+    """A32: as after the last allowed attempt of an invocation."""
     key = fresh_key()
     begun = await store.begin(await store.create(key), SHORT, message(), [asked()], queue_limit=None)
     await store.append(begun, [said("help", "half")])
@@ -152,7 +152,7 @@ async def a_session_is_taken_and_given_up_at_once(store: SessionStore) -> None:
 
 
 async def stored_events_are_left_out_of_a_take(store: SessionStore) -> None:
-    """A34: as of an append."""
+    """A34: as in an append."""
     key = fresh_key()
     event, new = said("help", "stored"), said("help", "new")
     session = await store.append(await store.create(key), [event])
@@ -163,7 +163,7 @@ async def stored_events_are_left_out_of_a_take(store: SessionStore) -> None:
 
 
 async def one_of_many_takes_it(store: SessionStore) -> None:
-    """A33: those that recover, and those that have a message."""
+    """A33: among holders that recover and holders that have a message."""
     key = fresh_key()
     session = await told(store, key, "i-1")
     takes = (store.take(session, Lease(f"taker-{n}", 60.0), [said("help", str(n))]) for n in range(5))
@@ -229,7 +229,7 @@ async def due_gives_no_more_than_was_asked_for(store: SessionStore) -> None:
 
 
 async def what_was_taken_up_is_not_due(store: SessionStore) -> None:
-    """A32: until it is left again."""
+    """A32: until its holder dies again."""
     key = fresh_key()
     dead = await _of(store, key, key.id, SHORT)
     await asyncio.sleep(SHORT_IS_OVER)
@@ -243,7 +243,7 @@ async def what_was_taken_up_is_not_due(store: SessionStore) -> None:
 
 
 async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
-    """A23: and disturbs nobody."""
+    """A23: and does not disturb it."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
     begun = await _of(store, key, key.id, holder)
     await _of(store, key, "other", holder)
@@ -264,7 +264,7 @@ async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
 
 
 async def a_begin_forgets_a_stop(store: SessionStore) -> None:
-    """A23: it was for an invocation before."""
+    """A23: the stop was for an earlier invocation."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
     begun = await _of(store, key, key.id, holder)
     waiting = message()
@@ -281,7 +281,7 @@ async def a_begin_forgets_a_stop(store: SessionStore) -> None:
 
 
 async def a_stop_of_what_is_over_is_no_stop(store: SessionStore) -> None:
-    """A23: nor does it replace word that something else is to be stopped."""
+    """A23: nor does it replace a stop of another invocation."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
     begun = await _of(store, key, key.id, holder)
     await store.leases.stop(key, "i-1")
@@ -295,7 +295,7 @@ async def a_stop_of_what_is_over_is_no_stop(store: SessionStore) -> None:
 
 
 async def a_stop_outlives_the_holder(store: SessionStore) -> None:
-    """A23: whoever takes the session up finds it."""
+    """A23: the next holder of the session finds it."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
     dead = await _of(store, key, key.id, SHORT)
     await store.leases.stop(key, "i-1")

@@ -1,4 +1,4 @@
-"""Calls made again because nobody knows what became of the first (behaviours A32, A33, A34)."""
+"""Calls that are repeated because the outcome of the first is unknown (behaviours A32, A33, A34)."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ async def _begin(store: SessionStore, session: Session, sent: Message, event: Ev
 
 
 async def a_begin_made_again_is_the_same(store: SessionStore) -> None:
-    """A34: of a blank session, of a stored one, and of a message that waited."""
+    """A34: for a blank session, a stored one, and a message that was queued."""
     key = fresh_key()
     waiting = message(id_="m-3")
     for sent in (message(id_="m-1"), message(id_="m-2"), waiting):
@@ -52,7 +52,7 @@ async def a_begin_made_again_is_the_same(store: SessionStore) -> None:
 
 
 async def a_begin_made_again_late_is_refused(store: SessionStore) -> None:
-    """A33, A34: it is the same call only while nothing came after it."""
+    """A33, A34: it counts as the same call only if nothing was written after it."""
     key = fresh_key()
     session, sent, event = await store.create(key), message(), asked()
     begun = await _begin(store, session, sent, event)
@@ -78,7 +78,7 @@ async def a_busy_begin_made_again_waits_once(store: SessionStore) -> None:
 
 
 async def a_begin_made_again_lasts_from_then(store: SessionStore) -> None:
-    """A33: its lease may have run out while its outcome was unknown."""
+    """A33: the lease may have expired while the outcome was unknown."""
     key = fresh_key()
     session, sent, event = await store.create(key), message(), asked()
     begun = await _begin(store, session, sent, event, SHORT)
@@ -91,7 +91,7 @@ async def a_begin_made_again_lasts_from_then(store: SessionStore) -> None:
 
 
 async def a_take_made_again_is_the_same(store: SessionStore) -> None:
-    """A34: also when it hid something, and then only by the same holder and while nothing came after it."""
+    """A34: even if it hid events, but only by the same holder and if nothing was written after it."""
     key = fresh_key()
     session = await told(store, key, "i-1", "i-2")
     events = [rewinds(3, "i-2"), writes({"a": 1, "app:b": 2})]
@@ -107,7 +107,7 @@ async def a_take_made_again_is_the_same(store: SessionStore) -> None:
 
 
 async def a_take_with_release_made_again_is_the_same(store: SessionStore) -> None:
-    """A34: and no way into the lease of whoever came then."""
+    """A34: and gives no access to the lease of the next holder."""
     key = fresh_key()
     session = await told(store, key, "i-1")
     events = [said("help", "over")]
@@ -122,7 +122,7 @@ async def a_take_with_release_made_again_is_the_same(store: SessionStore) -> Non
 
 
 async def a_take_whose_events_are_there_takes_no_other_lease(store: SessionStore) -> None:
-    """A33, A34: also one that was given out in between with the very number that this take would have got."""
+    """A33, A34: nor a lease given out in between with the epoch that this take would have got."""
     key = fresh_key()
     event = said("help", "stored")
     stored = await store.append(await store.create(key), [event])
@@ -135,7 +135,7 @@ async def a_take_whose_events_are_there_takes_no_other_lease(store: SessionStore
 
 
 async def an_append_made_again_gives_no_other_lease(store: SessionStore) -> None:
-    """A33, A34: what a dead holder stored is found, and it is refused from then on."""
+    """A33, A34: the events that a dead holder stored are found, and its next calls are refused."""
     key = fresh_key()
     dead = await _begin(store, await store.create(key), message(), asked(), SHORT)
     event = said("help", "stored")
@@ -156,7 +156,7 @@ async def an_append_made_again_gives_no_other_lease(store: SessionStore) -> None
 
 
 async def an_append_made_again_tells_what_waits(store: SessionStore) -> None:
-    """A32: also what was accepted since."""
+    """A32: including messages accepted since."""
     key = fresh_key()
     begun = await _begin(store, await store.create(key), message(), asked())
     last = ended()

@@ -1,4 +1,4 @@
-"""Going back: rewind and fork (behaviour A44)."""
+"""Rewind and fork (behaviour A44)."""
 
 from turnwise.facts.errors import InvocationMissing, SessionExists, SessionMissing, StaleWriter
 from turnwise.facts.events import Await
@@ -38,7 +38,7 @@ async def a_rewind_hides_and_keeps(store: SessionStore) -> None:
 
 
 async def a_rewind_takes_head_and_state_back(store: SessionStore) -> None:
-    """A44, A24: the state of before, not only without what was hidden; the shared state stays."""
+    """A44, A24: the earlier state is restored exactly; shared state stays."""
     key = fresh_key()
     initial = {"given": 1, "changed": 1}
     session = await store.create(key, state={**initial, "user:u": 1})
@@ -58,7 +58,7 @@ async def a_rewind_takes_head_and_state_back(store: SessionStore) -> None:
 
 
 async def a_rewind_is_gone_on_from(store: SessionStore) -> None:
-    """A44: an answer is made again, in one transaction with the rewind."""
+    """A44: an answer is repeated in one transaction with the rewind."""
     key = fresh_key()
     session = await told(store, key, "i-1", "i-2")
     events = [rewinds(3, "i-2"), asked("again", invocation="i-3", state_delta={"n": 1})]
@@ -110,7 +110,7 @@ async def a_long_log_is_rewound(store: SessionStore) -> None:
 
 
 async def a_fork_copies_the_visible_log(store: SessionStore) -> None:
-    """A44: numbered anew, with its decisions, and apart from then on."""
+    """A44: with new numbers and its decisions, and independent from then on."""
     key = fresh_key()
     session = await store.create(key, state={"given": 1, "user:u": 1})
     session = await store.append(session, [asked("a"), ended(text="A", state_delta={"n": 1})])
@@ -145,7 +145,7 @@ async def a_fork_before_an_invocation(store: SessionStore) -> None:
 
 
 async def open_invocations_stay_behind(store: SessionStore) -> None:
-    """A44, A42: with their events, so that no call in the copy lacks its result; also those that ended only later."""
+    """A44, A42: with their events, so that every call in the copy has its result; also invocations that ended only later."""
     key = fresh_key()
     session = await told(store, key, "i-1")
     session = await store.append(session, [asked("pay", invocation="i-2")])
@@ -178,7 +178,7 @@ async def a_fork_that_cannot_be(store: SessionStore) -> None:
 
 
 async def a_fork_can_go_on(store: SessionStore) -> None:
-    """A44: as a session like any other, with an inbox of its own."""
+    """A44: like any other session, with a separate inbox."""
     key = fresh_key()
     sent = message()
     begun = await store.begin(await store.create(key), LEASE, sent, [asked()], queue_limit=None)

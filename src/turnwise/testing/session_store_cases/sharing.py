@@ -1,4 +1,4 @@
-"""Several handles on one place, as several processes have."""
+"""Several handles on the same data, like several processes."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from turnwise.testing.session_store_cases.making import (
 
 
 async def what_was_written_is_there_after_closing(store: Callable[[], SessionStore]) -> None:
-    """A32: durable when a call returns."""
+    """A32: a write is durable once the call returns."""
     key = fresh_key()
     first = store()
     session = await told(first, key, "i-1")
@@ -94,7 +94,7 @@ async def a_lease_is_taken_over_from_another_handle(store: Callable[[], SessionS
 
 
 async def handles_write_side_by_side(store: Callable[[], SessionStore]) -> None:
-    """A32: nothing is lost, and nothing locked."""
+    """A32: no write is lost, and none fails because of a lock."""
     key = fresh_key()
     handles = [store() for _ in range(3)]
 
@@ -113,7 +113,7 @@ async def handles_write_side_by_side(store: Callable[[], SessionStore]) -> None:
 
 
 async def a_session_is_taken_up_by_another_handle(store: Callable[[], SessionStore]) -> None:
-    """A33, E7: what the dead one left is hidden, and what it still sends is refused."""
+    """A33, E7: the dead holder's events are hidden, and its later calls are refused."""
     key, dead, alive = fresh_key(), store(), store()
     lease = Lease(f"holder-of-{key.app}", SHORT.seconds)
     lost_ = await dead.begin(await dead.create(key), lease, message(), [asked()], queue_limit=None)
@@ -158,7 +158,7 @@ async def one_of_many_takes_it_among_several_handles(store: Callable[[], Session
 
 
 async def no_message_is_left_unseen(store: Callable[[], SessionStore]) -> None:
-    """A32: a message accepted while a holder gives up is seen by that one, or its sender sees that nobody holds."""
+    """A32: either a holder that releases sees a message accepted meanwhile, or the sender sees that there is no holder."""
     key, holding, sending = fresh_key(), store(), store()
     session = await holding.create(key)
 
@@ -187,7 +187,7 @@ async def no_message_is_left_unseen(store: Callable[[], SessionStore]) -> None:
 
 
 async def queued_is_counted_right_whoever_sends(store: Callable[[], SessionStore]) -> None:
-    """A32: the count of a holder that takes messages out while others put some in."""
+    """A32: for a holder that takes messages out while others add some."""
     key, handles = fresh_key(), [store() for _ in range(3)]
     sent = [message(str(n)) for n in range(30)]
     await handles[0].create(key)

@@ -1,4 +1,4 @@
-"""How invocations stand, listed: by the transactions that change it."""
+"""The states of invocations, as updated in the transactions that change them."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ from turnwise.testing.session_store_cases.making import (
 
 
 def at(seconds: int, event: Event) -> Event:
-    """The event, so many seconds later."""
+    """The event, moved by that many seconds."""
     return event.model_copy(update={"created_at": NOW + timedelta(seconds=seconds)})
 
 
@@ -33,13 +33,13 @@ def waits(invocation: str, wait: str = "w-1") -> Event:
 
 
 async def states(store: SessionStore, key: SessionKey) -> dict[str, str | None]:
-    """How each invocation of the session stands, the one that changed last first."""
+    """The state of each invocation of the session, the latest change first."""
     page = await store.decisions.invocations(key.app, user=key.user, key=key)
     return {info.invocation_id: info.state for info in page.items}
 
 
 async def an_invocation_stands_as_its_events_say(store: SessionStore) -> None:
-    """A42: running, waiting, running again, ended; nothing else that is said changes that."""
+    """A42: running, waiting, running again, ended. Other events do not change the state."""
     key = fresh_key()
     first = asked("pay")
     session = await store.begin(await store.create(key), LEASE, message(), [first], queue_limit=None)
@@ -74,7 +74,7 @@ async def the_reason_of_the_end_is_the_state(store: SessionStore) -> None:
 
 
 async def what_nobody_was_selected_for_is_not_listed(store: SessionStore) -> None:
-    """Also selections inside an invocation begin none."""
+    """Selections inside an invocation start no invocation either."""
     key = fresh_key()
     selection = asked().actions.selection
     session = await store.append(await store.create(key), [said(USER, "brought"), ended()])
@@ -124,7 +124,7 @@ async def invocations_are_found_by_what_is_asked(store: SessionStore) -> None:
 
 
 async def invocations_are_paged(store: SessionStore) -> None:
-    """Whatever changes between two pages, nothing is told twice or left out that stayed as it was."""
+    """Changes between two pages neither repeat nor skip an invocation that did not change."""
     key = fresh_key()
     session = await store.create(key)
     for number in range(7):

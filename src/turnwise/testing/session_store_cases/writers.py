@@ -58,7 +58,7 @@ async def begin_goes_on_with_a_session(store: SessionStore) -> None:
 
 
 async def the_message_starts_the_users_invocation(store: SessionStore) -> None:
-    """A32: events that end older invocations may stand before the user's."""
+    """A32: events that end older invocations may come before the user's."""
     key = fresh_key()
     before = await store.append(await store.create(key), [asked(invocation="i-old")])
     sent = message()
@@ -70,7 +70,7 @@ async def the_message_starts_the_users_invocation(store: SessionStore) -> None:
 
 
 async def a_held_session_is_busy(store: SessionStore) -> None:
-    """A32: the message waits in the inbox, if it may."""
+    """A32: the message is queued in the inbox if there is room."""
     key = fresh_key()
     begun = await _begun(store, await store.create(key), LEASE)
     seen = await opened(store, key)
@@ -86,7 +86,7 @@ async def a_held_session_is_busy(store: SessionStore) -> None:
 
 
 async def busy_does_not_ask_how_old_the_token_is(store: SessionStore) -> None:
-    """A32: else a message would be lost between reading and begin."""
+    """A32: otherwise a message could be lost between reading and begin."""
     key = fresh_key()
     blank = await store.open(key, blank=True)
     assert blank is not None
@@ -109,7 +109,7 @@ async def a_released_session_is_free(store: SessionStore) -> None:
 
 
 async def a_repeated_last_append_releases_too(store: SessionStore) -> None:
-    """A34: when the answer to the first was lost, or it went without the release."""
+    """A34: if the first response was lost, or the first call had no release."""
     key = fresh_key()
     begun = await _begun(store, await store.create(key), LEASE)
     last = ended()
@@ -128,7 +128,7 @@ async def the_holder_may_begin_again(store: SessionStore) -> None:
 
 
 async def a_session_says_whether_it_is_held(store: SessionStore) -> None:
-    """A32: as it was when it was read, by the store's clock."""
+    """A32: as of the time it was read, by the store's clock."""
     key = fresh_key()
     created = await store.create(key)
     begun = await _begun(store, created, LEASE)
@@ -144,7 +144,7 @@ async def a_session_says_whether_it_is_held(store: SessionStore) -> None:
 
 
 async def an_expired_lease_can_be_taken(store: SessionStore) -> None:
-    """A33: by the store's clock; a paused holder finds itself refused in everything."""
+    """A33: by the store's clock. All later calls of a paused holder are refused."""
     key = fresh_key()
     paused = await _begun(store, await store.create(key), SHORT)
     await asyncio.sleep(SHORT_IS_OVER)
@@ -244,7 +244,7 @@ async def older_messages_go_first(store: SessionStore) -> None:
 
 
 async def the_inbox_of_a_dead_holder_is_served(store: SessionStore) -> None:
-    """A32: what waited while the holder lived is begun once its lease is over."""
+    """A32: messages that were queued while it lived are started once its lease has expired."""
     key = fresh_key()
     await _begun(store, await store.create(key), SHORT)
     waiting = message("waiting")
@@ -260,7 +260,7 @@ async def the_inbox_of_a_dead_holder_is_served(store: SessionStore) -> None:
 
 
 async def twenty_at_once_on_one_session(store: SessionStore) -> None:
-    """A32: one begins, the others wait in the order of their acceptance, and are answered in it."""
+    """A32: one starts, the others wait and are answered in the order of their acceptance."""
     key = fresh_key()
     blank = await store.open(key, blank=True)
     assert blank is not None

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from turnwise.selection.meaning import TextReading
 LABELS = ("orders", "billing")
 
 
-def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object) -> Situation:
+def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: Any) -> Situation:
     near = (Nearest("billing", "send the invoice", 0.83),)
     reading = TextReading(
         text,
@@ -24,7 +26,7 @@ def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object
     )
     return build_situation(
         Turn(reading, read_message(text), reply_wording=read_reply(reply), **more), Roster(LABELS, LABELS), UNTRAINED
-    )  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(
