@@ -24,6 +24,16 @@ FIRST_LOOK_SECONDS = 0.05
 """The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
 LOOKS_PER_SECOND = 100
 """The rate at which all waiters of one limit together read the store, in addition to signals."""
+LOOK_SECONDS = 0.25
+"""The interval between two checks for stop requests."""
+HEAD_START_SECONDS = 0.05
+"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
+LEFT_SECONDS = 0.5
+"""The interval at which to check whether another process has taken the work that was left to it."""
+SUSPECT_ATTEMPT = 3
+"""From this attempt on, invocations run one at a time: one of them may crash its process."""
+
+log = logging.getLogger("turnwise.runner")
 
 
 class SlotWaiter:
@@ -98,12 +108,6 @@ class SlotWaiter:
         return session.queued > 0 or (recovers and orphan_of(session, self._holder) is not None)
 
 
-LOOK_SECONDS = 0.25
-"""The interval between two checks for stop requests."""
-
-log = logging.getLogger("turnwise.runner")
-
-
 class CancelListener:
     """Checks for stop requests while messages run in this process.
 
@@ -139,14 +143,6 @@ class CancelListener:
         except TurnwiseError as problem:
             log.debug("The stop requests could not be read: %s", problem.code)
         loop.call_later(LOOK_SECONDS, self._wake, loop)
-
-
-HEAD_START_SECONDS = 0.05
-"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
-LEFT_SECONDS = 0.5
-"""The interval at which to check whether another process has taken the work that was left to it."""
-SUSPECT_ATTEMPT = 3
-"""From this attempt on, invocations run one at a time: one of them may crash its process."""
 
 
 class NextWork(enum.Enum):
