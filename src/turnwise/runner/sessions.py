@@ -35,7 +35,7 @@ from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
 
-WRITE_ATTEMPTS = 4
+WRITE_RETRIES = 4
 """The number of retries of a write when background jobs write in between."""
 State = Literal["running", "waiting", "ended"]
 
@@ -361,7 +361,7 @@ class Sessions:
 
     async def _write_with_retry(self, session: Session, events: Sequence[Event]) -> Session:
         """Writes, and retries while only background jobs wrote since the session was read; those leave the head unchanged."""
-        for _ in range(WRITE_ATTEMPTS):
+        for _ in range(WRITE_RETRIES):
             try:
                 return await self._write(session, events)
             except StaleWriter:

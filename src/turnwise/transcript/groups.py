@@ -224,8 +224,8 @@ def _parts_of_agent(agent: str, content: Content, *, to_reader: bool) -> list[Pa
 
 
 def _call_text(call: LoggedCall, most_call: int = CALL_CHARACTERS, most_result: int = RESULT_CHARACTERS) -> str:
-    given = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
-    shown = _truncated(given, most_call)
+    arguments = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
+    shown = _truncated(arguments, most_call)
     if call.result is None:
         return shown
     failed = "failed: " if call.result.failed else ""

@@ -109,12 +109,12 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
-        given = event.actions.brief
+        content = event.actions.brief
         if event.author == USER:
-            given = given or event.content
+            content = content or event.content
         elif event.actions.transfer_to != view.agent:
             continue
-        if given is not None and given.parts == opening.parts:
+        if content is not None and content.parts == opening.parts:
             return place
     return None
 

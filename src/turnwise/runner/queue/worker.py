@@ -74,15 +74,15 @@ class SlotWaiter:
         self, limit: ConcurrencyLimit, slot: "asyncio.Future[None]", *, first: bool, recovers: bool
     ) -> None:
         """Returns when the slot is granted, or when there was nothing to do at the last check."""
-        looking = asyncio.create_task(self._look(limit, first=first, recovers=recovers))
+        poll = asyncio.create_task(self._poll_store(limit, first=first, recovers=recovers))
         try:
-            await asyncio.wait({slot, looking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({slot, poll}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            looking.cancel()
+            poll.cancel()
         if not slot.done():
-            looking.result()
+            poll.result()
 
-    async def _look(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
+    async def _poll_store(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
         signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
         with signals.watch(self._queue.key) as watch:
             while True:
@@ -130,11 +130,11 @@ class CancelListener:
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._running():
-            self._timers[loop] = loop.create_task(self._look(loop))
+            self._timers[loop] = loop.create_task(self._check_requests(loop))
         else:
             del self._timers[loop]
 
-    async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _check_requests(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for key, invocation_id in await self._store.leases.stops(self._holder):
                 for run in self._running():

@@ -204,7 +204,7 @@ def _replies(event: Event) -> dict[str, Content]:
 
 
 def model_calls(event: Event) -> int:
-    """Returns the number of model calls behind the event, across all attempts."""
+    """Returns the number of model calls that the event took, across all attempts."""
     actions = event.actions
     return actions.usage.calls if actions.usage else sum(step.model_calls for step in actions.steps)
 

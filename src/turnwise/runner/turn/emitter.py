@@ -98,7 +98,7 @@ class EventEmitter:
         self.last: Event | None = None
         """The last event that answers."""
         self.model_calls = 0
-        """The number of model calls behind the emitted events."""
+        """The number of model calls for the emitted events."""
         self._invocation, self._agent, self._branch, self._labels = invocation, agent, branch, labels
         self._writes, self._replay = writes, invocation.replay
         self._stated_waits: set[str] = set()
