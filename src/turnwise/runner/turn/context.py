@@ -312,10 +312,8 @@ class TurnContext:
             self.emitter.model_calls += outcome.model_calls
             return outcome
         known = nested_context(self.message_context, branch, assignment)
-        nested, handoff_before = (
-            TurnContext(self._invocation, agent, branch, message, assignment, scope, known),
-            self._invocation.handoff,
-        )
+        nested = TurnContext(self._invocation, agent, branch, message, assignment, scope, known)
+        handoff_before = self._invocation.handoff
         try:
             await run_turn(nested)
         finally:
