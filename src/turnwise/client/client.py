@@ -18,8 +18,8 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
-from turnwise.wire.kept import OpenWait
 from turnwise.wire.messages import Answer, OpenCall, Stopping
+from turnwise.wire.resources import OpenWait
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,7 @@ from turnwise.facts.errors import SessionExists
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
 from turnwise.ports.stores import Artifact, ArtifactInfo
-from turnwise.wire.kept import (
+from turnwise.wire.resources import (
     AgentPage,
     AgentShown,
     ArtifactList,

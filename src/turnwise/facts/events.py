@@ -47,7 +47,7 @@ class StepRecord(Fact):
     artifact_versions: dict[str, int] = Field(default_factory=dict)
     """The artifact versions that the work saved."""
     model_calls: int = optional(0)
-    """The number of model calls behind the content, when an event of an earlier attempt counted them."""
+    """The number of model calls for the content, when an event of an earlier attempt counted them."""
 
 
 class Rewind(Fact):
@@ -146,7 +146,7 @@ class Actions(Fact):
     guarded: tuple[Guarded, ...] = optional(())
     """The changes that guardrails made to this event."""
     usage: Usage | None = optional(None)
-    """The usage of the model call behind this event."""
+    """The usage of the model call for this event."""
     cut_off: str | None = optional(None)
     """The reason why the answer is incomplete: `tokens` for the model's limit, `parts` for `limits.parts`."""
     summary: Summary | None = optional(None)

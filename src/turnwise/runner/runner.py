@@ -45,32 +45,17 @@ from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.vectors import Progress
 
-CLOSE_SECONDS = 30.0
-"""The timeout for closing one agent."""
-
-log = logging.getLogger("turnwise.runner")
-
-
-async def close_agents(agents: Iterable[Agent]) -> None:
-    """Awaits `close` of every agent that has it, concurrently. Logs exceptions and timeouts."""
-    await asyncio.gather(*(_close(agent) for agent in agents if inspect.iscoroutinefunction(getattr(agent, "close", None))))
-
-
-async def _close(agent: Agent) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await agent.close()  # type: ignore[attr-defined]
-    except Exception as error:
-        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, error_text(error))
-
-
-NO_CONTEXT = MessageContext()
 IN_MEMORY = "sqlite://"
 """The URL of a store that lives as long as the process."""
+CLOSE_SECONDS = 30.0
+"""The timeout for closing one agent."""
+NO_CONTEXT = MessageContext()
 _IN_A_LOOP = (
     'In a notebook, or in an `async def` function: `invocation = await runner.start("hi", user="ada", session="s")`, then '
     "`result = await invocation.result()`."
 )
+
+log = logging.getLogger("turnwise.runner")
 
 
 class Runner:
@@ -383,3 +368,16 @@ def _open_store(value: object) -> SessionStore:
         fix = 'Pass a URL such as "sqlite:///sessions.db", or SqlSessionStore(URL).'
         raise ConfigError(f"A runner cannot use this as its session store: {shown}.", fix=fix)
     return value  # type: ignore[return-value]
+
+
+async def close_agents(agents: Iterable[Agent]) -> None:
+    """Awaits `close` of every agent that has it, concurrently. Logs exceptions and timeouts."""
+    await asyncio.gather(*(_close(agent) for agent in agents if inspect.iscoroutinefunction(getattr(agent, "close", None))))
+
+
+async def _close(agent: Agent) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await agent.close()  # type: ignore[attr-defined]
+    except Exception as error:
+        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, error_text(error))

@@ -35,6 +35,10 @@ from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
 
+WRITE_RETRIES = 4
+"""The number of retries of a write when background jobs write in between."""
+State = Literal["running", "waiting", "ended"]
+
 
 class PastExchange(NamedTuple):
     """A past message of the user and its answers, to import into a session."""
@@ -45,6 +49,18 @@ class PastExchange(NamedTuple):
     """The answers in order: texts, tool calls, and the results after their calls."""
     id: str | None = None
     """The id of the message; None means a new one."""
+
+
+class InvocationStatus(NamedTuple):
+    """The status of a message or of a whole invocation."""
+
+    message_id: str
+    state: State
+    """`running` includes queued messages. `waiting` means that one of its questions or calls is open."""
+    result: Result | None
+    """The answer so far and its end; None while the message is queued."""
+    waits: frozenset[str] = frozenset()
+    """The ids of the open questions and calls."""
 
 
 class ConversationImport:
@@ -111,21 +127,6 @@ class ConversationImport:
             )
 
 
-State = Literal["running", "waiting", "ended"]
-
-
-class InvocationStatus(NamedTuple):
-    """The status of a message or of a whole invocation."""
-
-    message_id: str
-    state: State
-    """`running` includes queued messages. `waiting` means that one of its questions or calls is open."""
-    result: Result | None
-    """The answer so far and its end; None while the message is queued."""
-    waits: frozenset[str] = frozenset()
-    """The ids of the open questions and calls."""
-
-
 def invocation_status(session: Session, events: Sequence[Event], event_id: str | None = None) -> InvocationStatus | None:
     """Returns the status of an invocation from all its events, including hidden ones. None when the message is not among
     them.
@@ -148,10 +149,6 @@ def invocation_status(session: Session, events: Sequence[Event], event_id: str |
     running = following is None and not is_over(session, shown[0].invocation_id)
     state: State = "ended" if result.end else "running" if running else "waiting" if waits else "ended"
     return InvocationStatus(origin_of(shown[0].id).message, state, result, frozenset(waits))
-
-
-WRITE_ATTEMPTS = 4
-"""The number of retries of a write when background jobs write in between."""
 
 
 class Sessions:
@@ -364,7 +361,7 @@ class Sessions:
 
     async def _write_with_retry(self, session: Session, events: Sequence[Event]) -> Session:
         """Writes, and retries while only background jobs wrote since the session was read; those leave the head unchanged."""
-        for _ in range(WRITE_ATTEMPTS):
+        for _ in range(WRITE_RETRIES):
             try:
                 return await self._write(session, events)
             except StaleWriter:

@@ -126,6 +126,6 @@ def _holds_all_above(events: Sequence[Event], sequence: int) -> bool:
 
 def _may_change(reading: VisibleLog, stop: int | None) -> bool:
     """Returns whether earlier events may change something that is shown."""
-    if reading.torn is None or stop is None:
-        return reading.torn is not None
-    return stop < reading.current and reading.torn > reading.order[stop]
+    if reading.dangling is None or stop is None:
+        return reading.dangling is not None
+    return stop < reading.current and reading.dangling > reading.order[stop]

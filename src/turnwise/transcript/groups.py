@@ -76,12 +76,11 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
     ]
     results: Sequence[Part]
     if view.calls_as_text:
-        said, results = _own_parts(event, (), interleaved, sealed=False), [_call_and_result(event, call) for call in calls]
+        said = _own_parts(event, (), interleaved, sealed=False)
+        results = [_call_and_result(event, call) for call in calls]
     else:
-        said, results = (
-            _own_parts(event, calls, interleaved, sealed=_is_run(event, view)),
-            [_provider_result(call) for call in calls],
-        )
+        said = _own_parts(event, calls, interleaved, sealed=_is_run(event, view))
+        results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
     return group_of(said, [*results, *asked], len(events))
 
@@ -102,7 +101,7 @@ def _is_run(event: Event, view: View) -> bool:
     return event.invocation_id == view.invocation_id and event.branch == view.branch
 
 
-# --- the reader's own
+# --- the reader's own events
 
 
 def _own_parts(event: Event, calls: Sequence[LoggedCall], interleaved: Sequence[Event], *, sealed: bool) -> list[Part]:
@@ -173,7 +172,7 @@ def _provider_tool_name(name: str) -> str:
     return _NO_NAME.sub("_", name)[:_TOOL_CHARACTERS] or "tool"
 
 
-# --- what comes from others
+# --- events of others
 
 
 def _user_parts(event: Event) -> list[Part]:
@@ -224,8 +223,8 @@ def _parts_of_agent(agent: str, content: Content, *, to_reader: bool) -> list[Pa
 
 
 def _call_text(call: LoggedCall, most_call: int = CALL_CHARACTERS, most_result: int = RESULT_CHARACTERS) -> str:
-    given = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
-    shown = _truncated(given, most_call)
+    arguments = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
+    shown = _truncated(arguments, most_call)
     if call.result is None:
         return shown
     failed = "failed: " if call.result.failed else ""

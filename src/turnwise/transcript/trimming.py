@@ -16,6 +16,8 @@ from turnwise.transcript.visible import VisibleLog
 
 LENGTHS = (8_000, 2_000, 400, 80)
 """The lengths in characters to which texts are cut: the longest first, then the oldest."""
+YOUR_TURN = TextPart(text=runtime_note("floor", "It is your turn."))
+NOT_SHOWN = TextPart(text=runtime_note("start", "What came before is not shown."))
 
 
 def fit_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
@@ -107,12 +109,12 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
-        given = event.actions.brief
+        content = event.actions.brief
         if event.author == USER:
-            given = given or event.content
+            content = content or event.content
         elif event.actions.transfer_to != view.agent:
             continue
-        if given is not None and given.parts == opening.parts:
+        if content is not None and content.parts == opening.parts:
             return place
     return None
 
@@ -142,8 +144,6 @@ def _is_called(view: View) -> bool:
     return "/>" in view.branch
 
 
-YOUR_TURN = TextPart(text=runtime_note("floor", "It is your turn."))
-NOT_SHOWN = TextPart(text=runtime_note("start", "What came before is not shown."))
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
 _SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
 """The size of the smallest group."""

@@ -67,10 +67,10 @@ def _results(message: Content, called: dict[str, str]) -> Iterator[str]:
     results = message.tool_results
     if any(not isinstance(part, ToolResultPart) for part in message.parts[: len(results)]):
         yield "its results do not stand first."
-    given = [result.call_id for result in results]
+    result_ids = [result.call_id for result in results]
     for id_ in called:
-        if given.count(id_) != 1:
-            yield f"the call {id_!r} has {given.count(id_)} results."
+        if result_ids.count(id_) != 1:
+            yield f"the call {id_!r} has {result_ids.count(id_)} results."
     for result in results:
         if result.call_id not in called:
             yield f"the result {result.call_id!r} has no call in the message before."

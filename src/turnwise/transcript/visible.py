@@ -42,7 +42,7 @@ class VisibleLog(NamedTuple):
     """
     begun: bool
     """True if the beginning of this invocation is among the events."""
-    torn: int | None
+    dangling: int | None
     """The last place that depends on an event before all of these; None when there is none."""
     summarized: int | None
     """The place of the reader's last summary."""
@@ -69,11 +69,11 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
             (current if event.invocation_id == view.invocation_id else earlier).append(place)
     calls = matcher.closed()
     interleaved = _find_interleaved(remaining, (*earlier, *current), calls, view) if calls else {}
-    hidden_places = {place for places in interleaved.values() for place in places}
-    earlier = [place for place in earlier if place not in hidden_places]
-    current = [place for place in current if place not in hidden_places]
+    moved_places = {place for places in interleaved.values() for place in places}
+    earlier = [place for place in earlier if place not in moved_places]
+    current = [place for place in current if place not in moved_places]
     begun = view.invocation_id in matcher.begun
-    return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.torn(), summarized)
+    return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
 
 
 def _not_rewound(events: Sequence[Event]) -> list[Event]:
@@ -164,7 +164,7 @@ class _CallMatcher:
             call.awaited = waits and invocation not in self._ended
         return self._shown
 
-    def torn(self) -> int | None:
+    def dangling(self) -> int | None:
         """Returns the last place of a result that may belong to a call before all entered events."""
         return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
 

@@ -332,7 +332,7 @@ async def test_a_model_that_always_fails_is_asked_a_few_times(process: Process, 
     await soon(runner.recover())
     assert "is dropped after 3 attempts: model.unavailable" in caplog.text
     assert len(asked) == 3
-    assert caplog.text.count("is tried again") == 2
+    assert caplog.text.count("is retried") == 2
     await talk(runner, 1)
     await soon(runner.recover())
     assert len(asked) == 6
@@ -383,7 +383,7 @@ async def test_a_job_of_an_agent_that_is_not_known_rests(
     stranger = LlmAgent("other", model=FunctionModel(lambda _: "Hm."))
     runner = process(stranger, process=ProcessConfig(unknown_agent_seconds=600))
     await soon(runner.recover())
-    assert "is tried again: this process has no such agent" in caplog.text
+    assert "is retried: this process has no such agent" in caplog.text
     assert await soon(runner.recover()) == 0
 
 

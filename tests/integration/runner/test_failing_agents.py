@@ -189,7 +189,7 @@ async def test_data_that_json_cannot_write_is_refused(make_runner: MakeRunner, n
     runner = make_runner(clerk)
     result = await ask(runner, "hi")
     assert result.error is not None
-    assert result.error.message == "'clerk' said data with NaN or an infinite number, which JSON cannot write."
+    assert result.error.message == "'clerk' emitted data with NaN or an infinite number, which JSON cannot write."
     assert (await ask(runner, "again")).text == "fine"
 
 

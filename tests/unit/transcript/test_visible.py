@@ -157,8 +157,8 @@ def test_it_knows_whether_the_invocations_beginning_is_there() -> None:
 
 
 def test_a_result_whose_call_may_stand_before_is_marked() -> None:
-    assert reading(event("a", "so"), event("a", result("k1"))).torn == 1
-    assert reading(asks("hello"), event("a", result("k1"))).torn is None
+    assert reading(event("a", "so"), event("a", result("k1"))).dangling == 1
+    assert reading(asks("hello"), event("a", result("k1"))).dangling is None
 
 
 def test_the_last_summary_of_this_agent_counts() -> None:

@@ -13,7 +13,7 @@ from turnwise.gateway.api.representations import artifact_details
 from turnwise.gateway.front import TheCaller, TheFront
 from turnwise.gateway.shared.ranges import etag_of, is_known, part_of
 from turnwise.ports.stores import Artifact
-from turnwise.wire.kept import ArtifactList, ArtifactShown
+from turnwise.wire.resources import ArtifactList, ArtifactShown
 
 router = api_router("artifacts")
 

@@ -10,7 +10,7 @@ from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, U
 from turnwise.gateway.api.representations import decision_details
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.kept import DecisionPage, DecisionShown, LabelDecision
+from turnwise.wire.resources import DecisionPage, DecisionShown, LabelDecision
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}

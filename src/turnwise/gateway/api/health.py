@@ -6,7 +6,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.credentials import OPEN
 from turnwise.gateway.front import TheFront
-from turnwise.wire.kept import Alive, Version
+from turnwise.wire.resources import Alive, Version
 
 router = api_router("standing")
 _OPEN: Responses = {status: problems()[status] for status in (400, 500)}

@@ -16,8 +16,8 @@ from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_SEQUENCE
-from turnwise.wire.kept import EventPage
 from turnwise.wire.messages import Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping
+from turnwise.wire.resources import EventPage
 
 router = api_router("invocations")
 _AT = "/sessions/{session_id}/invocations/{invocation_id}"

@@ -5,7 +5,7 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.gateway.services.waits import waits_of
 from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
-from turnwise.wire.kept import (
+from turnwise.wire.resources import (
     AgentShown,
     ArtifactShown,
     DecisionShown,

@@ -14,7 +14,7 @@ from turnwise.gateway.api.representations import session_details, session_summar
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
-from turnwise.wire.kept import (
+from turnwise.wire.resources import (
     CreateSession,
     EventPage,
     ForkSession,

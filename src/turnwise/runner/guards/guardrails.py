@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import cast
@@ -33,36 +33,7 @@ from turnwise.tools.offers import check_offers
 NAME = "tools"
 """The name of the data part that holds the offered tools for guardrails."""
 
-
-def as_content(tools: Sequence[OfferedTool]) -> Content:
-    """Returns the tools as the content that guardrails check."""
-    data: list[JsonValue] = [tool.model_dump(mode="json") for tool in tools]
-    return Content(role="user", parts=(DataPart(name=NAME, data=data),))
-
-
-def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
-    """Returns the tools in a checked content. Drops tools whose name or schema a guardrail made invalid."""
-    parts = content.parts if content is not None else ()
-    data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
-    left: dict[str, OfferedTool] = {}
-    for tool in _read(data) if isinstance(data, list) else ():
-        left.setdefault(tool.name, tool)
-    return tuple(left.values())
-
-
-def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
-    for each in data:
-        try:
-            tool = OfferedTool.model_validate(each, strict=True)
-            check_offers([tool], Limits(tools=1))
-        except (ValidationError, MessageError):
-            continue
-        yield tool
-
-
 log = logging.getLogger("turnwise.runner")
-
-Check = Callable[[str], Awaitable[str | None]]
 
 
 class Guardrails:
@@ -204,6 +175,32 @@ class Guardrails:
         # Without the exception's text, which may quote the checked content.
         log.error("The guardrail %r %s; the %s is blocked.", _name(guardrail), problem, place.replace("_", " "))
         return GuardrailVerdict("block", reason=f"The guardrail {_name(guardrail)!r} could not check this.")
+
+
+def as_content(tools: Sequence[OfferedTool]) -> Content:
+    """Returns the tools as the content that guardrails check."""
+    data: list[JsonValue] = [tool.model_dump(mode="json") for tool in tools]
+    return Content(role="user", parts=(DataPart(name=NAME, data=data),))
+
+
+def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
+    """Returns the tools in a checked content. Drops tools whose name or schema a guardrail made invalid."""
+    parts = content.parts if content is not None else ()
+    data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
+    left: dict[str, OfferedTool] = {}
+    for tool in _read(data) if isinstance(data, list) else ():
+        left.setdefault(tool.name, tool)
+    return tuple(left.values())
+
+
+def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
+    for each in data:
+        try:
+            tool = OfferedTool.model_validate(each, strict=True)
+            check_offers([tool], Limits(tools=1))
+        except (ValidationError, MessageError):
+            continue
+        yield tool
 
 
 async def _call_guardrail(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:

@@ -31,7 +31,7 @@ class Result(NamedTuple):
     """The last error of an invocation that did not end `completed`. Errors before a good end are only in the events."""
     invocation_id: str
     events: tuple[Event, ...]
-    """The stored events, without those that failed attempts left."""
+    """The stored events, without those of abandoned attempts."""
     exception: BaseException | None = None
     """The exception that failed the invocation, with its traceback, if this process ran it; None otherwise."""
 

@@ -13,6 +13,11 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Head, OpenInvocation, Session, SessionKey
 from turnwise.facts.tree import AgentTree
 
+REMEMBERED = 10_000
+"""The number of deferred pieces of work that a process remembers."""
+
+log = logging.getLogger("turnwise.runner")
+
 
 class Orphan(NamedTuple):
     """An invocation that no process runs, although it has neither ended nor waits."""
@@ -49,12 +54,6 @@ def orphan_end(orphan: Orphan, session: Session, tree: AgentTree, attempts: int)
 def message_of_orphan(events: Sequence[Event]) -> Event | None:
     """Returns the message event that these events answer: the user's last; None when a rewind hid it."""
     return next((event for event in reversed(events) if event.author == USER and event.content is not None), None)
-
-
-REMEMBERED = 10_000
-"""The number of deferred pieces of work that a process remembers."""
-
-log = logging.getLogger("turnwise.runner")
 
 
 class LeftToOtherProcesses(Exception):

@@ -18,6 +18,11 @@ from turnwise.runner.queue.limit import ConcurrencyLimit
 from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
 
+AT_MOST = 100
+"""The number of sessions that one round of recovery takes up."""
+
+log = logging.getLogger("turnwise.runner")
+
 
 class SessionQueues:
     """The queues of all busy sessions in one event loop."""
@@ -194,18 +199,6 @@ class SessionQueues:
             del self._queues[queue.key]
 
 
-def _consume_exception(task: "asyncio.Task[None]") -> None:
-    # The caller may have been cancelled; the message is processed anyway.
-    if not task.cancelled():
-        task.exception()
-
-
-AT_MOST = 100
-"""The number of sessions that one round of recovery takes up."""
-
-log = logging.getLogger("turnwise.runner")
-
-
 class RecoveryLoop:
     """Recovers abandoned sessions and background jobs."""
 
@@ -257,3 +250,9 @@ class RecoveryLoop:
                 self._queues.take_up(key)
                 # Lets it take its slot before the next check.
                 await asyncio.sleep(0)
+
+
+def _consume_exception(task: "asyncio.Task[None]") -> None:
+    # The caller may have been cancelled; the message is processed anyway.
+    if not task.cancelled():
+        task.exception()

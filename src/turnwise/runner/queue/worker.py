@@ -24,6 +24,16 @@ FIRST_LOOK_SECONDS = 0.05
 """The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
 LOOKS_PER_SECOND = 100
 """The rate at which all waiters of one limit together read the store, in addition to signals."""
+LOOK_SECONDS = 0.25
+"""The interval between two checks for stop requests."""
+HEAD_START_SECONDS = 0.05
+"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
+LEFT_SECONDS = 0.5
+"""The interval at which to check whether another process has taken the work that was left to it."""
+SUSPECT_ATTEMPT = 3
+"""From this attempt on, invocations run one at a time: one of them may crash its process."""
+
+log = logging.getLogger("turnwise.runner")
 
 
 class SlotWaiter:
@@ -64,15 +74,15 @@ class SlotWaiter:
         self, limit: ConcurrencyLimit, slot: "asyncio.Future[None]", *, first: bool, recovers: bool
     ) -> None:
         """Returns when the slot is granted, or when there was nothing to do at the last check."""
-        looking = asyncio.create_task(self._look(limit, first=first, recovers=recovers))
+        poll = asyncio.create_task(self._poll_store(limit, first=first, recovers=recovers))
         try:
-            await asyncio.wait({slot, looking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({slot, poll}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            looking.cancel()
+            poll.cancel()
         if not slot.done():
-            looking.result()
+            poll.result()
 
-    async def _look(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
+    async def _poll_store(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
         signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
         with signals.watch(self._queue.key) as watch:
             while True:
@@ -98,12 +108,6 @@ class SlotWaiter:
         return session.queued > 0 or (recovers and orphan_of(session, self._holder) is not None)
 
 
-LOOK_SECONDS = 0.25
-"""The interval between two checks for stop requests."""
-
-log = logging.getLogger("turnwise.runner")
-
-
 class CancelListener:
     """Checks for stop requests while messages run in this process.
 
@@ -126,11 +130,11 @@ class CancelListener:
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._running():
-            self._timers[loop] = loop.create_task(self._look(loop))
+            self._timers[loop] = loop.create_task(self._check_requests(loop))
         else:
             del self._timers[loop]
 
-    async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _check_requests(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for key, invocation_id in await self._store.leases.stops(self._holder):
                 for run in self._running():
@@ -139,14 +143,6 @@ class CancelListener:
         except TurnwiseError as problem:
             log.debug("The stop requests could not be read: %s", problem.code)
         loop.call_later(LOOK_SECONDS, self._wake, loop)
-
-
-HEAD_START_SECONDS = 0.05
-"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
-LEFT_SECONDS = 0.5
-"""The interval at which to check whether another process has taken the work that was left to it."""
-SUSPECT_ATTEMPT = 3
-"""From this attempt on, invocations run one at a time: one of them may crash its process."""
 
 
 class NextWork(enum.Enum):

@@ -12,6 +12,12 @@ from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
+DECISION = "?"
+"""The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
+# Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
+# of model calls, which limits need.
+_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
+
 
 class Journal(NamedTuple):
     """A pure fold over the stored events of one invocation."""
@@ -60,13 +66,6 @@ class Journal(NamedTuple):
 
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)
-DECISION = "?"
-"""The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
-
-
-# Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
-# of model calls, which limits need.
-_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
 def step_value(event: Event) -> JsonValue:
@@ -205,7 +204,7 @@ def _replies(event: Event) -> dict[str, Content]:
 
 
 def model_calls(event: Event) -> int:
-    """Returns the number of model calls behind the event, across all attempts."""
+    """Returns the number of model calls that the event took, across all attempts."""
     actions = event.actions
     return actions.usage.calls if actions.usage else sum(step.model_calls for step in actions.steps)
 

@@ -262,7 +262,9 @@ class TurnContext:
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
-        stored = await self.emitter.say_own(event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})}))
+        stored = await self.emitter.say_permitted(
+            event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})})
+        )
         awaits = stored.actions.awaits
         self.waits = self.waits or (awaits is not None and awaits.id not in self._invocation.journal.replies)
 
@@ -312,10 +314,8 @@ class TurnContext:
             self.emitter.model_calls += outcome.model_calls
             return outcome
         known = nested_context(self.message_context, branch, assignment)
-        nested, handoff_before = (
-            TurnContext(self._invocation, agent, branch, message, assignment, scope, known),
-            self._invocation.handoff,
-        )
+        nested = TurnContext(self._invocation, agent, branch, message, assignment, scope, known)
+        handoff_before = self._invocation.handoff
         try:
             await run_turn(nested)
         finally:

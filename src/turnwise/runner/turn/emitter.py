@@ -98,7 +98,7 @@ class EventEmitter:
         self.last: Event | None = None
         """The last event that answers."""
         self.model_calls = 0
-        """The number of model calls behind the emitted events."""
+        """The number of model calls for the emitted events."""
         self._invocation, self._agent, self._branch, self._labels = invocation, agent, branch, labels
         self._writes, self._replay = writes, invocation.replay
         self._stated_waits: set[str] = set()
@@ -118,7 +118,7 @@ class EventEmitter:
             actions=Actions(**actions),
         )
 
-    async def say_own(self, event: Event) -> Event:
+    async def say_permitted(self, event: Event) -> Event:
         """Emits an event with only the actions that an agent may set. An event with an end is buffered and stored with the
         end.
         """
@@ -134,7 +134,7 @@ class EventEmitter:
             self.reach_recorded()
             if event.content is None and event.actions.awaits is None:
                 return event  # recorded, but the journal keeps no event without content
-            return self._noted(self._replay.take(current_scope(self._branch)))
+            return self._track(self._replay.take(current_scope(self._branch)))
         return await self._store(event, buffer=buffer)
 
     async def state_wait(self, wait: Await) -> None:
@@ -164,7 +164,7 @@ class EventEmitter:
         """Advances the replay to an event that is known to be recorded, and returns the event."""
         if self._replay.skip_to_event(StepScope(event.branch, event.within), event.id):
             self.reach_recorded()
-        return self._noted(event)
+        return self._track(event)
 
     def start_new(self) -> None:
         """Skips the rest of the replay for the current scope: the run now does something that is not recorded."""
@@ -218,9 +218,9 @@ class EventEmitter:
         stored = await self._invocation.emit(stamped, buffer=buffer)
         if stored.actions.awaits is not None:
             self._stated_waits.add(stored.actions.awaits.id)
-        return self._noted(stored)
+        return self._track(stored)
 
-    def _noted(self, event: Event) -> Event:
+    def _track(self, event: Event) -> Event:
         self.model_calls += model_calls(event)
         if event.is_answer:
             self.last = event

@@ -15,44 +15,10 @@ from turnwise.ports.context import Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.events import error_text
 
+ERROR_CHARACTERS = 500
 _FRAMES_SHOWN = 8
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 _INSTALLED_PATHS = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-
-
-def own_frames(error: BaseException) -> list[str]:
-    """Returns the user's frames of the traceback, as `file:line in function`, outermost first, at most the 8 innermost.
-
-    Leaves out Turnwise, the standard library and installed packages. Contains no values.
-    """
-    outside = (_PACKAGE, "<frozen", *_INSTALLED_PATHS)
-    own = [_place(trace) for trace in _traces(error) if not trace.tb_frame.f_code.co_filename.startswith(outside)]
-    return own[-_FRAMES_SHOWN:]
-
-
-def innermost(error: BaseException) -> list[str]:
-    """Returns the frame that raised the error, in any code; empty when the error was never raised."""
-    return [_place(trace) for trace in _traces(error)][-1:]
-
-
-def passes_twice(error: BaseException, function: Callable[..., Any]) -> bool:
-    """Returns whether the traceback contains the function more than once."""
-    return sum(trace.tb_frame.f_code is function.__code__ for trace in _traces(error)) > 1
-
-
-def _traces(error: BaseException) -> Iterator[TracebackType]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
-
-
-def _place(trace: TracebackType) -> str:
-    code = trace.tb_frame.f_code
-    return f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
-
-
-ERROR_CHARACTERS = 500
 
 log = logging.getLogger("turnwise.runner")
 
@@ -102,21 +68,6 @@ async def run_agent(
         raise problem from error
 
 
-def _failed(agent: str, error: BaseException) -> AgentFailed:
-    """Logs where the error was raised and returns the failure to record. Logs no values: they may hold user text."""
-    kind = type(error).__name__
-    log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
-    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(error)[:ERROR_CHARACTERS]}")
-
-
-def _places(error: BaseException) -> str:
-    return " < ".join(reversed(own_frames(error) or innermost(error)))
-
-
-def _shown(error: BaseException) -> BaseException | None:
-    return error if os.environ.get("TURNWISE_DEBUG") else None
-
-
 def stop_reason(holders: Sequence[str], target: str, limit: int) -> str | None:
     """Returns why a handoff to `target` is refused: `loop`, `limit:transfers`, or None when it is allowed.
 
@@ -131,3 +82,50 @@ def stop_reason(holders: Sequence[str], target: str, limit: int) -> str | None:
     if len(path) >= 4 and path[-1] == path[-3] and path[-2] == path[-4] and path[-1] != path[-2]:
         return "loop"
     return "limit:transfers" if len(holders) > limit else None
+
+
+def own_frames(error: BaseException) -> list[str]:
+    """Returns the user's frames of the traceback, as `file:line in function`, outermost first, at most the 8 innermost.
+
+    Leaves out Turnwise, the standard library and installed packages. Contains no values.
+    """
+    outside = (_PACKAGE, "<frozen", *_INSTALLED_PATHS)
+    own = [_place(trace) for trace in _traces(error) if not trace.tb_frame.f_code.co_filename.startswith(outside)]
+    return own[-_FRAMES_SHOWN:]
+
+
+def innermost(error: BaseException) -> list[str]:
+    """Returns the frame that raised the error, in any code; empty when the error was never raised."""
+    return [_place(trace) for trace in _traces(error)][-1:]
+
+
+def passes_twice(error: BaseException, function: Callable[..., Any]) -> bool:
+    """Returns whether the traceback contains the function more than once."""
+    return sum(trace.tb_frame.f_code is function.__code__ for trace in _traces(error)) > 1
+
+
+def _traces(error: BaseException) -> Iterator[TracebackType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _place(trace: TracebackType) -> str:
+    code = trace.tb_frame.f_code
+    return f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+
+
+def _failed(agent: str, error: BaseException) -> AgentFailed:
+    """Logs where the error was raised and returns the failure to record. Logs no values: they may hold user text."""
+    kind = type(error).__name__
+    log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(error)[:ERROR_CHARACTERS]}")
+
+
+def _places(error: BaseException) -> str:
+    return " < ".join(reversed(own_frames(error) or innermost(error)))
+
+
+def _shown(error: BaseException) -> BaseException | None:
+    return error if os.environ.get("TURNWISE_DEBUG") else None

@@ -77,17 +77,24 @@ class InvocationState:
         self.ids = EventIds(runtime.issuer)
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
+        """The `temp:` keys of the state."""
         self.handoff: Handoff | None = None
+        """The handoff that follows the current turn."""
         self.steps: dict[str, StepRecord] = dict(journal.steps)
         self.once_events: dict[str, Event] = dict(journal.once_events)
         self.stopped: End | None = None
+        """The end of an invocation with stopped handoffs."""
         self.failure: TurnwiseError | None = None
+        """The last error with a recorded event."""
         self.notice = ""
+        """Tells the agent why its turn is unusual."""
         self._buffered: list[Event] = []
         self._changed = set(journal.state_before)
         self._before: dict[str, JsonValue] = {}
+        """Earlier values of changed keys that no event holds yet."""
         self._records_before = bool(journal.state_before)
         self._pending: dict[str, Any] = {}
+        """Actions for the next event."""
         self._event_count = journal.event_count
         self.size = AnswerSize(config.limits)
         self.unrecorded = UnrecordedWrites()
@@ -196,9 +203,9 @@ class InvocationState:
         self.replay.advance(event.branch)
         self._event_count += 1
         self._buffered.append(event)
-        said = [step for step in event.actions.steps if step.says]
-        self.steps |= {step.key: step for step in said}  # before the append: its agent may be cancelled meanwhile
-        self.once_events |= {step.key: event for step in said}
+        once_steps = [step for step in event.actions.steps if step.says]
+        self.steps |= {step.key: step for step in once_steps}  # before the append: its agent may be cancelled meanwhile
+        self.once_events |= {step.key: event for step in once_steps}
         return event
 
     def _with_before(self, event: Event) -> Event:

@@ -77,7 +77,7 @@ class Steps:
             made = await make(self._emitter.show)
         record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
         # The journal skips events without content, so the event gets an empty one.
-        said = await self._emitter.say_own(_with(made.model_copy(update={"content": made.content or Content()}), record))
+        said = await self._emitter.say_permitted(_with(made.model_copy(update={"content": made.content or Content()}), record))
         self._invocation.steps[full_key] = record
         return said
 

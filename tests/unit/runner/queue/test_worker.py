@@ -27,8 +27,8 @@ class Looks(InFront):
         return self._loop.finish(self._inner.open(*arguments, **options))
 
 
-def lookout(store: Any, name: str, *, closing: bool = False) -> SlotWaiter:
-    # Nobody is in these lanes who could be sent on.
+def slot_waiter(store: Any, name: str, *, closing: bool = False) -> SlotWaiter:
+    # These queues hold no run that could be sent on.
     inbox_queue: Any = InFront(None, send_on=_nobody)
     return SlotWaiter(store, SessionQueue(key(name), closing=closing), inbox_queue, "me")
 
@@ -47,7 +47,7 @@ def test_many_who_wait_look_seldom(sessions: int) -> None:
     async def wait() -> None:
         limit = ConcurrencyLimit(1)
         assert limit.try_enter()
-        tasks = [asyncio.create_task(lookout(looks, str(n)).enter(limit, first=True)) for n in range(sessions)]
+        tasks = [asyncio.create_task(slot_waiter(looks, str(n)).enter(limit, first=True)) for n in range(sessions)]
         await asyncio.sleep(SECONDS)
         for task in tasks:
             task.cancel()
@@ -72,8 +72,8 @@ def test_a_place_that_comes_soon_costs_no_look() -> None:
 
     async def enter() -> None:
         limit = ConcurrencyLimit(1)
-        assert await lookout(looks, "s").enter(limit)
-        second = asyncio.create_task(lookout(looks, "s").enter(limit, first=True))
+        assert await slot_waiter(looks, "s").enter(limit)
+        second = asyncio.create_task(slot_waiter(looks, "s").enter(limit, first=True))
         await asyncio.sleep(FIRST_LOOK_SECONDS * 0.9)
         limit.release()
         assert await second
@@ -93,7 +93,7 @@ async def test_who_has_nothing_to_do_keeps_no_place(closing: bool) -> None:
     store = SqlSessionStore("sqlite://")
     limit = ConcurrencyLimit(1)
     assert limit.try_enter()
-    waiting = asyncio.create_task(lookout(store, "s", closing=closing).enter(limit, recovers=True))
+    waiting = asyncio.create_task(slot_waiter(store, "s", closing=closing).enter(limit, recovers=True))
     await asyncio.sleep(0)
     if closing:
         limit.release()

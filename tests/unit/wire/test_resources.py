@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from turnwise.wire.kept import AgentShown, ArtifactShown, CreateSession, ForkSession, LabelDecision, SessionShown, Version
+from turnwise.wire.resources import AgentShown, ArtifactShown, CreateSession, ForkSession, LabelDecision, SessionShown, Version
 
 SESSION = {
     "id": "s",
