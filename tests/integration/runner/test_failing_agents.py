@@ -333,7 +333,7 @@ class Hook:
 async def test_whatever_a_hook_raises_is_logged(
     make_runner: MakeRunner, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """E27: and it is told all that comes."""
+    """It is told all that comes."""
     hook = Hook(first_time(error))
     runner = make_runner(fine, hooks=[hook])
     assert [(await ask(runner, text)).text for text in ("hi", "again")] == ["fine", "fine"]
@@ -374,7 +374,7 @@ class Chooses:
 
 @pytest.mark.parametrize("error", RAISED)
 async def test_whatever_a_selector_raises_is_an_abstention(make_runner: MakeRunner, error: type[BaseException]) -> None:
-    """E2"""
+    """An exception of a hook is no exception of the turn."""
     policy = PolicySpec.model_validate({"stages": [{"selector": "mine"}]}, strict=False)
     runner = make_runner(fine, policy=policy, custom_selectors={"mine": lambda _tree: Chooses(first_time(error))})
     first = await ask(runner, "hi")

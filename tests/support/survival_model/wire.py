@@ -275,6 +275,10 @@ class Wire:
     def leases(self) -> "Wire":
         return Wire(self._line, self._end.leases)
 
+    @property
+    def jobs(self) -> "Wire":
+        return Wire(self._line, self._end.jobs)
+
     async def close(self) -> None:
         """The store is others' as well."""
 
