@@ -106,7 +106,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     folder = folder_from_environment()
     plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
-    return vectors_of(plain, encoder, kept=DiskCache(folder) if folder else None, progress=step)
+    return vectors_of(plain, encoder, cache=DiskCache(folder) if folder else None, progress=step)
 
 
 def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":

@@ -22,9 +22,8 @@ def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object
         smalltalk,
         CorrectedText(text),
     )
-    return build_situation(
-        Turn(reading, read_message(text), reply_wording=read_reply(reply), **more), Roster(LABELS, LABELS), UNTRAINED
-    )  # type: ignore[arg-type]
+    turn = Turn(reading, read_message(text), reply_wording=read_reply(reply), **more)  # type: ignore[arg-type]
+    return build_situation(turn, Roster(LABELS, LABELS), UNTRAINED)
 
 
 @pytest.mark.parametrize(
