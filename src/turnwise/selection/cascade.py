@@ -195,9 +195,10 @@ class Cascade:
         before_remote_call: BeforeRemoteCall = _no_op,
         message_id: str | None = None,
     ) -> Selection:
-        """Selects the agent for a message, and records every verdict on the way. Equal inputs give equal selections, except for
-        timings and remote answers. The outcome is `clarify` when the user should choose; the default agent then asks. Requests
-        for several agents go to the policy's `several` agent, if set, with the method `several`.
+        """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
+
+        Equal inputs give equal selections, except for timings and remote answers. The outcome is `clarify` when the user should
+        choose; the default agent then asks. Requests for several agents go to the policy's `several` agent, if set.
 
         Args:
             occasion: The reason for the decision; with `answer`, `answer` holds the event.
@@ -205,9 +206,6 @@ class Cascade:
             resting: Agents that are paused after repeated failures.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
             message_id: The caller's, for custom selectors.
-
-        Raises:
-            NobodyEligible: No agent is eligible.
         """
         began = perf_counter()
         order = self._order_for(context)
