@@ -197,16 +197,15 @@ class Cascade:
     ) -> Selection:
         """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
 
-        Equal inputs give equal selections, except for timings and remote answers. The outcome is `clarify` when the user should
-        choose; the default agent then asks. Requests for several agents go to the policy's `several` agent, if set.
+        Equal inputs give equal selections, except for timings and remote answers. With the outcome `clarify`, the default
+        agent asks the user to choose. Requests for several agents go to the policy's `several` agent, if set.
 
         Args:
             occasion: The reason for the decision; with `answer`, `answer` holds the event.
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
-            message_id: The caller's, for custom selectors.
-        """
+            """
         began = perf_counter()
         order = self._order_for(context)
         roster = self._eligible_agents(context, resting, among)
