@@ -195,27 +195,17 @@ class Cascade:
         before_remote_call: BeforeRemoteCall = _no_op,
         message_id: str | None = None,
     ) -> Selection:
-        """Selects the agent for a message, and records every verdict on the way.
+        """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
 
-        A message with requests for several agents goes to the policy's `several` agent, if set, with the method `several`.
-        The outcome is `clarify` when a selector wants the user to choose; the agent is then the default, which asks. Equal
-        inputs give equal selections, except for timings and the answers of remote models.
+        Equal inputs give equal selections, except for timings and remote answers. With the outcome `clarify`, the default
+        agent asks the user to choose. Requests for several agents go to the policy's `several` agent, if set.
 
         Args:
-            head: The session's head.
-            message: The user's message.
-            context: The caller: channel, kind, roles and more.
-            occasion: The reason for the decision, such as a message or an answer.
-            answer: The agent's answer, when the occasion is `answer`.
+            occasion: The reason for the decision; with `answer`, `answer` holds the event.
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
-            before_asking: Awaited before a selector makes a call outside this process, which may be slow. Its exceptions
-                end the decision.
-            message_id: The caller's message id, for custom selectors.
-
-        Raises:
-            NobodyEligible: No agent is eligible. No other error originates here.
-        """
+            before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
+            """
         began = perf_counter()
         order = self._order_for(context)
         roster = self._eligible_agents(context, resting, among)
