@@ -116,7 +116,7 @@ def test_a_key_that_is_rotated_again_lasts_as_long_as_the_first(project: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["create", "x"], 2, "whose key that is to be.\n  Name its user, or let it act for all users. (--user, --for-users)"),
+        (["create", "x"], 2, "An API key needs a user.\n  Name its user, or let it act for all users. (--user, --for-users)"),
         (["create", "x", "--user", "ann", "--for-users"], 2, "belongs to one user"),
         (["create", "x", "--for-users", "--role", "admin"], 2, "not what an admin may"),
         (["create", "x", "--role", "boss"], 2, "no role 'boss'"),
