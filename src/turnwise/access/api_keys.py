@@ -40,9 +40,9 @@ def new_key(
     Args:
         name: A label for people; 1 to 100 printable characters.
         now: The creation time.
-        role: What the key may do.
+        role: The role of the key's callers.
         user: The user that owns the key.
-        acts_for_users: Whether the key may name any user.
+        acts_for_users: Allows the key to name any user.
         agent_roles: The roles that decide which agents the key reaches.
         scopes: The subset of the role's permissions that the key has; None = all of them.
         lifetime: How long the key is valid; None = forever.

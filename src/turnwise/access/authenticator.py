@@ -48,7 +48,7 @@ class Authenticator:
     recently still passes: clients behind one proxy share an address and must not lock each other out.
 
     Args:
-        app: The app whose API keys are accepted.
+        app: The app of the accepted API keys.
         auth: The accepted kinds of credentials; None = authentication is off.
         limits: `failures` is the number of wrong credentials that an address may send in a minute.
         keys: The stored API keys.

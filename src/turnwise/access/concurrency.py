@@ -32,7 +32,7 @@ class ConcurrencyLimiter:
         """Takes a slot for the duration of the context and releases it however the context ends.
 
         Yields:
-            Whether a slot was free.
+            True when a slot was free, else False.
 
         Raises:
             StoreError: The shared counters cannot be reached. Raised on entry only.

@@ -103,7 +103,7 @@ class JwksClient:
             patience: How long to wait, in seconds from the start of the fetch; None = until it ends.
 
         Returns:
-            Whether a fetch was made.
+            True when a fetch was made, else False.
         """
         if self._fetching is None:
             if self._age(self._tried) < pause:

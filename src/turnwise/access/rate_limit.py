@@ -24,7 +24,7 @@ class _Window:
     end: float = float("-inf")
     """End of the window by the local clock."""
     spent_out: bool = False
-    """Whether the shared counter has no more units in this window."""
+    """True when the shared counter has no more units in this window."""
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while units are fetched."""
 

@@ -54,7 +54,7 @@ def user_of(caller: Caller, named: str | None, permission: Permission) -> str:
     Args:
         caller: The caller.
         named: The user that the request names; None = the caller's own.
-        permission: What the request does.
+        permission: The permission that the request needs.
 
     Raises:
         Forbidden: The caller may not do this for the named user, whether that user exists or not.

@@ -146,7 +146,7 @@ def _public_key(config: JwtConfig) -> Any:
             fix = "Write it as PEM: -----BEGIN PUBLIC KEY-----"
             raise ConfigError(f"{_KEY} is no public key for {name}.", fix=fix) from None
         if not hasattr(key, "verify"):
-            fix = "Write the public one; the private one stays with whoever makes the tokens."
+            fix = "Write the public one; the private one stays with the issuer of the tokens."
             raise ConfigError(f"{_KEY} is a private key.", fix=fix)
         if algorithm.check_key_length(key):
             raise ConfigError(f"{_KEY} is too short for {name}: tokens could be forged.", fix="Use one of 2048 bits or more.")

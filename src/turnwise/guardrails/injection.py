@@ -105,11 +105,11 @@ class InjectionMarks:
     """Removes control tokens and hidden characters, and blocks known injection phrases.
 
     Control tokens of chat templates become `[control token]`; hidden characters are removed. A known phrase blocks, unless
-    `phrases` is false: removing part of a sentence would not make it safe. Of an answer, only tool results are checked. This
+    `phrases` is false: removing part of a sentence would not make it safe. Answers are checked for tool results only. This
     raises the bar for attackers, but does not stop all of them.
 
     Args:
-        phrases: Whether known phrases block.
+        phrases: Blocks known phrases; False = only removes characters and tokens.
         places: Where to check: `message`, `answer`.
         name: The guardrail's name in results.
     """

@@ -240,7 +240,7 @@ class PersonalData(Replacing):
     Cards and bank accounts are recognized by their checksums, phone numbers by their format or by the words before them.
 
     Args:
-        kinds: What to look for.
+        kinds: The kinds of data to look for.
         action: `rewrite` or `block`.
         places: Where to check.
         name: The guardrail's name in results.

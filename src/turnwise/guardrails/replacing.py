@@ -97,7 +97,7 @@ class Replacing:
 
     Args:
         name: The guardrail's name in results.
-        what: What it looks for, in words that follow "held".
+        what: The name of the findings in reasons: "It held <what>: …".
         find: Finds the matches in a text.
         reach: How many characters of context a match needs.
         action: `rewrite` or `block`.

@@ -48,7 +48,7 @@ def is_isolated(data: bytes, start: int, end: int, *, before: bytes = b"", after
 
 
 def _is_word(byte: int) -> bool:
-    """Whether the byte is an ASCII letter or digit."""
+    """Returns whether the byte is an ASCII letter or digit."""
     return bytes([byte]).isalnum()
 
 

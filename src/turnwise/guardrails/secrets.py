@@ -49,7 +49,7 @@ _CHARACTER_KINDS = (rb"[A-Za-z]", rb"[0-9]", rb"[a-z0-9][A-Z]", rb"[^A-Za-z0-9._
 
 
 def find(data: bytes) -> Iterator[Finding]:
-    """Yields the findings; no two overlap. Of two candidates, the rule that comes first wins."""
+    """Yields the findings; no two overlap. The first rule wins when two match the same text."""
     left = bytearray(data)
     for kind, found in (
         ("private key", _private_keys),

@@ -405,5 +405,5 @@ def _is_authentication_error(error: Exception) -> bool:
 def _error_kinds(error: "ModelAPIError") -> str:
     """Returns the parts of a provider's error that never quote the conversation: its status and codes."""
     kinds = (getattr(error, "status_code", None), error.provider_error_type, error.provider_error_code)
-    told = [str(kind)[:80] for kind in kinds if kind]
-    return ", ".join(dict.fromkeys(told)) or type(error).__name__
+    texts = [str(kind)[:80] for kind in kinds if kind]
+    return ", ".join(dict.fromkeys(texts)) or type(error).__name__

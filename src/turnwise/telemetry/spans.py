@@ -32,7 +32,7 @@ class Spans:
     Args:
         tracers: Where spans go; None = the program's global provider.
         meters: Where metrics go; None = the program's global provider.
-        content: Whether spans hold messages, answers, tool results and the reasons of decisions.
+        content: Adds messages, answers, tool results and the reasons of decisions to spans.
         clock: Nanoseconds since 1970, for tests.
     """
 

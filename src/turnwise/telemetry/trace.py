@@ -92,7 +92,7 @@ class Trace:
         session: The session's id.
         turn: The selected agent; None = none.
         count: Called with the usage of each model call.
-        content: Whether spans hold what users, agents and tools said.
+        content: Adds messages, answers, arguments and tool results to spans.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Trace:
         Args:
             branch: The branch of the run.
             at: The time of the activity.
-            beside: Whether the activity was one of several parallel runs.
+            is_parallel: True for activity of one of several parallel runs.
         """
         self._latest = max(self._latest, at)
         while branch:

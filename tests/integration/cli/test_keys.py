@@ -116,14 +116,14 @@ def test_a_key_that_is_rotated_again_lasts_as_long_as_the_first(project: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["create", "x"], 2, "whose key that is to be.\n  Name its user, or let it act for all users. (--user, --for-users)"),
+        (["create", "x"], 2, "An API key needs a user.\n  Name its user, or let it act for all users. (--user, --for-users)"),
         (["create", "x", "--user", "ann", "--for-users"], 2, "belongs to one user"),
         (["create", "x", "--for-users", "--role", "admin"], 2, "not what an admin may"),
         (["create", "x", "--role", "boss"], 2, "no role 'boss'"),
         (["create", "x", "--user", "ann", "--scope", "metrics:read"], 2, "operator, admin. (--scope)"),
-        (["create", "x", "--user", ""], 2, "id of a user"),
-        (["create", "", "--user", "ann"], 2, "name of a key"),
-        (["create", b"\xff", "--user", "ann"], 2, "name of a key"),
+        (["create", "x", "--user", ""], 2, "id of the user"),
+        (["create", "", "--user", "ann"], 2, "name of the key"),
+        (["create", b"\xff", "--user", "ann"], 2, "name of the key"),
         (["create", "x", "--user", "ann", "--days", "99999999999999999999"], 2, "The lifetime of a key must be positive"),
         (["create", "x", "--user", "ann", "--days", "0"], 2, "--days"),
         (["revoke", "000000000000"], 1, "test has no key 000000000000."),

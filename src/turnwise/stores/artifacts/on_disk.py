@@ -1,7 +1,7 @@
 """Artifacts on disk, one folder per version: written to a temporary folder, then renamed into the tree.
 
-Renaming onto a folder with content fails. So only one of two processes gets a version number, on every file system and
-without locks.
+Renaming onto a folder with content fails: only one of two processes gets a version number, on every file system and without
+locks.
 """
 
 import asyncio

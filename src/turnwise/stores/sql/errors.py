@@ -45,8 +45,8 @@ class Database:
 
         Args:
             cause: The last error of the call.
-            begun: Whether the call had started.
-            unknown: Whether it may have been committed.
+            begun: True when the call had started.
+            unknown: True when it may have been committed.
         """
         cause = cause or self.trouble
         if cause is None and begun:

@@ -34,7 +34,7 @@ class Filter(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it matches nothing: the session belongs to another app or user."""
+        """True when it matches nothing: the session belongs to another app or user."""
         return self.key is not None and self.key[:2] != (self.app, self.user)
 
 

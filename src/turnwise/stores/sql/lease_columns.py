@@ -16,7 +16,7 @@ def is_leased() -> ColumnElement[bool]:
     """Returns the condition that the session has a valid lease; never NULL.
 
     A lease is valid until its end. It is also over when the clock is further before its start than the lease is long, because
-    then the clock was set back. So a dead holder's lease lasts at most twice its length, whichever way the clock is set.
+    then the clock was set back. A dead holder's lease thus lasts at most twice its length, even if the clock is set.
     """
     until = _s.lease_until
     return func.coalesce(and_(clock() < until, clock() >= 2 * _s.lease_since - until), false())

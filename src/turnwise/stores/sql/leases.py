@@ -108,7 +108,7 @@ class ClockWatch:
     def protects(self, connection: Connection, since: float, until: float) -> bool:
         """Returns whether a lease that seems to be over still belongs to its holder.
 
-        That is the case for the length of the lease after a clock change: a live holder renews it in this time.
+        It does for the length of the lease after a clock change: a live holder renews it in this time.
         """
         now = self.read(connection)
         with self._lock:
@@ -121,9 +121,9 @@ _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_a
 _RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(lease_renewed())
 _RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
-_Claim = Literal["begin", "begin among waiting", "take", "take and release"]
-_Free = Literal["nobody's", "or over"]
-"""`or over` also claims a session with an expired lease; only after a check of the clock."""
+_Claim = Literal["begin", "begin contended", "take", "take and release"]
+_Free = Literal["unleased", "or expired"]
+"""`or expired` also claims a session with an expired lease; only after a check of the clock."""
 
 
 class BeginRequest(NamedTuple):
@@ -154,7 +154,7 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: 
     if plan.before.revision == 0:
         row = _store_blank(connection, plan, start)
     else:
-        row = _claim(connection, plan, start.lease, "begin", "nobody's")
+        row = _claim(connection, plan, start.lease, "begin", "unleased")
     if row is None:
         return _begin_contended(connection, plan, start, watch)
     _mark_started(connection, row.id, start)
@@ -165,7 +165,7 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
     """Takes the lease and writes the plan. With `release` it releases the lease again."""
     plan = _in_next_epoch(plan)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, plan, lease, claim, "nobody's")
+    moved = _claim(connection, plan, lease, claim, "unleased")
     if moved is None:
         row = inbox.lock_session(connection, plan.before.key)
         if row is None:
@@ -176,7 +176,7 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
         if _is_held_by_another(connection, row, lease, watch):
             raise _busy(plan.before, queued=False)
         # The lease is over, or was released since the first attempt.
-        moved = _claim(connection, plan, lease, claim, "or over")
+        moved = _claim(connection, plan, lease, claim, "or expired")
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     return write(connection, moved, plan, holder=None if release else lease.holder)
@@ -188,11 +188,11 @@ def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
 
 @cache
 def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> PreparedStatement:
-    is_free = _IS_OURS if free == "nobody's" else _IS_FREE
+    is_free = _IS_OURS if free == "unleased" else _IS_FREE
     claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
     if claim == "begin":
         claimed = claimed.where(_s.queued == 0)
-    if claim in {"begin", "begin among waiting"}:
+    if claim in {"begin", "begin contended"}:
         claimed = claimed.values(stop=None)
     return advance_statement(
         claimed.values(LEASE_RELEASED if claim == "take and release" else lease_taken()), with_state=with_state
@@ -241,7 +241,7 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
         if queued_row is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(plan.before, queued=queued_row is not None or start.queue_limit is not None)
-    moved = _claim(connection, plan, start.lease, "begin among waiting", "or over")
+    moved = _claim(connection, plan, start.lease, "begin contended", "or expired")
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     if queued_row is not None:
@@ -266,7 +266,7 @@ def _earlier_take(connection: Connection, row: AnyRow, plan: AppendPlan, lease: 
     if not release:
         return _earlier_claim(connection, plan.after, lease) if _was_applied(row, plan, lease) else None
     if row.lease_holder == lease.holder:
-        release(connection, plan.after)
+        release_lease(connection, plan.after)
     is_taken = row.lease_holder not in {None, lease.holder}
     return _stored(connection, plan.before if is_taken else plan.after)
 
@@ -321,7 +321,7 @@ def renew(connection: Connection, session: Session, lease: Lease) -> None:
         )
 
 
-def release(connection: Connection, session: Session) -> None:
+def release_lease(connection: Connection, session: Session) -> None:
     connection.execute(_RELEASE, _epoch_of(session))
 
 

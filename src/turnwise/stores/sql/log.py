@@ -90,7 +90,7 @@ class AdvancedRow(NamedTuple):
 def advance_statement(statement: Update, *, with_state: bool) -> PreparedStatement:
     """Returns a statement that sets the columns `ADVANCED` and returns an `AdvancedRow`.
 
-    Accepting a message locks the row. So `queued` includes every message that was accepted before this transaction commits.
+    Accepting a message locks the row. The count `queued` thus includes every message accepted before this transaction commits.
     """
     updated = statement.values({name: bindparam(name) for name in ADVANCED})
     return PreparedStatement(updated.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))

@@ -280,7 +280,7 @@ class _Leases:
         await self._executor.write(renewed)
 
     async def release(self, session: Session) -> None:
-        await self._executor.write(lambda connection: leases.release(connection, session))
+        await self._executor.write(lambda connection: leases.release_lease(connection, session))
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         def found(connection: Connection) -> Sequence[SessionKey]:

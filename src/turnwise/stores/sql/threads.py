@@ -77,7 +77,7 @@ class Call(Generic[T]):
         self.trouble: Exception | None = None
         """Error of the last attempt, while the call is being retried."""
         self.overdue = False
-        """Whether the caller already got a timeout error."""
+        """True when the caller already got a timeout error."""
         self.outstanding: dict[Call[Any], float] | None = None
         self._stage = WAITING
         self._interrupt: Callable[[], None] | None = None

@@ -33,7 +33,7 @@ class Notification(NamedTuple):
     seconds: float = 0.0
     """How long a watch is valid."""
     fresh: bool = False
-    """Whether the watch has just begun."""
+    """True when the watch has just begun."""
     raw: object = None
     """The unparsed partial event, for `event_of`."""
 

@@ -77,7 +77,7 @@ class Mailbox:
             self._unconfirmed = ()
         if after_a_gap:
             for key in watched:
-                self._listeners.tell(key, None)
+                self._listeners.notify(key, None)
 
     def due(self) -> float | None:
         """Returns in how many seconds there is something to send; None = not before a signal or a watch."""
@@ -113,7 +113,7 @@ class Mailbox:
             self._unconfirmed = ()
 
     def receive(self, payload: bytes) -> None:
-        """Handles a payload of another process. Does not raise, whatever the payload holds."""
+        """Handles a payload of another process. Does not raise; malformed payloads are ignored."""
         for notification in encoding.unpack(payload, own=self._sender):
             match notification.kind:
                 case "hello":
@@ -122,9 +122,9 @@ class Mailbox:
                 case "watched":
                     self._note_remote_watch(notification)
                 case "changed":
-                    self._listeners.tell(notification.key, None)
+                    self._listeners.notify(notification.key, None)
                 case "partial" if notification.key in self._listeners and (event := encoding.event_of(notification.raw)):
-                    self._listeners.tell(notification.key, event)
+                    self._listeners.notify(notification.key, event)
 
     def _note_remote_watch(self, notification: encoding.Notification) -> None:
         with self._lock:
