@@ -177,9 +177,7 @@ def test_a_run_that_another_process_is_at_is_watched_and_taken_up_when_that_dies
     first = start("flow", "run", "report", "slowly", "--session", "s", cwd=news)
     heard(first, "SLOW")
     second = start("flow", "resume", "--session", "s", cwd=news)
-    heard(
-        second, "Another process executes this run, so it is only watched; should that process be dead, the run goes on here "
-    )
+    heard(second, "Another process executes this run, so it is only watched; if that process is dead, the run continues here ")
     first.kill()
     first.wait()
     heard(second, "attempt 2: the process of attempt 1 stopped before the end")
