@@ -11,7 +11,7 @@ from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
-from turnwise.flows.drawing.boxes import SIGNS, heading, named
+from turnwise.flows.drawing.boxes import SIGNS, agents_text, heading
 from turnwise.flows.flow import Flow
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
@@ -19,7 +19,7 @@ from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedR
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.results import ResultType
 from turnwise.flows.tasks.task import Status
-from turnwise.flows.turns.briefs import as_words
+from turnwise.flows.turns.briefs import result_text
 
 _DEPTH = 4
 _ANYTHING = "data"
@@ -72,7 +72,7 @@ def flow_summary(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> It
 
 def definition(design: Design, width: int | None = None) -> Iterator[Text]:
     """A flow's tasks in the order in which they can be done, and the rules of its turns."""
-    conduct = design.conduct
+    conduct = design.rules
     rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
     yield _headed(design.graph.flow, heading(design.graph, None), *rules)
     yield from _definitions(design.graph, width, design.agents)
@@ -156,7 +156,7 @@ def end_line(record: FlowRecord) -> Text:
 
 def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
     """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
-    conduct = flow.conduct
+    conduct = flow.rules
     turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
     rules = [f"at most {flow.max_tasks} tasks", f"strategy {conduct.strategy.name}", turns, *_beside(conduct.side_by_side)]
     yield _headed(flow.card.name, f"planned by {flow.planner}", *rules)
@@ -180,7 +180,7 @@ def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) ->
     for name in graph.order:
         task = graph.tasks[name]
         needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
-        told = (name, named(task.agent_names or agents), needs, kind_in_words(task.result))
+        told = (name, agents_text(task.agent_names or agents), needs, kind_in_words(task.result))
         rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
     return fit_table(("task", "agents", "needs", "result", "objective"), rows, width)
 
@@ -207,7 +207,7 @@ def _signed(task: TaskRecord) -> Text:
 def _outcome(task: TaskRecord) -> str:
     """The result of a task, or why it has none."""
     if task.status is Status.SUCCESSFUL:
-        return one_line(as_words(task.result), RESULT_CHARACTERS)
+        return one_line(result_text(task.result), RESULT_CHARACTERS)
     return one_line(task.reason)
 
 

@@ -101,7 +101,7 @@ class FlowView:
         self._take(event)
         if rendering.begins_attempt(event):
             self.say(rendering.attempt_line(event))
-        if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
+        if self._reading.is_own_event(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
             self.say(_handed_on(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
             for line in plan(planned, terminal.width(self._console)):
@@ -153,7 +153,7 @@ class FlowView:
 def _handed_on(by: str, ended: TurnEnd) -> Text:
     line = rendering.styled("↷ ", "dim").append(one_line(by), style="bold").append(" ends its turn", style="dim")
     line.append(f" · for {one_line(ended.next)}" if ended.next else "", style="dim")
-    return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
+    return line.append(f" · {one_line(ended.note.content.text)}" if ended.note else "")
 
 
 LEAVE = "y or n (what stands behind n is the reason)"

@@ -16,7 +16,7 @@ from turnwise.facts.errors import PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.arguments import text
+from turnwise.flows.arguments import check_text
 from turnwise.flows.tasks.results import validation_problems
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import comparable_name, matching_name
@@ -37,7 +37,7 @@ class Single:
     name = "single"
 
     def __init__(self, agent: str | None = None) -> None:
-        self.agent = None if agent is None else text("Single", "its agent", agent, instead="Give the agent's name.")
+        self.agent = None if agent is None else check_text("Single", "its agent", agent, instead="Give the agent's name.")
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if self.agent is None:
@@ -110,7 +110,7 @@ class Moderated:
     name = "moderated"
 
     def __init__(self, moderator: str) -> None:
-        self.moderator = text("Moderated", "its moderator", moderator, instead="Give the agent's name.")
+        self.moderator = check_text("Moderated", "its moderator", moderator, instead="Give the agent's name.")
 
     def question(self, pool: Mapping[str, Sequence[str]], tree: AgentTree, *, said: str = "") -> str:
         """Returns the question to the moderator. It contains the data as JSON, so the data cannot end it.

@@ -164,7 +164,7 @@ class TurnAssignment:
 
     def __init__(self, state: FlowRunState, turn: Turn, *, runs_again: bool = False) -> None:
         self._state, self._turn, self._runs_again = state, turn, runs_again
-        self.closings: dict[str, TaskEnd] = {}
+        self.task_ends: dict[str, TaskEnd] = {}
         self.ended: TurnEnd | None = None
         self._unreplayed: set[str] = set()
         """Tasks whose recorded end the replay has not reached yet."""
@@ -202,7 +202,7 @@ class TurnAssignment:
     def is_over(self) -> bool:
         if self.ended is not None and not self._end_is_unreplayed:
             return True
-        return len(self.closings) == len(self.tasks) and self._unreplayed.isdisjoint(self.closings)
+        return len(self.task_ends) == len(self.tasks) and self._unreplayed.isdisjoint(self.task_ends)
 
     @cached_property
     def instructions(self) -> str:
@@ -217,9 +217,9 @@ class TurnAssignment:
     async def restore(self) -> None:
         """Loads the recorded ends of this turn and of its tasks."""
         for task in self.tasks:
-            closing, mode = await self._recorded(task.name)
-            if closing is not None:
-                self.closings[task.name] = closing
+            task_end, mode = await self._recorded(task.name)
+            if task_end is not None:
+                self.task_ends[task.name] = task_end
                 if self._runs_again and mode == "close":
                     self._unreplayed.add(task.name)
         await self._load_turn_end()
@@ -239,7 +239,7 @@ class TurnAssignment:
 
     async def answer(self, text: str, data: JsonValue) -> None:
         """Uses the agent's final answer as the result of the first open task."""
-        name = next((task.name for task in self.tasks if task.name not in self.closings), self.tasks[0].name)
+        name = next((task.name for task in self.tasks if task.name not in self.task_ends), self.tasks[0].name)
         try:
             await self._record_end("settle", self._success(name, self._state.graph.tasks[name].result.of_answer(text, data)))
         except ToolFailed as error:
@@ -254,7 +254,7 @@ class TurnAssignment:
             try:
                 await self._record_end("settle", _failure(task.name, reason))
             except ToolFailed as error:
-                if task.name not in self.closings:  # a guardrail blocked the reason
+                if task.name not in self.task_ends:  # a guardrail blocked the reason
                     await self._record_end("settle", _failure(task.name, str(error)))
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
@@ -291,7 +291,7 @@ class TurnAssignment:
         return name
 
     def _check_next(self, named: str | None) -> None:
-        candidates = self._state.waiting(tuple(self.closings.values()))
+        candidates = self._state.waiting(tuple(self.task_ends.values()))
         if named is not None and named not in candidates:
             listed = ", ".join(candidates) or "nobody"
             raise ToolFailed(f"{named[:64]!r} has nothing to do in {self.by!r} now.", fix=f"Those who have: {listed}.")
@@ -308,84 +308,84 @@ class TurnAssignment:
         if self._is_closed:
             raise ToolFailed(f"The turn of {self._turn.agent!r} is over.")
 
-    async def _record_end(self, mode: EndMode, closing: TaskEnd) -> None:
+    async def _record_end(self, mode: EndMode, task_end: TaskEnd) -> None:
         """Records the end of a task. Raises ToolFailed if it has ended before, or if a guardrail blocks the result."""
-        name = closing.task
+        name = task_end.task
         async with self._lock:
             self._check_open()
             await self._reload_unsure(name)
-            if name in self.closings and (mode == "settle" or name not in self._unreplayed):
-                raise ToolFailed(f"The task {name!r} is {self.closings[name].status} already.")
+            if name in self.task_ends and (mode == "settle" or name not in self._unreplayed):
+                raise ToolFailed(f"The task {name!r} is {self.task_ends[name].status} already.")
             self._unsure.add(name)
-            await self._emit_end(mode, self._with_turn(closing))
+            await self._emit_end(mode, self._with_turn(task_end))
             self._unsure.discard(name)
             self._unreplayed.discard(name)
 
     async def _reload_unsure(self, name: str) -> None:
         """Loads an end that may have been recorded just before an interruption."""
-        if name in self._unsure and name not in self.closings:
-            closing, _ = await self._recorded(name)
-            if closing is not None:
-                self.closings[name] = closing
+        if name in self._unsure and name not in self.task_ends:
+            task_end, _ = await self._recorded(name)
+            if task_end is not None:
+                self.task_ends[name] = task_end
         self._unsure.discard(name)
 
     async def _load_turn_end(self) -> None:
         if self.ended is None and self._end_key in self._state.context.recorded:
             self.ended = self._turn_end(await self._state.context.once(self._end_key, _never))
 
-    async def _emit_end(self, mode: EndMode, closing: TaskEnd) -> None:
+    async def _emit_end(self, mode: EndMode, task_end: TaskEnd) -> None:
         """Records the end of the task, or replays the recorded one."""
-        number = self._attempts.get((mode, closing.task), 0) + 1
-        key = self._close_key(mode, number, closing)
-        if closing.task in self._unreplayed and key not in self._state.context.recorded:
+        number = self._attempts.get((mode, task_end.task), 0) + 1
+        key = self._close_key(mode, number, task_end)
+        if task_end.task in self._unreplayed and key not in self._state.context.recorded:
             return  # the replay ends it differently: the recorded end stays
 
         async def make(_: Show) -> Event:
-            event = self._state.context.event(task_end_content(self.by, closing), checkpoint=True)
-            return event.model_copy(update={"scope": (self._state.labels.of(closing.task),)})
+            event = self._state.context.event(task_end_content(self.by, task_end), checkpoint=True)
+            return event.model_copy(update={"scope": (self._state.labels.of(task_end.task),)})
 
         event = await self._state.context.once(key, make)
-        self._attempts[mode, closing.task] = number
-        task_end = self._after_guardrails(event, closing)
-        if task_end is None:
+        self._attempts[mode, task_end.task] = number
+        rewritten = self._after_guardrails(event, task_end)
+        if rewritten is None:
             by = repr(event.actions.guarded[-1].guardrail) if event.actions.guarded else "a guardrail"
             raise ToolFailed(f"The result was blocked by {by}.", fix="Leave out what it must not hold.")
-        self.closings[closing.task] = task_end
+        self.task_ends[task_end.task] = rewritten
 
-    def _after_guardrails(self, event: Event, closing: TaskEnd) -> TaskEnd | None:
+    def _after_guardrails(self, event: Event, task_end: TaskEnd) -> TaskEnd | None:
         """Returns the end as guardrails rewrote it; None if it is not valid any more."""
-        task_end = redacted_task_end(event, closing)
-        if task_end is not None and task_end.status is Status.SUCCESSFUL and event.actions.guarded:
+        rewritten = redacted_task_end(event, task_end)
+        if rewritten is not None and rewritten.status is Status.SUCCESSFUL and event.actions.guarded:
             try:
-                return task_end.model_copy(
-                    update={"result": self._state.graph.tasks[task_end.task].result.checked(task_end.result)}
+                return rewritten.model_copy(
+                    update={"result": self._state.graph.tasks[rewritten.task].result.checked(rewritten.result)}
                 )
             except ToolFailed:
                 return None
-        return task_end
+        return rewritten
 
     def _turn_end(self, event: Event) -> TurnEnd:
         """Returns the end of the turn; a guardrail may have removed the named agent and the note."""
         ended = turn_end_of(event) or TurnEnd()
-        return ended._replace(word=ended.word and ended.word._replace(by=self._turn.agent))
+        return ended._replace(note=ended.note and ended.note._replace(by=self._turn.agent))
 
-    def _with_turn(self, closing: TaskEnd) -> TaskEnd:
-        return closing.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
+    def _with_turn(self, task_end: TaskEnd) -> TaskEnd:
+        return task_end.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
 
-    def _close_key(self, mode: EndMode, number: int, closing: TaskEnd) -> str:
-        return f"{mode}#{self._turn.number}.{number}.{closing.status}:{closing.task}"
+    def _close_key(self, mode: EndMode, number: int, task_end: TaskEnd) -> str:
+        return f"{mode}#{self._turn.number}.{number}.{task_end.status}:{task_end.task}"
 
     async def _recorded(self, name: str) -> tuple[TaskEnd | None, EndMode]:
         """Returns the recorded end of the task in this turn, and the mode; None if there is none."""
         ends = [self._with_turn(TaskEnd(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
         for mode in END_MODES:
             for number in count(1):
-                keys = {self._close_key(mode, number, known): known for known in ends}
+                keys = {self._close_key(mode, number, end): end for end in ends}
                 recorded_keys = [key for key in keys if key in self._state.context.recorded]
                 for key in recorded_keys:
-                    task_end = self._after_guardrails(await self._state.context.once(key, _never), keys[key])
-                    if task_end is not None:
-                        return task_end, mode
+                    rewritten = self._after_guardrails(await self._state.context.once(key, _never), keys[key])
+                    if rewritten is not None:
+                        return rewritten, mode
                 if not recorded_keys:
                     break
         return None, "close"

@@ -58,7 +58,7 @@ def subtasks(graph: Graph) -> frozenset[tuple[str, str]]:
     return frozenset((name, task.parent) for name, task in graph.tasks.items() if task.parent is not None)
 
 
-def named(agents: Sequence[str]) -> str:
+def agents_text(agents: Sequence[str]) -> str:
     """Returns the agents that may do a task, as text."""
     more = f" +{len(agents) - AGENTS_NAMED}" if len(agents) > AGENTS_NAMED else ""
     return ", ".join(agents[:AGENTS_NAMED]) + more if agents else ANYBODY
@@ -66,8 +66,8 @@ def named(agents: Sequence[str]) -> str:
 
 def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
     if record is None:
-        return Box(task.name, None, named(task.agent_names), more=_more(task, ""))
-    agents = record.by or (named(task.agent_names) if record.status is Status.PENDING else "")
+        return Box(task.name, None, agents_text(task.agent_names), more=_more(task, ""))
+    agents = record.by or (agents_text(task.agent_names) if record.status is Status.PENDING else "")
     state = f"{SIGNS[record.status]} {record.status.value}" + (f" · {agents}" if agents else "")
     note = f"asks: {question}" if question else record.reason
     return Box(task.name, record.status, state, note, _more(task, note))

@@ -54,7 +54,7 @@ class Plan(Fact):
         """The names of all agents in the plan, without duplicates."""
         return tuple(dict.fromkeys(name for task in self.tasks for name in task.agents))
 
-    def made(self) -> Sequence[Task]:
+    def to_tasks(self) -> Sequence[Task]:
         """Returns the tasks. Raises FlowDefinitionError if one is not valid."""
         return [
             Task(
@@ -82,7 +82,7 @@ def read_plan(answer: Content) -> Plan:
     raise FlowDefinitionError(f"That is no plan: {problems}.", fix=_FORM_HINT)
 
 
-def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
+def check_plan(plan: Plan, agents: Collection[str], most: int) -> None:
     """Raises FlowDefinitionError if the plan has more than `most` tasks or names other agents."""
     if len(plan.tasks) > most:
         raise FlowDefinitionError(f"The plan has {len(plan.tasks)} tasks, {most} are allowed.", fix="Make fewer, larger ones.")
@@ -116,7 +116,7 @@ def graph_of(flow: str, event: Event) -> Graph | None:
     """
     plan = plan_of(event) if event.author == flow else None
     try:
-        return Graph(flow, plan.made()) if plan is not None else None
+        return Graph(flow, plan.to_tasks()) if plan is not None else None
     except FlowDefinitionError:
         return None
 
@@ -141,7 +141,7 @@ on.
 The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
 
 
-def question(request: Content, agents: Mapping[str, str], most: int) -> Content:
+def planner_question(request: Content, agents: Mapping[str, str], most: int) -> Content:
     """Returns the question for the planner.
 
     Args:
@@ -159,7 +159,7 @@ def question(request: Content, agents: Mapping[str, str], most: int) -> Content:
     return _user_message("\n".join(lines), request)
 
 
-def question_again(asked: Content, answer: Content, problem: str) -> Content:
+def planner_retry_question(asked: Content, answer: Content, problem: str) -> Content:
     """Returns the same question with the last answer and its problem."""
     quoted = json.dumps(answer.text[:ANSWER_CHARACTERS], ensure_ascii=False)
     text = f"{asked.text}\nYou answered: {quoted}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
