@@ -100,7 +100,7 @@ def make_design(
     graph = Graph(flow, tasks)
     for name, task in graph.tasks.items():
         if not task.agents and not agents:
-            raise FlowDefinitionError(f"Nobody is there to do the task {name!r} of {flow!r}.", fix="Name agents.")
+            raise FlowDefinitionError(f"No agent can do the task {name!r} of {flow!r}.", fix="Name agents.")
     if targets is not None and not targets:
         raise FlowDefinitionError(f"The flow {flow!r} has no targets.", fix="Name tasks, or leave them out to have all done.")
     for target in targets or ():

@@ -73,7 +73,7 @@ class PlannedFlow:
         self.rules = run_rules(name, strategy, until, side_by_side, max_turns)
         self._tries, self.max_tasks = check_positive(owner, "tries", tries), check_positive(owner, "max_tasks", max_tasks)
         if not self.agents:
-            raise FlowDefinitionError(f"Nobody is there to do the tasks of {name!r}.", fix="Name agents.")
+            raise FlowDefinitionError(f"No agent can do the tasks of {name!r}.", fix="Name agents.")
         check_single_agent(name, self.agents, self.rules.strategy)
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ class Several:
         agents = [name for name in candidates if name is not None and self._may_ask(name, context)]
         if not agents:
             raise FlowFailed(
-                f"No verdict says whom {self.card.name!r} is to ask.",
+                f"No verdict names the agents for {self.card.name!r}.",
                 fix="Name it as the policy's `several`: it is not run by itself.",
             )
         return Plan(tasks=tuple(PlannedTask(name=name, agents=(name,)) for name in agents))

@@ -216,4 +216,4 @@ def test_mistakes_are_told_with_their_place(build: Build, text: str, problem: st
 
 def test_a_flow_that_nobody_works_in_is_told(build: Build) -> None:
     _, problems = build(HEAD + "  - name: report\n    kind: flow\n    tasks: [{name: a}]\n")
-    assert problems == ["6: Nobody is there to do the task 'a' of 'report'. Name agents."]
+    assert problems == ["6: No agent can do the task 'a' of 'report'. Name agents."]

@@ -51,7 +51,7 @@ def test_turns_are_limited_by_what_is_given() -> None:
 
 
 def test_a_task_that_nobody_may_do_is_refused() -> None:
-    with pytest.raises(FlowDefinitionError, match="Nobody is there to do the task 'a'"):
+    with pytest.raises(FlowDefinitionError, match="No agent can do the task 'a'"):
         make_design("f", [Task("a")], PLAIN)
     assert make_design("f", [Task("a")], PLAIN, agents=("x",)).agents == ("x",)
 

@@ -26,28 +26,6 @@ from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
 from turnwise.selection.conversational import matching_name
 
-
-async def is_request_in_log(context: AgentContext) -> bool:
-    """Checks whether the flow's request is in the log as the user's own message, which all agents can read.
-
-    A request from another flow, a private caller or a transferring agent is visible to the flow alone.
-    """
-    assignment = context.assignment
-    if (assignment is not None and assignment.giver is not None) or context.event().is_private:
-        return False
-    async for page in context.history.backwards():
-        if any(_is_request_event(event, context) for event in page):
-            return True
-    return False
-
-
-def _is_request_event(event: Event, context: AgentContext) -> bool:
-    if event.author != USER or event.invocation_id != context.invocation_id:
-        return False
-    content = event.actions.brief or event.content
-    return content is not None and content.parts == context.message.parts
-
-
 COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
 MODEL_KIND = "llm"
 TurnResult = tuple[TurnAssignment, Outcome]
@@ -292,3 +270,24 @@ def _data(outcome: Outcome) -> JsonValue:
 def _failure_reason(agent: str, problem: TurnwiseError) -> str:
     """Returns the reason for a failed task. Most errors name the agent already."""
     return problem.problem if repr(agent) in problem.problem else f"Agent {agent!r} failed: {problem.problem}"
+
+
+async def is_request_in_log(context: AgentContext) -> bool:
+    """Checks whether the flow's request is in the log as the user's own message, which all agents can read.
+
+    A request from another flow, a private caller or a transferring agent is visible to the flow alone.
+    """
+    assignment = context.assignment
+    if (assignment is not None and assignment.giver is not None) or context.event().is_private:
+        return False
+    async for page in context.history.backwards():
+        if any(_is_request_event(event, context) for event in page):
+            return True
+    return False
+
+
+def _is_request_event(event: Event, context: AgentContext) -> bool:
+    if event.author != USER or event.invocation_id != context.invocation_id:
+        return False
+    content = event.actions.brief or event.content
+    return content is not None and content.parts == context.message.parts

@@ -59,7 +59,7 @@ def interrupted_result(graph: Graph, ending: RunEnding) -> RunResult | None:
         return RunResult(ending.reason, problem=LimitReached(which, problem, fix=fix))
     if ending.reason == STUCK:
         ready = _joined([repr(name) for name in ending.progress.ready], ", ")
-        stuck = f"Nobody whom the caller may reach does what is ready in the flow {graph.flow!r}: {ready}."
+        stuck = f"No agent that the caller may reach can do the ready tasks of the flow {graph.flow!r}: {ready}."
         return RunResult(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
     return None
 

@@ -19,6 +19,16 @@ SIGNS: Mapping[Status, str] = {
 }
 ANYBODY = "any agent"
 AGENTS_NAMED = 3
+NOTE_CHARACTERS = 80
+_UNSAFE = re.compile(r"[^\w ·✓✗○▶–,.()+!?/-]")
+_CLASSES: Mapping[Status | None, tuple[str, str]] = {
+    None: ("defined", "fill:#f6f8fa,stroke:#57606a,color:#1f2328"),
+    Status.PENDING: ("pending", "fill:#f6f8fa,stroke:#57606a,color:#1f2328,stroke-dasharray:5 3"),
+    Status.RUNNING: ("running", "fill:#ddf4ff,stroke:#0969da,color:#1f2328,stroke-width:3px"),
+    Status.SUCCESSFUL: ("successful", "fill:#dafbe1,stroke:#1a7f37,color:#1f2328"),
+    Status.FAILED: ("failed", "fill:#ffebe9,stroke:#cf222e,color:#1f2328"),
+    Status.SKIPPED: ("skipped", "fill:#eaeef2,stroke:#8c959f,color:#424a53,stroke-dasharray:2 3"),
+}
 
 
 class Box(NamedTuple):
@@ -75,18 +85,6 @@ def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
 
 def _more(task: Task, note: str) -> str:
     return "\n".join(line for line in (task.name, task.objective, note) if line)
-
-
-NOTE_CHARACTERS = 80
-_UNSAFE = re.compile(r"[^\w ·✓✗○▶–,.()+!?/-]")
-_CLASSES: Mapping[Status | None, tuple[str, str]] = {
-    None: ("defined", "fill:#f6f8fa,stroke:#57606a,color:#1f2328"),
-    Status.PENDING: ("pending", "fill:#f6f8fa,stroke:#57606a,color:#1f2328,stroke-dasharray:5 3"),
-    Status.RUNNING: ("running", "fill:#ddf4ff,stroke:#0969da,color:#1f2328,stroke-width:3px"),
-    Status.SUCCESSFUL: ("successful", "fill:#dafbe1,stroke:#1a7f37,color:#1f2328"),
-    Status.FAILED: ("failed", "fill:#ffebe9,stroke:#cf222e,color:#1f2328"),
-    Status.SKIPPED: ("skipped", "fill:#eaeef2,stroke:#8c959f,color:#424a53,stroke-dasharray:2 3"),
-}
 
 
 def mermaid(graph: Graph, record: FlowRecord | None = None) -> str:

@@ -23,6 +23,17 @@ PLAN = "plan"
 """The name of the data part that holds a plan."""
 MISTAKES_SHOWN = 5
 _FORM_HINT = "Answer with JSON alone, of the form that you were shown."
+ANSWER_CHARACTERS = 8_000
+"""The most characters of the planner's last answer that it gets back."""
+_ANSWER_FORM = """\
+{"tasks": [{"name": "...", "objective": "...", "agents": ["..."], "depends_on": ["..."], "result": "text"}]}
+- name: short, unique in the plan.
+- objective: what is to be done, in words for whoever does it; they see the request, and the results of what the task depends \
+on.
+- agents: one or more of the agents below, by name, who may do the task.
+- depends_on: names of the tasks whose results it needs; may be left out.
+- result: may be left out. "text", a list of labels one of which is to be chosen, or a JSON schema of what is to be given.
+The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
 
 
 def _result(value: Any) -> Any:
@@ -126,19 +137,6 @@ def _json_text(answer: Content) -> str:
     if data:
         return json.dumps(data[-1])
     return unfenced(answer.text)
-
-
-ANSWER_CHARACTERS = 8_000
-"""The most characters of the planner's last answer that it gets back."""
-_ANSWER_FORM = """\
-{"tasks": [{"name": "...", "objective": "...", "agents": ["..."], "depends_on": ["..."], "result": "text"}]}
-- name: short, unique in the plan.
-- objective: what is to be done, in words for whoever does it; they see the request, and the results of what the task depends \
-on.
-- agents: one or more of the agents below, by name, who may do the task.
-- depends_on: names of the tasks whose results it needs; may be left out.
-- result: may be left out. "text", a list of labels one of which is to be chosen, or a JSON schema of what is to be given.
-The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
 
 
 def planner_question(request: Content, agents: Mapping[str, str], most: int) -> Content:
