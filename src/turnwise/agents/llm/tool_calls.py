@@ -373,10 +373,10 @@ def shortened(value: JsonValue, characters: int) -> JsonValue:
 
 
 def _failure(error: BaseException) -> ToolOutcome:
-    return ToolOutcome(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
+    return ToolOutcome(f"{type(error).__name__}: {_message_of(error)[:ERROR_CHARACTERS]}", failed=True)
 
 
-def _words(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:

@@ -158,7 +158,7 @@ class Controller:
         if not isinstance(strategy, Moderated) or len(pool) < 2:
             return strategy
         tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
-        question = strategy.question(tasks, self._context.tree, said=self._last_answer)
+        question = strategy.question(tasks, self._context.tree, last_answer=self._last_answer)
         try:
             answer = await self._context.delegate(
                 strategy.moderator,

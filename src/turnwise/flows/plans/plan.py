@@ -157,11 +157,11 @@ def planner_question(request: Content, agents: Mapping[str, str], most: int) -> 
     return _user_message("\n".join(lines), request)
 
 
-def planner_retry_question(asked: Content, answer: Content, problem: str) -> Content:
+def planner_retry_question(question: Content, answer: Content, problem: str) -> Content:
     """Returns the same question with the last answer and its problem."""
     quoted = json.dumps(answer.text[:ANSWER_CHARACTERS], ensure_ascii=False)
-    text = f"{asked.text}\nYou answered: {quoted}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
-    return _user_message(text, asked)
+    text = f"{question.text}\nYou answered: {quoted}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
+    return _user_message(text, question)
 
 
 def _user_message(text: str, request: Content) -> Content:

@@ -207,33 +207,33 @@ def unfenced(text: str) -> str:
 def schema_flaw(schema: object, depth: int = 0) -> str:
     """Returns the reason why that is not a usable schema; empty if there is none."""
     if not isinstance(schema, dict):
-        return f"a schema is an object, not {_shown(schema)}"
+        return f"a schema is an object, not {_preview(schema)}"
     if depth > MOST_DEPTH:
         return f"schemas within each other are more than {MOST_DEPTH} deep"
     properties, required, allowed = schema.get("properties", {}), schema.get("required", []), schema.get("enum", [None])
     unknown = [name for name in _names(schema) if not isinstance(name, str) or name not in _TYPES]
     if unknown:
-        return f"{_shown(unknown[0])} is no type, these are: {', '.join(_TYPES)}"
+        return f"{_preview(unknown[0])} is no type, these are: {', '.join(_TYPES)}"
     if not isinstance(properties, dict):
-        return f"'properties' is an object of schemas, not {_shown(properties)}"
+        return f"'properties' is an object of schemas, not {_preview(properties)}"
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        return f"'required' is a list of names, not {_shown(required)}"
+        return f"'required' is a list of names, not {_preview(required)}"
     if not isinstance(allowed, list) or not allowed:
-        return f"'enum' is a list of one value or more, not {_shown(allowed)}"
+        return f"'enum' is a list of one value or more, not {_preview(allowed)}"
     within = {f"property {name!r}": each for name, each in properties.items()} | {"items": schema.get("items", True)}
-    found = ((place, schema_flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
-    return next((f"{place}: {problem}" for place, problem in found if problem), "")
+    flaws = ((place, schema_flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
+    return next((f"{place}: {problem}" for place, problem in flaws if problem), "")
 
 
 def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
     """Yields the problems of the value, outermost first; each names its place. The schema must have no flaw."""
     names = _names(schema)
     if names and not any(_is_of_type(value, name) for name in names):
-        yield f"{place} has to be of type {' or '.join(names)}, not {_shown(value)}"
+        yield f"{place} has to be of type {' or '.join(names)}, not {_preview(value)}"
         return
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(_same(value, each) for each in allowed):
-        yield f"{place} has to be {' or '.join(map(_shown, allowed))}, not {_shown(value)}"
+        yield f"{place} has to be {' or '.join(map(_preview, allowed))}, not {_preview(value)}"
     elif isinstance(value, dict):
         yield from _object_problems(schema, value, place)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -272,7 +272,7 @@ def _same(left: JsonValue, right: JsonValue) -> bool:
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     written = json.dumps(value, ensure_ascii=False, default=str)
     return written if len(written) <= VALUE_CHARACTERS else written[: VALUE_CHARACTERS - 1] + "…"
 

@@ -27,7 +27,7 @@ def brief(tasks: Sequence[AssignedTask], request: Content | None, notes: Sequenc
     Args:
         tasks: The turn's tasks.
         request: The flow's request; None if the agent reads it in the log.
-        words: The notes of agents that ended their turns.
+        notes: The notes of agents that ended their turns.
     """
     lines: list[str] = []
     more: list[Part] = []
