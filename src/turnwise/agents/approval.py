@@ -88,7 +88,8 @@ def question_text(tool: str, arguments: Mapping[str, JsonValue]) -> str:
     imitate the question: values and unusual names are quoted. Characters that are invisible, break lines or change the
     text direction are escaped.
     """
-    arguments_text = ", ".join(f"{_quoted_name(name)} = {_shown(value, SHOWN_CHARACTERS)}" for name, value in arguments.items())
+    values = (f"{_quoted_name(name)} = {_quoted_value(value, SHOWN_CHARACTERS)}" for name, value in arguments.items())
+    arguments_text = ", ".join(values)
     return f"May I call {_quoted_name(tool)} with {arguments_text}?" if arguments_text else f"May I call {_quoted_name(tool)}?"
 
 
@@ -118,10 +119,10 @@ def refusal(answer: Answer) -> str:
 
 
 def _quoted_name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else _shown(name, NAME_CHARACTERS)
+    return name if _PLAIN.fullmatch(name) else _quoted_value(name, NAME_CHARACTERS)
 
 
-def _shown(value: JsonValue, most: int) -> str:
+def _quoted_value(value: JsonValue, most: int) -> str:
     """Returns the value as JSON with every character visible. A value that is cut ends with the number of missing
     characters.
     """

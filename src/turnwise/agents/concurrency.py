@@ -8,6 +8,8 @@ from typing import TypeVar
 from turnwise.ports.context import Suspend
 
 T = TypeVar("T")
+HOLD_SECONDS = 0.02
+"""The longest time, in seconds, that one task may run before it yields to others."""
 
 
 async def run_together(awaitables: Sequence[Awaitable[T]]) -> Sequence[T]:
@@ -36,10 +38,6 @@ async def _is_suspended(task: "asyncio.Future[T]") -> bool:
     except Suspend:
         return True
     return False
-
-
-HOLD_SECONDS = 0.02
-"""The longest time, in seconds, that one task may run before it yields to others."""
 
 
 class LoopYielder:

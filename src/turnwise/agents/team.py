@@ -80,7 +80,7 @@ class Team:
 def _check_selector(team: str, selector: object, members: Sequence[str]) -> None:
     if isinstance(selector, type) or not callable(getattr(selector, "select", None)):
         raise AgentDefinitionError(
-            f"The selector of team {team!r} is {_shown(selector)}, which has no method `select`.",
+            f"The selector of team {team!r} is {_described(selector)}, which has no method `select`.",
             fix="Pass a selector such as Conversational() or Iterative(order=[…]).",
         )
     if not inspect.iscoroutinefunction(getattr(selector, "select", None)):
@@ -97,7 +97,7 @@ def _check_selector(team: str, selector: object, members: Sequence[str]) -> None
         )
 
 
-def _shown(selector: object) -> str:
+def _described(selector: object) -> str:
     if isinstance(selector, str):
         return f"the text {selector!r}"
     return f"the class {selector.__name__}" if isinstance(selector, type) else f"a {type(selector).__name__}"

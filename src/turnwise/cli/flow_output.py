@@ -11,7 +11,7 @@ from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
-from turnwise.flows.drawing.boxes import SIGNS, heading, named
+from turnwise.flows.drawing.boxes import SIGNS, agents_text, heading
 from turnwise.flows.flow import Flow
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
@@ -19,7 +19,7 @@ from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedR
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.results import ResultType
 from turnwise.flows.tasks.task import Status
-from turnwise.flows.turns.briefs import as_words
+from turnwise.flows.turns.briefs import result_text
 
 _DEPTH = 4
 _ANYTHING = "data"
@@ -48,8 +48,12 @@ def flow_lines(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iter
 
 def definition_lines(design: Design, width: int | None = None) -> Iterator[Text]:
     """Lists a flow's tasks in an executable order, with its strategy and limits."""
-    conduct = design.conduct
-    rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_parallel_text(conduct.side_by_side)]
+    run_rules = design.rules
+    rules = [
+        f"strategy {run_rules.strategy.name}",
+        f"at most {design.max_turns} turns",
+        *_parallel_text(run_rules.side_by_side),
+    ]
     yield _heading_line(design.graph.flow, heading(design.graph, None), *rules)
     yield from _definitions(design.graph, width, design.agents)
 
@@ -132,13 +136,13 @@ def end_line(record: FlowRecord) -> Text:
 
 def _planned_summary(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
     """Describes a planned flow: its planner, its limits, and the agents with the descriptions that the planner sees."""
-    conduct = flow.conduct
-    turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
+    run_rules = flow.rules
+    turns = f"at most {run_rules.max_turns} turns" if run_rules.max_turns else f"at most {TURNS_PER_TASK} turns a task"
     rules = [
         f"at most {flow.max_tasks} tasks",
-        f"strategy {conduct.strategy.name}",
+        f"strategy {run_rules.strategy.name}",
         turns,
-        *_parallel_text(conduct.side_by_side),
+        *_parallel_text(run_rules.side_by_side),
     ]
     yield _heading_line(flow.card.name, f"planned by {flow.planner}", *rules)
     rows: list[list[str | Text]] = [
@@ -165,7 +169,7 @@ def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) ->
     for name in graph.order:
         task = graph.tasks[name]
         needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
-        told = (name, named(task.agent_names or agents), needs, result_type_name(task.result))
+        told = (name, agents_text(task.agent_names or agents), needs, result_type_name(task.result))
         rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
     return fit_table(("task", "agents", "needs", "result", "objective"), rows, width)
 
@@ -192,7 +196,7 @@ def _status_sign(task: TaskRecord) -> Text:
 def _outcome(task: TaskRecord) -> str:
     """The result of a task, or the reason why it has none."""
     if task.status is Status.SUCCESSFUL:
-        return one_line(as_words(task.result), RESULT_CHARACTERS)
+        return one_line(result_text(task.result), RESULT_CHARACTERS)
     return one_line(task.reason)
 
 

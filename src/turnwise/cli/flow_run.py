@@ -104,7 +104,7 @@ class FlowView:
         self._take(event)
         if rendering.starts_attempt(event):
             self.say(rendering.attempt_line(event))
-        if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
+        if self._reading.is_own_event(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
             self.say(_turn_end_line(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
             for line in plan_lines(planned, terminal.width(self._console)):
@@ -156,7 +156,7 @@ class FlowView:
 def _turn_end_line(by: str, ended: TurnEnd) -> Text:
     line = rendering.styled("↷ ", "dim").append(one_line(by), style="bold").append(" ends its turn", style="dim")
     line.append(f" · for {one_line(ended.next)}" if ended.next else "", style="dim")
-    return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
+    return line.append(f" · {one_line(ended.note.content.text)}" if ended.note else "")
 
 
 APPROVAL_HINT = "y, or n and perhaps a reason"

@@ -20,13 +20,13 @@ def kind_of(value: object) -> str:
     return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
-def subject(value: object) -> str:
+def kind_capitalized(value: object) -> str:
     """Returns `kind_of`, capitalized for the beginning of a sentence."""
     words = kind_of(value)
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def listed(owner: str, field: str, given: Sequence[Given]) -> tuple[Given, ...]:
+def as_tuple(owner: str, field: str, given: Sequence[Given]) -> tuple[Given, ...]:
     """Returns the sequence as a tuple. Raises FlowDefinitionError for strings and for single values."""
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix="Give a list.")
@@ -46,21 +46,21 @@ def agent_name(owner: str, given: Agent | str) -> str:
     return card.name
 
 
-def text(owner: str, field: str, given: str, *, instead: str = "") -> str:
+def check_text(owner: str, field: str, given: str, *, instead: str = "") -> str:
     """Checks that the value is a string. `instead` is the fix if it is not."""
     if not isinstance(given, str):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix=instead or "Give a text.")
     return given
 
 
-def truth(owner: str, field: str, given: bool) -> bool:
+def check_bool(owner: str, field: str, given: bool) -> bool:
     """Checks that the value is True or False, not merely truthy or falsy."""
     if not isinstance(given, bool):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(given)}.", fix="Give True or False.")
     return given
 
 
-def at_least_one(owner: str, field: str, number: int) -> int:
+def check_positive(owner: str, field: str, number: int) -> int:
     """Checks that the value is an integer of 1 or more."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise FlowDefinitionError(f"{owner}: {field} is {kind_of(number)}.", fix="Give a whole number of 1 or more.")

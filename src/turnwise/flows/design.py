@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import at_least_one, check_object
+from turnwise.flows.arguments import check_object, check_positive
 from turnwise.flows.strategies import Popcorn
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task
@@ -34,7 +34,7 @@ class Design(NamedTuple):
     """The tasks."""
     agents: Sequence[str]
     """The names of the agents for tasks that name no agent."""
-    conduct: RunRules
+    rules: RunRules
     """The rules of the run."""
     targets: Sequence[str] | None = None
     """The tasks to do, together with all upstream of them; None means all tasks."""
@@ -44,7 +44,7 @@ class Design(NamedTuple):
     @property
     def max_turns(self) -> int:
         """The most turns of a run."""
-        return self.conduct.max_turns or TURNS_PER_TASK * len(self.graph.tasks)
+        return self.rules.max_turns or TURNS_PER_TASK * len(self.graph.tasks)
 
     @property
     def names(self) -> Sequence[str]:
@@ -71,9 +71,9 @@ def run_rules(
         FlowDefinitionError: A value is not a strategy, not a condition, or not an integer of 1 or more.
     """
     owner = f"The flow {flow!r}"
-    at_least_one(owner, "side_by_side", side_by_side)
+    check_positive(owner, "side_by_side", side_by_side)
     if max_turns is not None:
-        at_least_one(owner, "max_turns", max_turns)
+        check_positive(owner, "max_turns", max_turns)
     return RunRules(
         Popcorn() if strategy is None else check_object(owner, "strategy", strategy, ("name", "select"), "RoundRobin()"),
         AllComplete() if until is None else check_object(owner, "until", until, ("met", "check"), "AnyFailed()"),
@@ -85,7 +85,7 @@ def run_rules(
 def make_design(
     flow: str,
     tasks: Sequence[Task],
-    conduct: RunRules,
+    rules: RunRules,
     *,
     agents: Sequence[str] = (),
     targets: Sequence[str] | None = None,
@@ -100,10 +100,10 @@ def make_design(
     graph = Graph(flow, tasks)
     for name, task in graph.tasks.items():
         if not task.agents and not agents:
-            raise FlowDefinitionError(f"Nobody is there to do the task {name!r} of {flow!r}.", fix="Name agents.")
+            raise FlowDefinitionError(f"No agent can do the task {name!r} of {flow!r}.", fix="Name agents.")
     if targets is not None and not targets:
         raise FlowDefinitionError(f"The flow {flow!r} has no targets.", fix="Name tasks, or leave them out to have all done.")
     for target in targets or ():
         graph.check(target)
-    conduct.until.check(graph)
-    return Design(graph, agents, conduct, targets, relays)
+    rules.until.check(graph)
+    return Design(graph, agents, rules, targets, relays)

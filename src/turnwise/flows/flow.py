@@ -8,11 +8,11 @@ from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.arguments import agent_name, listed, text
+from turnwise.flows.arguments import agent_name, as_tuple, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules
 from turnwise.flows.functions import TaskFunction
-from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
+from turnwise.flows.members import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task, task_name
 from turnwise.flows.until import Until
@@ -61,13 +61,13 @@ class Flow:
         description: str = "",
         **card: Any,
     ) -> None:
-        text("A flow", "its name", name, instead='Give it first: Flow("name", …).')
+        check_text("A flow", "its name", name, instead='Give it first: Flow("name", …).')
         owner = f"The flow {name!r}"
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
-        self._tasks = [*listed(owner, "tasks", tasks)]
-        self._agents = listed(owner, "agents", agents)
+        self._tasks = [*as_tuple(owner, "tasks", tasks)]
+        self._agents = as_tuple(owner, "agents", agents)
         self._agent_names = tuple(dict.fromkeys(agent_name(owner, agent) for agent in self._agents))
-        self._conduct = run_rules(name, strategy, until, side_by_side, max_turns)
+        self._rules = run_rules(name, strategy, until, side_by_side, max_turns)
         self._targets = None if targets is None else _targets(owner, targets)
         self._made: Design | None = None
         self._is_in_use = False
@@ -80,12 +80,12 @@ class Flow:
     @property
     def children(self) -> Sequence[Agent]:
         """The agents that were given as objects, in order, without duplicates."""
-        return objects_in([*(agent for task in self._tasks for agent in task.agents), *self._agents])
+        return agent_objects([*(agent for task in self._tasks for agent in task.agents), *self._agents])
 
     @property
     def delegates_to(self) -> Sequence[str]:
         """The names of all agents that the flow may run. Raises FlowDefinitionError while it has no tasks."""
-        return all_named(self.design.names, self._conduct.strategy)
+        return agents_to_run(self.design.names, self._rules.strategy)
 
     @property
     def design(self) -> Design:
@@ -140,7 +140,7 @@ class Flow:
         Raises:
             FlowDefinitionError: The tasks are not a graph, or name agents that do not exist or that contain the flow.
         """
-        refuse_strangers(self.card.name, self.delegates_to, tree)
+        check_agents_in_tree(self.card.name, self.delegates_to, tree)
         self._is_in_use = True
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
@@ -149,10 +149,10 @@ class Flow:
 
     def _design(self) -> Design:
         flow, agents = self.card.name, self._agent_names
-        design = make_design(flow, self._tasks, self._conduct, agents=agents, targets=self._targets)
-        refuse_absent(flow, design.doers, self._conduct.strategy)
+        design = make_design(flow, self._tasks, self._rules, agents=agents, targets=self._targets)
+        check_single_agent(flow, design.doers, self._rules.strategy)
         return design
 
 
 def _targets(owner: str, given: Sequence[Task | str]) -> Sequence[str]:
-    return tuple(task_name(owner, each) for each in listed(owner, "targets", given))
+    return tuple(task_name(owner, each) for each in as_tuple(owner, "targets", given))

@@ -8,7 +8,7 @@ from turnwise.agents.function import make_card
 from turnwise.facts.errors import AgentFailed, FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.arguments import kind_of, subject, text
+from turnwise.flows.arguments import check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -72,7 +72,7 @@ def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
     """Returns the task's name. Raises FlowDefinitionError if the object is not a function, or for unknown options."""
     if not callable(function) or isinstance(function, type) or hasattr(function, "card"):
         fix = 'Write @flow.task before a function; for an agent that there is, give the flow Task("name", agents=[…]).'
-        raise FlowDefinitionError(f"{subject(function)} cannot be made a task.", fix=fix)
+        raise FlowDefinitionError(f"{kind_capitalized(function)} cannot be made a task.", fix=fix)
     name = options.get("name") or getattr(function, "__name__", None)
     if not isinstance(name, str):
         raise FlowDefinitionError(f"A task's name is {kind_of(name)}.", fix="Give it as name=….")
@@ -82,7 +82,7 @@ def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
             raise FlowDefinitionError(f"{owner} is done by its function, so it takes no agents.", fix="Leave them out.")
         if option not in _TASK_OPTIONS:
             raise FlowDefinitionError(f"{owner}: there is no option {option!r}.", fix=did_you_mean(option, _TASK_OPTIONS))
-    text(owner, "its objective", options.get("objective", ""))
+    check_text(owner, "its objective", options.get("objective", ""))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise FlowDefinitionError(f"{owner}: its function yields.", fix="Let it return its result.")
     return name

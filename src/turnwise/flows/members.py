@@ -10,17 +10,17 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector
 
 
-def objects_in(given: Iterable[Agent | str]) -> Sequence[Agent]:
+def agent_objects(given: Iterable[Agent | str]) -> Sequence[Agent]:
     """Returns the agents that were given as objects, in order, without duplicates: the flow's children."""
     return tuple({id(agent): agent for agent in given if not isinstance(agent, str)}.values())
 
 
-def all_named(names: Sequence[str], strategy: Selector) -> Sequence[str]:
+def agents_to_run(names: Sequence[str], strategy: Selector) -> Sequence[str]:
     """Returns the names of all agents that a flow may run, including the strategy's moderator."""
     return (*names, strategy.moderator) if isinstance(strategy, Moderated) else names
 
 
-def refuse_absent(flow: str, names: Collection[str], strategy: Selector) -> None:
+def check_single_agent(flow: str, names: Collection[str], strategy: Selector) -> None:
     """Raises FlowDefinitionError if Single always picks an agent that may do none of the flow's tasks."""
     agent = strategy.agent if isinstance(strategy, Single) else None
     if agent is not None and agent not in names:
@@ -28,7 +28,7 @@ def refuse_absent(flow: str, names: Collection[str], strategy: Selector) -> None
         raise FlowDefinitionError(problem, fix=did_you_mean(agent, names))
 
 
-def refuse_strangers(flow: str, names: Iterable[str], tree: AgentTree) -> None:
+def check_agents_in_tree(flow: str, names: Iterable[str], tree: AgentTree) -> None:
     """Raises FlowDefinitionError if a name is not an agent of the tree, or is the flow itself or an agent above it."""
     above = [flow, *tree.chain(flow)]
     for name in names:

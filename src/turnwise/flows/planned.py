@@ -10,11 +10,11 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.arguments import agent_name, at_least_one, listed, text
+from turnwise.flows.arguments import agent_name, as_tuple, check_positive, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules
-from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
-from turnwise.flows.plans.plan import Plan, question, question_again, read_plan, recorded_plan, refuse_unfit
+from turnwise.flows.members import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent
+from turnwise.flows.plans.plan import Plan, check_plan, planner_question, planner_retry_question, read_plan, recorded_plan
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -64,17 +64,17 @@ class PlannedFlow:
         description: str = "",
         **card: Any,
     ) -> None:
-        text("A flow", "its name", name, instead='Give it first: PlannedFlow("name", …).')
+        check_text("A flow", "its name", name, instead='Give it first: PlannedFlow("name", …).')
         owner = f"The flow {name!r}"
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
         self.planner = agent_name(f"The planner of {name!r}", planner)
-        self.agents = tuple(dict.fromkeys(agent_name(owner, agent) for agent in listed(owner, "agents", agents)))
-        self.children: Sequence[Agent] = objects_in([planner, *agents])
-        self.conduct = run_rules(name, strategy, until, side_by_side, max_turns)
-        self._tries, self.max_tasks = at_least_one(owner, "tries", tries), at_least_one(owner, "max_tasks", max_tasks)
+        self.agents = tuple(dict.fromkeys(agent_name(owner, agent) for agent in as_tuple(owner, "agents", agents)))
+        self.children: Sequence[Agent] = agent_objects([planner, *agents])
+        self.rules = run_rules(name, strategy, until, side_by_side, max_turns)
+        self._tries, self.max_tasks = check_positive(owner, "tries", tries), check_positive(owner, "max_tasks", max_tasks)
         if not self.agents:
-            raise FlowDefinitionError(f"Nobody is there to do the tasks of {name!r}.", fix="Name agents.")
-        refuse_absent(name, self.agents, self.conduct.strategy)
+            raise FlowDefinitionError(f"No agent can do the tasks of {name!r}.", fix="Name agents.")
+        check_single_agent(name, self.agents, self.rules.strategy)
 
     def __repr__(self) -> str:
         return f"PlannedFlow({self.card.name!r})"
@@ -82,11 +82,11 @@ class PlannedFlow:
     @property
     def delegates_to(self) -> Sequence[str]:
         """The names of all agents that the flow may run."""
-        return all_named((self.planner, *self.agents), self.conduct.strategy)
+        return agents_to_run((self.planner, *self.agents), self.rules.strategy)
 
     def check(self, tree: AgentTree) -> None:
         """Raises FlowDefinitionError if the flow names agents that do not exist or that contain it."""
-        refuse_strangers(self.card.name, self.delegates_to, tree)
+        check_agents_in_tree(self.card.name, self.delegates_to, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         plan = await recorded_plan(context, partial(self._make_plan, context))
@@ -96,7 +96,7 @@ class PlannedFlow:
     async def _make_plan(self, context: AgentContext) -> Plan:
         """Gets a valid plan. Raises FlowFailed if the planner gives none; errors of the planner are not converted."""
         agents = self._reachable(context)
-        request = question(context.message, agents, self.max_tasks)
+        request = planner_question(context.message, agents, self.max_tasks)
         current, problem = request, ""
         for number in range(1, self._tries + 1):
             answer = await context.call(self.planner, current, segment=f"plan#{number}")
@@ -104,7 +104,7 @@ class PlannedFlow:
                 return self._read_valid_plan(answer, agents)
             except FlowDefinitionError as error:
                 problem = f"{error.problem} {error.fix}".strip()
-            current = question_again(request, answer, problem)
+            current = planner_retry_question(request, answer, problem)
         tries = "once" if self._tries == 1 else f"{self._tries} times"
         raise FlowFailed(
             f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r}, and gave none that can be used. Of the last "
@@ -125,9 +125,9 @@ class PlannedFlow:
 
     def _read_valid_plan(self, answer: Content, agents: Mapping[str, str]) -> Plan:
         plan = read_plan(answer)
-        refuse_unfit(plan, tuple(agents), self.max_tasks)
+        check_plan(plan, tuple(agents), self.max_tasks)
         self._design_of(plan)
         return plan
 
     def _design_of(self, plan: Plan) -> Design:
-        return make_design(self.card.name, plan.made(), self.conduct)
+        return make_design(self.card.name, plan.to_tasks(), self.rules)

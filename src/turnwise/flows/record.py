@@ -122,10 +122,10 @@ class FlowReader:
         """
         return self._unplanned
 
-    def is_told(self, event: Event) -> bool:
+    def is_own_event(self, event: Event) -> bool:
         """Checks whether the flow itself emitted the event, in a run that was read. Events of its agents do not count."""
         run = self._runs.get((event.invocation_id, event.branch))
-        return run is not None and run.is_told(event)
+        return run is not None and run.is_own_event(event)
 
     def add(self, event: Event) -> None:
         """Reads the next event; partial events are ignored."""
@@ -180,14 +180,14 @@ class _Run:
     def is_over(self) -> bool:
         return bool(self._end)
 
-    def is_told(self, event: Event) -> bool:
+    def is_own_event(self, event: Event) -> bool:
         """Checks whether the flow emitted this event in this run."""
         return event.author == self.graph.flow and (event.invocation_id, event.branch) == self.place
 
     def add(self, event: Event) -> None:
         if event.author == USER:
             self._apply_reply(event)
-        elif self.is_told(event):
+        elif self.is_own_event(event):
             self._apply_own_event(event)
         elif event.branch.startswith(self._below):
             self._apply_turn_event(event)
@@ -205,10 +205,10 @@ class _Run:
             number = max(self._turns, default=0) + 1
             fields = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
             self._turns[number] = TurnRecord(number, *fields)
-        if closing := task_end_of(event):
-            if closing.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite the content but not the label
-                closing = closing.model_copy(update={"task": tasks[0]})
-            self._progress = with_task_ended(self.graph, self._progress, closing)
+        if task_end := task_end_of(event):
+            if task_end.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite the content but not the label
+                task_end = task_end.model_copy(update={"task": tasks[0]})
+            self._progress = with_task_ended(self.graph, self._progress, task_end)
         if data := data_of(event, FLOW):
             self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))
 
@@ -249,7 +249,7 @@ class _Run:
 
     def _with_state(self, turn: TurnRecord) -> TurnRecord:
         """Returns the turn with its state: it is over when the flow is over or all its tasks have ended."""
-        is_over = turn.is_over or bool(self._end) or all(task in self._progress.closings for task in turn.tasks)
+        is_over = turn.is_over or bool(self._end) or all(task in self._progress.task_ends for task in turn.tasks)
         return turn._replace(is_over=is_over, question=None if is_over else turn.question)
 
     def _task_records(self, turns: Iterable[TurnRecord]) -> dict[str, TaskRecord]:
@@ -261,8 +261,8 @@ class _Run:
 
     def _task(self, name: str, turns: Sequence[TurnRecord]) -> TaskRecord:
         numbers = tuple(turn.number for turn in turns)
-        if closing := self._progress.closings.get(name):
-            return TaskRecord(name, closing.status, closing.by, closing.result, closing.reason, numbers)
+        if task_end := self._progress.task_ends.get(name):
+            return TaskRecord(name, task_end.status, task_end.by, task_end.result, task_end.reason, numbers)
         at_work = next((turn.agent for turn in turns if not turn.is_over), None)
         if at_work is not None:
             return TaskRecord(name, Status.RUNNING, at_work, turns=numbers)

@@ -10,7 +10,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
-from turnwise.flows.arguments import text
+from turnwise.flows.arguments import check_text
 from turnwise.flows.control.controller import RunEnding
 from turnwise.flows.control.running import RunResult, failed_result, interrupted_result, results, run_design
 from turnwise.flows.design import make_design, run_rules
@@ -44,16 +44,16 @@ class Several:
 
     def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": self.kind, "routable": False, **card})
-        self._conduct = run_rules(name)
-        self._unanswered = text(f"The flow {name!r}", "unanswered", unanswered)
+        self._rules = run_rules(name)
+        self._unanswered = check_text(f"The flow {name!r}", "unanswered", unanswered)
 
     def __repr__(self) -> str:
         return f"Several({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         plan = await recorded_plan(context, partial(self._make_plan, context))
-        rules = self._conduct._replace(side_by_side=len(plan.tasks))
-        design = make_design(self.card.name, plan.made(), rules, relays=True)
+        rules = self._rules._replace(side_by_side=len(plan.tasks))
+        design = make_design(self.card.name, plan.to_tasks(), rules, relays=True)
         async for event in run_design(design, context, self._join_results):
             yield event
 
@@ -65,7 +65,7 @@ class Several:
         agents = [name for name in candidates if name is not None and self._may_ask(name, context)]
         if not agents:
             raise FlowFailed(
-                f"No verdict says whom {self.card.name!r} is to ask.",
+                f"No verdict names the agents for {self.card.name!r}.",
                 fix="Name it as the policy's `several`: it is not run by itself.",
             )
         return Plan(tasks=tuple(PlannedTask(name=name, agents=(name,)) for name in agents))
@@ -82,11 +82,11 @@ class Several:
         unfinished = interrupted_result(graph, ending)
         if unfinished is not None:
             return unfinished
-        closings = ending.progress.closings
-        if not any(closing.status.is_success for closing in closings.values()):
+        task_ends = ending.progress.task_ends
+        if not any(task_end.status.is_success for task_end in task_ends.values()):
             return failed_result(graph, ending, tuple(graph.tasks))
         texts: Mapping[str, str] = {
-            **{name: self._unanswered.replace("{agent}", name) for name in closings},
+            **{name: self._unanswered.replace("{agent}", name) for name in task_ends},
             **results(graph, ending.progress),
         }
         return RunResult(ending.reason, "\n\n".join(texts[name] for name in graph.tasks if texts[name]))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from turnwise.flows.arguments import at_least_one, check_object
+from turnwise.flows.arguments import check_object, check_positive
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
 from turnwise.flows.tasks.task import Status, Task, task_name
@@ -92,8 +92,8 @@ class _OfTasks(Until):
         return f"{type(self).__name__}({', '.join(map(repr, self.tasks))})"
 
     def _end_statuses(self, progress: Progress) -> list[Status]:
-        names = self.tasks or progress.closings
-        return [progress.closings[name].status for name in names if name in progress.closings]
+        names = self.tasks or progress.task_ends
+        return [progress.task_ends[name].status for name in names if name in progress.task_ends]
 
 
 class AnyComplete(_OfTasks):
@@ -112,7 +112,7 @@ class AnyFailed(_OfTasks):
 
 class _AtMost(Until):
     def __init__(self, most: int) -> None:
-        self._limit = at_least_one(type(self).__name__, "its number", most)
+        self._limit = check_positive(type(self).__name__, "its number", most)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._limit})"

@@ -205,7 +205,7 @@ class Cascade:
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
-            """
+        """
         began = perf_counter()
         order = self._order_for(context)
         roster = self._eligible_agents(context, resting, among)

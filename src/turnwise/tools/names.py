@@ -6,11 +6,15 @@ import unicodedata
 from collections.abc import Mapping
 
 NAME_CHARACTERS = 64
-
 # The strictest provider wants a letter or an underscore first.
 _VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _DIGEST_CHARACTERS = 10
 _HAS_DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGEST_CHARACTERS}}}\Z")
+TRANSFER, OUTPUT, CONFIRM = "transfer_to_agent", "final_answer", "confirm"
+SUCCEEDED, FAILED, END_TURN = "task_succeeded", "task_failed", "end_turn"
+OF_AGENTS: Mapping[str, str] = {TRANSFER: "hand-overs", OUTPUT: "answers of a type", CONFIRM: "questions to a person"}
+"""Reserved names and their purpose; an agent's own tools may not use them either."""
+_OF_TASKS: Mapping[str, str] = {FAILED: "tasks that fail", END_TURN: "turns in a flow"}
 
 
 def is_tool_name(name: str) -> bool:
@@ -39,14 +43,6 @@ def _transliterated(text: str) -> str:
     return "".join(
         c if c.isascii() else c.casefold() for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
     )
-
-
-TRANSFER, OUTPUT, CONFIRM = "transfer_to_agent", "final_answer", "confirm"
-SUCCEEDED, FAILED, END_TURN = "task_succeeded", "task_failed", "end_turn"
-
-OF_AGENTS: Mapping[str, str] = {TRANSFER: "hand-overs", OUTPUT: "answers of a type", CONFIRM: "questions to a person"}
-"""Reserved names and their purpose; an agent's own tools may not use them either."""
-_OF_TASKS: Mapping[str, str] = {FAILED: "tasks that fail", END_TURN: "turns in a flow"}
 
 
 def reserved_for(name: str) -> str | None:

@@ -18,10 +18,8 @@ from turnwise.ports.tool import ToolCall
 
 PROBLEMS_SHOWN = 5
 INPUT_CHARACTERS = 60
-
 TurnSource = Literal["context", "call"]
 """The source of a parameter that the turn fills instead of the model."""
-
 _SOURCE_BY_TYPE: Mapping[Any, TurnSource] = {
     AgentContext: "context",
     "AgentContext": "context",

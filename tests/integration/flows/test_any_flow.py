@@ -43,7 +43,9 @@ def told_in_order(flow: Flow, events: Sequence[Event]) -> dict[str, Status]:
             for task in tasks:
                 assert task in progress.ready
                 assert chosen.agent in flow.graph.tasks[task].agent_names
-                assert all(need in progress.closings for need in flow.graph.needs[task]), "it ran before what it needs was done"
+                assert all(need in progress.task_ends for need in flow.graph.needs[task]), (
+                    "it ran before what it needs was done"
+                )
         closing = task_end_of(event)
         if closing is not None:
             assert progress.statuses[closing.task] is Status.PENDING, "it ended twice"

@@ -192,7 +192,7 @@ def test_what_cannot_be_is_refused_when_it_is_made() -> None:
         news("planner", tries=0)
     with pytest.raises(FlowDefinitionError, match="max_tasks is 0"):
         news("planner", max_tasks=0)
-    with pytest.raises(FlowDefinitionError, match="Nobody is there"):
+    with pytest.raises(FlowDefinitionError, match="No agent can do"):
         PlannedFlow("news", planner="planner", agents=[])
     with pytest.raises(FlowDefinitionError, match="'planner', which does not exist"):
         memory(news("planner"))

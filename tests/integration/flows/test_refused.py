@@ -40,7 +40,7 @@ def _flow_in_itself() -> Agent:
         (lambda: Flow("flow", [Task("a", agents=["x"]), Task("a", agents=["x"])]), "two tasks named 'a'"),
         (lambda: Flow("flow", [Task("a", agents=["flow"])]), "names itself"),
         (_flow_in_itself, "in which it stands itself"),
-        (lambda: Flow("flow", [Task("a")]), "Nobody is there to do the task 'a'"),
+        (lambda: Flow("flow", [Task("a")]), "No agent can do the task 'a'"),
         (lambda: Flow("flow", [Task("a", agents=["x"])], targets=["b"]), "no task 'b'"),
         (lambda: Flow("flow", [Task("a", agents=["x"])], until=AnyFailed("b")), "no task 'b'"),
         (lambda: Flow("flow", [Task("a", agents=[doing("x")])], strategy=Moderated("m")), "'m', which does not exist"),

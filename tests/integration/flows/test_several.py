@@ -274,7 +274,7 @@ async def test_without_a_verdict_it_says_what_is_missing() -> None:
     policy = PolicySpec(stages=(), default="several")
     result = await ask(runner_of(says("a"), Several(), policy=policy), "a and b")
     assert (reason(result), result.error and result.error.code) == ("failed", "agent.flow_failed")
-    assert "No verdict says whom 'several' is to ask." in (result.end.detail if result.end else "")
+    assert "No verdict names the agents for 'several'." in (result.end.detail if result.end else "")
 
 
 async def test_killed_at_every_commit_both_answer_once(tmp_path: Path) -> None:

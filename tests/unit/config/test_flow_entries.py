@@ -106,8 +106,8 @@ async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
     assert [tool.spec.name for tool in graph.tasks["verdict"].tools] == ["look"]
     assert graph.tasks["rating"].result.schema is not None
     assert (graph.tasks["rating"].run_if, graph.tasks["facts"].result.schema) == ("always", {"type": "object"})
-    assert (design.agents, design.conduct.strategy.name, design.conduct.side_by_side) == (("reader", "writer"), "random", 2)
-    assert (design.max_turns, design.targets, repr(design.conduct.until)) == (
+    assert (design.agents, design.rules.strategy.name, design.rules.side_by_side) == (("reader", "writer"), "random", 2)
+    assert (design.max_turns, design.targets, repr(design.rules.until)) == (
         20, ("verdict", "research"), "(AnyComplete('verdict') | MaxTurns(9))",
     )  # fmt: skip
     runner = Runner(root, store=SqlSessionStore("sqlite:///:memory:"))
@@ -216,4 +216,4 @@ def test_mistakes_are_told_with_their_place(build: Build, text: str, problem: st
 
 def test_a_flow_that_nobody_works_in_is_told(build: Build) -> None:
     _, problems = build(HEAD + "  - name: report\n    kind: flow\n    tasks: [{name: a}]\n")
-    assert problems == ["6: Nobody is there to do the task 'a' of 'report'. Name agents."]
+    assert problems == ["6: No agent can do the task 'a' of 'report'. Name agents."]

@@ -7,7 +7,16 @@ import pytest
 
 from turnwise.agents.function import agent
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import agent_name, at_least_one, check_object, kind_of, listed, subject, text, truth
+from turnwise.flows.arguments import (
+    agent_name,
+    as_tuple,
+    check_bool,
+    check_object,
+    check_positive,
+    check_text,
+    kind_capitalized,
+    kind_of,
+)
 
 
 @agent
@@ -31,13 +40,13 @@ def test_a_value_is_called_what_it_is() -> None:
         "a FunctionAgent",
         "an ellipsis",
     ]
-    assert [subject(value) for value in (3, None, writer)] == ["An int", "None", "A FunctionAgent"]
+    assert [kind_capitalized(value) for value in (3, None, writer)] == ["An int", "None", "A FunctionAgent"]
 
 
 def test_what_fits_is_given_back() -> None:
-    assert listed("It", "agents", ["a", "b"]) == ("a", "b")
+    assert as_tuple("It", "agents", ["a", "b"]) == ("a", "b")
     assert (agent_name("It", writer), agent_name("It", "anybody")) == ("writer", "anybody")
-    assert (text("It", "name", ""), truth("It", "open", False), at_least_one("It", "tries", 1)) == ("", False, 1)
+    assert (check_text("It", "name", ""), check_bool("It", "open", False), check_positive("It", "tries", 1)) == ("", False, 1)
     drum = Drum()
     assert check_object("It", "sound", drum, ("name",), "Drum()") is drum
 
@@ -45,18 +54,18 @@ def test_what_fits_is_given_back() -> None:
 @pytest.mark.parametrize(
     ("check", "says"),
     [
-        (lambda: listed("It", "agents", "abc"), "It: agents is a str. Give a list."),
-        (lambda: listed("It", "agents", {"a"}), "It: agents is a set. Give a list."),  # type: ignore[arg-type]
+        (lambda: as_tuple("It", "agents", "abc"), "It: agents is a str. Give a list."),
+        (lambda: as_tuple("It", "agents", {"a"}), "It: agents is a set. Give a list."),  # type: ignore[arg-type]
         (lambda: agent_name("It", ""), "It: '' is no agent. Give agents, or their names."),
         (lambda: agent_name("It", Drum()), "It: a Drum is no agent."),  # type: ignore[arg-type]
         (lambda: agent_name("It", Drum), "It: the class Drum is no agent. Give agents, or their names."),  # type: ignore[arg-type]
         (lambda: agent_name("It", lambda: 1), "It: a function is no agent. Make an agent of it with @agent."),  # type: ignore[arg-type]
-        (lambda: text("It", "word", 3, instead="Say it."), "It: word is an int. Say it."),  # type: ignore[arg-type]
-        (lambda: text("It", "word", None), "It: word is None. Give a text."),  # type: ignore[arg-type]
-        (lambda: truth("It", "open", 1), "It: open is an int. Give True or False."),  # type: ignore[arg-type]
-        (lambda: at_least_one("It", "tries", "3"), "It: tries is a str. Give a whole number"),  # type: ignore[arg-type]
-        (lambda: at_least_one("It", "tries", True), "It: tries is a bool. Give a whole number"),
-        (lambda: at_least_one("It", "tries", 0), "It: tries is 0. Use 1 or more."),
+        (lambda: check_text("It", "word", 3, instead="Say it."), "It: word is an int. Say it."),  # type: ignore[arg-type]
+        (lambda: check_text("It", "word", None), "It: word is None. Give a text."),  # type: ignore[arg-type]
+        (lambda: check_bool("It", "open", 1), "It: open is an int. Give True or False."),  # type: ignore[arg-type]
+        (lambda: check_positive("It", "tries", "3"), "It: tries is a str. Give a whole number"),  # type: ignore[arg-type]
+        (lambda: check_positive("It", "tries", True), "It: tries is a bool. Give a whole number"),
+        (lambda: check_positive("It", "tries", 0), "It: tries is 0. Use 1 or more."),
         (lambda: check_object("It", "sound", 3, ("name",), "Drum()"), "It: sound is an int. Give an object such as Drum()."),
         (
             lambda: check_object("It", "sound", int, ("name",), "Drum()"),

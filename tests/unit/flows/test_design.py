@@ -15,9 +15,9 @@ PLAIN = run_rules("f")
 
 def test_what_is_not_given_is_plain() -> None:
     design = make_design("f", [Task("a", agents=["x"]), Task("b", agents=["x", "y"])], PLAIN, agents=("z",))
-    assert isinstance(design.conduct.strategy, Popcorn)
-    assert isinstance(design.conduct.until, AllComplete)
-    assert (design.conduct.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
+    assert isinstance(design.rules.strategy, Popcorn)
+    assert isinstance(design.rules.until, AllComplete)
+    assert (design.rules.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
     assert design.names == ("x", "y", "z")
 
 
@@ -51,7 +51,7 @@ def test_turns_are_limited_by_what_is_given() -> None:
 
 
 def test_a_task_that_nobody_may_do_is_refused() -> None:
-    with pytest.raises(FlowDefinitionError, match="Nobody is there to do the task 'a'"):
+    with pytest.raises(FlowDefinitionError, match="No agent can do the task 'a'"):
         make_design("f", [Task("a")], PLAIN)
     assert make_design("f", [Task("a")], PLAIN, agents=("x",)).agents == ("x",)
 

@@ -29,7 +29,7 @@ def test_the_same_task_may_be_part_of_a_flow() -> None:
 
 
 def test_a_task_that_cannot_be_done_alone_is_refused() -> None:
-    with pytest.raises(FlowDefinitionError, match="Nobody is there to do the task 'poem'"):
+    with pytest.raises(FlowDefinitionError, match="No agent can do the task 'poem'"):
         Runner(Task("poem"))
     with pytest.raises(FlowDefinitionError, match="depends"):
         Runner(Task("poem", agents=[writer], depends_on=["facts"]))

@@ -20,6 +20,11 @@ from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences
 from turnwise.transcript.sizes import as_text
 from turnwise.transcript.view import Budget
 
+Explain = Callable[[Exception], TurnwiseError]
+HISTORY = Budget(tokens=24_000, events=200)
+"""The default budget of the conversation."""
+_MARK = "<said "
+
 
 class TurnAnswer(NamedTuple):
     """The outcome of a run: an answer, a question to the user, or a transfer."""
@@ -80,7 +85,6 @@ class PieceWriter:
 
 
 Work = Callable[[PieceWriter, ResumedRun | None], Awaitable[TurnAnswer]]
-Explain = Callable[[Exception], TurnwiseError]
 
 
 async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None:
@@ -139,12 +143,6 @@ async def resolved(value: Any, context: AgentContext) -> Any:
 def text_parts(text: str) -> tuple[Part, ...]:
     """Returns the text as parts: none if it is empty."""
     return (TextPart(text=text),) if text else ()
-
-
-HISTORY = Budget(tokens=24_000, events=200)
-"""The default budget of the conversation."""
-
-_MARK = "<said "
 
 
 class ReadConversation(NamedTuple):

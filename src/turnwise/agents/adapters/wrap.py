@@ -19,6 +19,13 @@ from turnwise.facts.errors import (
     TurnwiseError,
 )
 
+CHARACTERS = 500
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_CONNECTION_ERRORS = frozenset(
+    {"APIConnectionError", "APITimeoutError", "TransportError", "ServiceUnavailable", "ModelTimeoutError"}
+)
+"""Class names of client errors without a response: those of httpx and of the model libraries."""
+
 
 def require_library(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
     """Checks that the library is installed in a recent version.
@@ -64,15 +71,6 @@ def card_of(wrapped: object, name: str | None, description: str | None, fields: 
 def not_an_agent(wrapped: object, wanted: str) -> AgentDefinitionError:
     """Returns the error for an object that cannot be wrapped."""
     return AgentDefinitionError(f"A {type(wrapped).__name__} cannot be wrapped here.", fix=f"Give {wanted}.")
-
-
-CHARACTERS = 500
-
-_TRANSIENT = frozenset({408, 409, 425, 429})
-_CONNECTION_ERRORS = frozenset(
-    {"APIConnectionError", "APITimeoutError", "TransportError", "ServiceUnavailable", "ModelTimeoutError"}
-)
-"""Class names of client errors without a response: those of httpx and of the model libraries."""
 
 
 def model_error(agent: str, error: Exception) -> TurnwiseError:

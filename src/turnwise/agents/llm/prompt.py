@@ -20,6 +20,35 @@ _ARTIFACT = "artifact."
 _NAME = r"(?:user:)?\w[\w./-]*(?: [\w./-]+)*"
 _KEY = rf"(?:artifact\.{_NAME}|(?:app:|user:|temp:)?[A-Za-z_][\w.-]*)"
 _PLACEHOLDER = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
+_MARK = "<said "
+
+
+class Prompt(NamedTuple):
+    """The parts of a model's instructions."""
+
+    own: str
+    """The agent's own instructions."""
+    marks: str
+    """The explanation of the marks around other speakers' words; sent only if the messages contain such marks."""
+    situation: str
+    """The text about transfers, colleagues, the assignment and tools."""
+
+    def text(self, messages: Sequence[Content]) -> str:
+        """Returns the instructions for a request with these messages."""
+        parts = (self.own, self.marks if _has_marks(messages) else "", self.situation)
+        return "\n\n".join(part for part in parts if part)
+
+
+async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> Prompt:
+    """Builds the instructions for this turn: the agent's own, and the text about its conversation, tools and colleagues.
+
+    Raises:
+        AgentFailed: A state key or an artifact is missing, or the instructions function returned no text.
+    """
+    own = (await _own_instructions(design, context)).strip()
+    marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
+    situation = (part.strip() for part in _situation(design, context, toolbox))
+    return Prompt(own, marks, "\n\n".join(part for part in situation if part))
 
 
 def fill_template(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
@@ -80,37 +109,6 @@ def _text(artifact: Artifact, agent: str) -> str:
             f"The instructions of agent {agent!r} name the artifact {artifact.info.name!r}, which is no text.",
             fix="Name an artifact that holds text in UTF-8.",
         ) from None
-
-
-_MARK = "<said "
-
-
-class Prompt(NamedTuple):
-    """The parts of a model's instructions."""
-
-    own: str
-    """The agent's own instructions."""
-    marks: str
-    """The explanation of the marks around other speakers' words; sent only if the messages contain such marks."""
-    situation: str
-    """The text about transfers, colleagues, the assignment and tools."""
-
-    def text(self, messages: Sequence[Content]) -> str:
-        """Returns the instructions for a request with these messages."""
-        parts = (self.own, self.marks if _has_marks(messages) else "", self.situation)
-        return "\n\n".join(part for part in parts if part)
-
-
-async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> Prompt:
-    """Builds the instructions for this turn: the agent's own, and the text about its conversation, tools and colleagues.
-
-    Raises:
-        AgentFailed: A state key or an artifact is missing, or the instructions function returned no text.
-    """
-    own = (await _own_instructions(design, context)).strip()
-    marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
-    situation = (part.strip() for part in _situation(design, context, toolbox))
-    return Prompt(own, marks, "\n\n".join(part for part in situation if part))
 
 
 async def _own_instructions(design: Design, context: AgentContext) -> str:

@@ -22,34 +22,6 @@ from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.sizes import CALL_TOKENS, PART_TOKENS, as_text, tokens_of
 from turnwise.transcript.view import Budget
 
-
-def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
-    """Returns the part of the agent's budget that is left for messages, by estimate. Room for explaining marks is
-    reserved.
-
-    Raises:
-        AgentFailed: Instructions and tools alone use the whole budget; the message gives their sizes.
-    """
-    instruction_tokens = tokens_of(prompt.own) + tokens_of(prompt.situation) + PART_TOKENS
-    tool_tokens = [tokens_of_tool(tool) for tool in tools]
-    left = budget.tokens - instruction_tokens - sum(tool_tokens)
-    if left > 0:
-        return budget._replace(tokens=max(0, left - tokens_of(prompt.marks)))
-    problem = (
-        f"Of the {budget.tokens:,} tokens that the model of agent {agent!r} may be sent, its instructions take "
-        f"{instruction_tokens:,} and its {len(tools)} tools {sum(tool_tokens):,}: there is no room for the conversation."
-    )
-    if tools:
-        size, largest = max(zip(tool_tokens, (tool.name for tool in tools), strict=True))
-        problem += f" The largest tool is {largest!r} with {size:,}."
-    raise AgentFailed(problem, fix="Raise the tokens of its history, shorten its instructions, or give it fewer tools.")
-
-
-def tokens_of_tool(tool: ToolSpec) -> int:
-    """Returns the estimated tokens of a tool's definition."""
-    return CALL_TOKENS + sum(tokens_of(text) for text in (tool.name, tool.description, as_text(tool.parameters)))
-
-
 BROKEN_OFF = 2
 """The most retries after a reply that broke off once chunks of it were shown."""
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -159,3 +131,30 @@ class ModelRequests:
         if event.content.tool_calls:
             return event
         return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))
+
+
+def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
+    """Returns the part of the agent's budget that is left for messages, by estimate. Room for explaining marks is
+    reserved.
+
+    Raises:
+        AgentFailed: Instructions and tools alone use the whole budget; the message gives their sizes.
+    """
+    instruction_tokens = tokens_of(prompt.own) + tokens_of(prompt.situation) + PART_TOKENS
+    tool_tokens = [tokens_of_tool(tool) for tool in tools]
+    left = budget.tokens - instruction_tokens - sum(tool_tokens)
+    if left > 0:
+        return budget._replace(tokens=max(0, left - tokens_of(prompt.marks)))
+    problem = (
+        f"Of the {budget.tokens:,} tokens that the model of agent {agent!r} may be sent, its instructions take "
+        f"{instruction_tokens:,} and its {len(tools)} tools {sum(tool_tokens):,}: there is no room for the conversation."
+    )
+    if tools:
+        size, largest = max(zip(tool_tokens, (tool.name for tool in tools), strict=True))
+        problem += f" The largest tool is {largest!r} with {size:,}."
+    raise AgentFailed(problem, fix="Raise the tokens of its history, shorten its instructions, or give it fewer tools.")
+
+
+def tokens_of_tool(tool: ToolSpec) -> int:
+    """Returns the estimated tokens of a tool's definition."""
+    return CALL_TOKENS + sum(tokens_of(text) for text in (tool.name, tool.description, as_text(tool.parameters)))

@@ -1,11 +1,10 @@
-"""The tool calls of one step, from the model's answer to their results.
+"""Runs the tool calls of one step, from the model's answer to their results.
 
-plain ones side by side ─ questions to a person ─┬─ all answered: what was agreed to ─┬─ late results ─ the `last` ones
-                                                 └─ the turn waits                    └─ the turn waits
+plain calls, concurrently ─ approval questions ─┬─ all answered: approved calls ─┬─ later results ─ `last` calls
+                                                └─ the turn waits               └─ the turn waits
 
-Calls of tools that the caller offered are the caller's to make: here their results are late ones.
-
-A turn that waits is run again from its beginning: what is on record is found there and not done again.
+The caller runs the tools that it offered, so their results always come later. A turn that waits runs again from its
+start; recorded calls are replayed, not repeated.
 """
 
 import asyncio
@@ -33,43 +32,6 @@ CUT_OFF = {
     PARTS: ", nor was what you called after it: your answer had more parts than are allowed. Call again, fewer at once.",
 }
 """The text a model gets for the last call of an answer that was cut off."""
-
-
-def refusal_reason(call: ToolCallPart, event: Event) -> str:
-    """Returns the reason why the call is not made, regardless of its tool; empty if it may be made.
-
-    A guardrail may have blocked it, or its arguments may be incomplete.
-    """
-    blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
-    if blocked is not None:
-        because = f": {blocked.reason}" if blocked.reason else "."
-        return f"It was not called: {blocked.guardrail} blocked it{because}"
-    if call.raw is None:
-        return ""
-    is_last = event.content is not None and event.content.tool_calls[-1].call_id == call.call_id
-    if is_last and event.actions.cut_off in CUT_OFF:
-        return f"It was not called{CUT_OFF[event.actions.cut_off]}"
-    return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
-
-
-def argument_problem(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
-    """Checks the argument names against the tool's schema: missing and unknown ones.
-
-    Returns the problem as text, or an empty string. The tool itself checks the rest.
-    """
-    schema: Mapping[str, Any] = spec.parameters
-    properties, required = schema.get("properties"), schema.get("required")
-    # The schema of an external toolset may hold anything.
-    known = [name for name in properties if isinstance(name, str)] if isinstance(properties, Mapping) else []
-    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
-    missing = [name for name in needed if name not in arguments]
-    unknown = [name for name in arguments if name not in known] if schema.get("additionalProperties") is False else []
-    problems = [*(f"{name!r} is missing" for name in missing), *(f"{name!r} is not a parameter" for name in unknown)]
-    if not problems:
-        return ""
-    return f"The arguments do not fit: {'; '.join(problems)}. Parameters: {', '.join(known) or 'none'}."
-
-
 ERROR_CHARACTERS = 500
 
 
@@ -79,77 +41,6 @@ class ToolOutcome(NamedTuple):
     result: JsonValue
     failed: bool = False
     """True if the result is an error text."""
-
-
-async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome:
-    """Runs the tool and returns its result, or its failure as a result that the model can react to.
-
-    The result has at most `characters` characters, with a mark if it was cut. Other errors of a session or a store may
-    come from another session that the tool uses. A problem of this session shows when the result is recorded.
-
-    Raises:
-        Suspend: The tool waits.
-        StaleWriter: Nothing can be recorded any more.
-        LimitReached: The event limit is reached (`events`).
-    """
-    seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
-    task = asyncio.current_task()
-    try:
-        async with asyncio.timeout(seconds) as clock:
-            given = await tool.run(call)
-        return ToolOutcome(shortened(given, characters))
-    except (StaleWriter, Suspend):
-        raise
-    except ToolFailed as problem:
-        return ToolOutcome(shortened(str(problem), characters), failed=True)
-    except BaseException as error:
-        # An unrequested cancellation, SystemExit or a panic of an extension module is a failure of the tool, not ours.
-        if is_stopped(error, task):
-            raise
-        if isinstance(error, LimitReached) and error.which == "events":
-            raise
-        if isinstance(error, TimeoutError) and clock.expired():
-            return ToolOutcome(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
-        return _failure(error)
-
-
-def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome | None:
-    """Checks the arguments before the call. Returns the same failure as `call_tool`, or None if no problem is found."""
-    if not isinstance(tool, ChecksCalls):
-        problem = argument_problem(tool.spec, call.arguments)
-        return ToolOutcome(problem, failed=True) if problem else None
-    try:
-        tool.check_call(call)
-    except ToolFailed as problem:
-        return ToolOutcome(shortened(str(problem), characters), failed=True)
-    except Exception as error:
-        return _failure(error)
-    return None
-
-
-def shortened(value: JsonValue, characters: int) -> JsonValue:
-    """Returns the value if it is short enough; otherwise the beginning of its text, which states the full length.
-
-    Raises:
-        TypeError, ValueError, RecursionError: The value is not JSON.
-    """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
-    plain: JsonValue = json.loads(text)
-    shown = plain if isinstance(plain, str) else text
-    if len(shown) <= characters:
-        return plain
-    return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
-
-
-def _failure(error: BaseException) -> ToolOutcome:
-    return ToolOutcome(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error).encode("utf-8", "backslashreplace").decode()
-    except Exception:
-        return "it cannot say what went wrong"
 
 
 class ToolCallJob:
@@ -384,6 +275,112 @@ class ToolRunner:
         else:
             job.outcome = outcome
         return False
+
+
+def refusal_reason(call: ToolCallPart, event: Event) -> str:
+    """Returns the reason why the call is not made, regardless of its tool; empty if it may be made.
+
+    A guardrail may have blocked it, or its arguments may be incomplete.
+    """
+    blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
+    if blocked is not None:
+        because = f": {blocked.reason}" if blocked.reason else "."
+        return f"It was not called: {blocked.guardrail} blocked it{because}"
+    if call.raw is None:
+        return ""
+    is_last = event.content is not None and event.content.tool_calls[-1].call_id == call.call_id
+    if is_last and event.actions.cut_off in CUT_OFF:
+        return f"It was not called{CUT_OFF[event.actions.cut_off]}"
+    return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
+
+
+def argument_problem(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
+    """Checks the argument names against the tool's schema: missing and unknown ones.
+
+    Returns the problem as text, or an empty string. The tool itself checks the rest.
+    """
+    schema: Mapping[str, Any] = spec.parameters
+    properties, required = schema.get("properties"), schema.get("required")
+    # The schema of an external toolset may hold anything.
+    known = [name for name in properties if isinstance(name, str)] if isinstance(properties, Mapping) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
+    missing = [name for name in needed if name not in arguments]
+    unknown = [name for name in arguments if name not in known] if schema.get("additionalProperties") is False else []
+    problems = [*(f"{name!r} is missing" for name in missing), *(f"{name!r} is not a parameter" for name in unknown)]
+    if not problems:
+        return ""
+    return f"The arguments do not fit: {'; '.join(problems)}. Parameters: {', '.join(known) or 'none'}."
+
+
+async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome:
+    """Runs the tool and returns its result, or its failure as a result that the model can react to.
+
+    The result has at most `characters` characters, with a mark if it was cut. Other errors of a session or a store may
+    come from another session that the tool uses. A problem of this session shows when the result is recorded.
+
+    Raises:
+        Suspend: The tool waits.
+        StaleWriter: Nothing can be recorded any more.
+        LimitReached: The event limit is reached (`events`).
+    """
+    seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
+    task = asyncio.current_task()
+    try:
+        async with asyncio.timeout(seconds) as clock:
+            given = await tool.run(call)
+        return ToolOutcome(shortened(given, characters))
+    except (StaleWriter, Suspend):
+        raise
+    except ToolFailed as problem:
+        return ToolOutcome(shortened(str(problem), characters), failed=True)
+    except BaseException as error:
+        # An unrequested cancellation, SystemExit or a panic of an extension module is a failure of the tool, not ours.
+        if is_stopped(error, task):
+            raise
+        if isinstance(error, LimitReached) and error.which == "events":
+            raise
+        if isinstance(error, TimeoutError) and clock.expired():
+            return ToolOutcome(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
+        return _failure(error)
+
+
+def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome | None:
+    """Checks the arguments before the call. Returns the same failure as `call_tool`, or None if no problem is found."""
+    if not isinstance(tool, ChecksCalls):
+        problem = argument_problem(tool.spec, call.arguments)
+        return ToolOutcome(problem, failed=True) if problem else None
+    try:
+        tool.check_call(call)
+    except ToolFailed as problem:
+        return ToolOutcome(shortened(str(problem), characters), failed=True)
+    except Exception as error:
+        return _failure(error)
+    return None
+
+
+def shortened(value: JsonValue, characters: int) -> JsonValue:
+    """Returns the value if it is short enough; otherwise the beginning of its text, which states the full length.
+
+    Raises:
+        TypeError, ValueError, RecursionError: The value is not JSON.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
+    plain: JsonValue = json.loads(text)
+    shown = plain if isinstance(plain, str) else text
+    if len(shown) <= characters:
+        return plain
+    return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
+
+
+def _failure(error: BaseException) -> ToolOutcome:
+    return ToolOutcome(f"{type(error).__name__}: {_message_of(error)[:ERROR_CHARACTERS]}", failed=True)
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return "it cannot say what went wrong"
 
 
 async def _never(*_: Any) -> Any:

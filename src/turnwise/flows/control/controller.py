@@ -26,28 +26,6 @@ from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
 from turnwise.selection.conversational import matching_name
 
-
-async def is_request_in_log(context: AgentContext) -> bool:
-    """Checks whether the flow's request is in the log as the user's own message, which all agents can read.
-
-    A request from another flow, a private caller or a transferring agent is visible to the flow alone.
-    """
-    assignment = context.assignment
-    if (assignment is not None and assignment.giver is not None) or context.event().is_private:
-        return False
-    async for page in context.history.backwards():
-        if any(_is_request_event(event, context) for event in page):
-            return True
-    return False
-
-
-def _is_request_event(event: Event, context: AgentContext) -> bool:
-    if event.author != USER or event.invocation_id != context.invocation_id:
-        return False
-    content = event.actions.brief or event.content
-    return content is not None and content.parts == context.message.parts
-
-
 COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
 MODEL_KIND = "llm"
 TurnResult = tuple[TurnAssignment, Outcome]
@@ -102,8 +80,8 @@ class Controller:
 
     def _end_reason(self, pool: Pool) -> str | None:
         """Returns the reason why the flow ends now; None if it continues."""
-        standing = RunCounts(self._design.graph, self._progress, self._turns, self._context.model_calls)
-        met = self._design.conduct.until.met(standing)
+        counts = RunCounts(self._design.graph, self._progress, self._turns, self._context.model_calls)
+        met = self._design.rules.until.met(counts)
         if met is not None:
             return met
         if self._progress.is_complete:
@@ -134,10 +112,10 @@ class Controller:
     def _reachable(self, agent: str) -> bool:
         return self._context.tree.reachable(agent, self._context.message_context.roles)
 
-    def _waiting(self, closings: Sequence[TaskEnd]) -> Sequence[str]:
+    def _waiting(self, task_ends: Sequence[TaskEnd]) -> Sequence[str]:
         progress = self._progress
-        for closing in closings:
-            progress = with_task_ended(self._design.graph, progress, closing)
+        for task_end in task_ends:
+            progress = with_task_ended(self._design.graph, progress, task_end)
         return tuple(self._pool(progress))
 
     async def _choose_turns(self, pool: Pool, named: list[str]) -> Sequence[Turn]:
@@ -148,7 +126,7 @@ class Controller:
             named: The agents named by the last turns, in order.
         """
         turns = [await self._next_turn(pool, named)]
-        while len(turns) < self._design.conduct.side_by_side and self._turns < self._design.max_turns:
+        while len(turns) < self._design.rules.side_by_side and self._turns < self._design.max_turns:
             pool = pool_without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
             if not pool:
                 break
@@ -159,7 +137,7 @@ class Controller:
     async def _next_turn(self, pool: Pool, named: list[str]) -> Turn:
         active = next((name for name in self._active if name in pool), None)
         next_named = next((name for name in named if matching_name(name, pool)), next(iter(named), None))
-        choice = TurnChoice(active, next_named, self._design.conduct.strategy)
+        choice = TurnChoice(active, next_named, self._design.rules.strategy)
         if choice.settled(pool) is None:
             choice = TurnChoice(active, next_named, await self._strategy(pool))
         elif active is None and next_named is not None:
@@ -176,11 +154,11 @@ class Controller:
 
     async def _strategy(self, pool: Pool) -> Selector:
         """Returns the selector for the next turn. A moderator is asked if there is more than one candidate."""
-        strategy = self._design.conduct.strategy
+        strategy = self._design.rules.strategy
         if not isinstance(strategy, Moderated) or len(pool) < 2:
             return strategy
         tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
-        question = strategy.question(tasks, self._context.tree, said=self._last_answer)
+        question = strategy.question(tasks, self._context.tree, last_answer=self._last_answer)
         try:
             answer = await self._context.delegate(
                 strategy.moderator,
@@ -211,8 +189,8 @@ class Controller:
     def _apply_result(self, turn: Turn, assignment: TurnAssignment, outcome: Outcome) -> None:
         """Applies the result of a turn."""
         self._last_answer = outcome.text
-        for closing in assignment.closings.values():
-            self._progress = with_task_ended(self._design.graph, self._progress, closing)
+        for task_end in assignment.task_ends.values():
+            self._progress = with_task_ended(self._design.graph, self._progress, task_end)
         if assignment.ended is not None:
             self._turn_ends.append(assignment.ended)
         elif outcome.next is not None:
@@ -242,7 +220,7 @@ class Controller:
 
         Once the next pool is recorded, the turn is not reopened.
         """
-        is_open = assignment.ended is None and len(assignment.closings) < len(assignment.tasks)
+        is_open = assignment.ended is None and len(assignment.task_ends) < len(assignment.tasks)
         return is_open and not self._reachable(turn.agent) and self._pool_key not in self._context.recorded
 
     async def _work(self, turn: Turn, assignment: TurnAssignment, notes: Sequence[HandoffNote]) -> TurnResult:
@@ -270,9 +248,9 @@ def _notes_for_turns(turns: Sequence[Turn], ended: Sequence[TurnEnd]) -> Sequenc
     agents = [turn.agent for turn in turns]
     notes: list[list[HandoffNote]] = [[] for _ in turns]
     for turn_end in ended:
-        if turn_end.word is not None and notes:
+        if turn_end.note is not None and notes:
             named = matching_name(turn_end.next, agents) if turn_end.next else None
-            notes[agents.index(named) if named else 0].append(turn_end.word)
+            notes[agents.index(named) if named else 0].append(turn_end.note)
     return notes
 
 
@@ -292,3 +270,24 @@ def _data(outcome: Outcome) -> JsonValue:
 def _failure_reason(agent: str, problem: TurnwiseError) -> str:
     """Returns the reason for a failed task. Most errors name the agent already."""
     return problem.problem if repr(agent) in problem.problem else f"Agent {agent!r} failed: {problem.problem}"
+
+
+async def is_request_in_log(context: AgentContext) -> bool:
+    """Checks whether the flow's request is in the log as the user's own message, which all agents can read.
+
+    A request from another flow, a private caller or a transferring agent is visible to the flow alone.
+    """
+    assignment = context.assignment
+    if (assignment is not None and assignment.giver is not None) or context.event().is_private:
+        return False
+    async for page in context.history.backwards():
+        if any(_is_request_event(event, context) for event in page):
+            return True
+    return False
+
+
+def _is_request_event(event: Event, context: AgentContext) -> bool:
+    if event.author != USER or event.invocation_id != context.invocation_id:
+        return False
+    content = event.actions.brief or event.content
+    return content is not None and content.parts == context.message.parts

@@ -21,13 +21,13 @@ class TurnEnd(NamedTuple):
 
     next: str | None = None
     """The agent that it names as the next one."""
-    word: HandoffNote | None = None
+    note: HandoffNote | None = None
     """Its note for the next agent."""
 
 
-def task_end_content(flow: str, closing: TaskEnd) -> Content:
+def task_end_content(flow: str, task_end: TaskEnd) -> Content:
     """Returns the content that records the end of a task."""
-    return hidden_data_part(TASK, {"flow": flow, **closing.model_dump(mode="json", exclude_defaults=True)})
+    return hidden_data_part(TASK, {"flow": flow, **task_end.model_dump(mode="json", exclude_defaults=True)})
 
 
 def task_end_of(event: Event) -> TaskEnd | None:
@@ -41,18 +41,18 @@ def task_end_of(event: Event) -> TaskEnd | None:
         return None  # guardrails rewrote it, or another author emitted it
 
 
-def redacted_task_end(event: Event, closing: TaskEnd) -> TaskEnd | None:
+def redacted_task_end(event: Event, task_end: TaskEnd) -> TaskEnd | None:
     """Returns the end with the result and the reason as guardrails rewrote them in the event; None if they removed them."""
     data = data_of(event, TASK)
     reason = data.get("reason", "") if data is not None else None
     if data is None or not isinstance(reason, str):
         return None
-    return closing.model_copy(update={"result": data.get("result"), "reason": reason})
+    return task_end.model_copy(update={"result": data.get("result"), "reason": reason})
 
 
 def turn_end_content(flow: str, by: str, ended: TurnEnd) -> Content:
     """Returns the content that records that an agent ended its turn before its tasks were done."""
-    note = ended.word.content.model_dump(mode="json") if ended.word else None
+    note = ended.note.content.model_dump(mode="json") if ended.note else None
     return hidden_data_part(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": note})
 
 

@@ -13,7 +13,7 @@ from turnwise.flows.design import Design
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
 from turnwise.flows.tasks.task import Status
-from turnwise.flows.turns.briefs import as_words
+from turnwise.flows.turns.briefs import result_text
 from turnwise.ports.context import AgentContext
 
 TASKS_SHOWN = 10
@@ -59,15 +59,15 @@ def interrupted_result(graph: Graph, ending: RunEnding) -> RunResult | None:
         return RunResult(ending.reason, problem=LimitReached(which, problem, fix=fix))
     if ending.reason == STUCK:
         ready = _joined([repr(name) for name in ending.progress.ready], ", ")
-        stuck = f"Nobody whom the caller may reach does what is ready in the flow {graph.flow!r}: {ready}."
+        stuck = f"No agent that the caller may reach can do the ready tasks of the flow {graph.flow!r}: {ready}."
         return RunResult(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
     return None
 
 
 def failed_result(graph: Graph, ending: RunEnding, tasks: Sequence[str]) -> RunResult:
     """Returns the failed result. It names the failed tasks among these and upstream of them."""
-    relevant, closings = graph.upstream(tasks), ending.progress.closings
-    failed = [closings[name] for name in graph.order if name in relevant and _has_failed(ending.progress, name)]
+    relevant, task_ends = graph.upstream(tasks), ending.progress.task_ends
+    failed = [task_ends[name] for name in graph.order if name in relevant and _has_failed(ending.progress, name)]
     reasons = _joined([f"{each.task!r} failed{f': {each.reason}' if each.reason else ''}" for each in failed], "; ")
     return RunResult(
         _FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {reasons}' if reasons else '.'}")
@@ -76,8 +76,8 @@ def failed_result(graph: Graph, ending: RunEnding, tasks: Sequence[str]) -> RunR
 
 def results(graph: Graph, progress: Progress) -> Mapping[str, str]:
     """Returns the results, as text, of the successful tasks that no other task needs."""
-    done = {task: progress.closings[task] for task in _final_tasks(graph, progress) if task in progress.closings}
-    return {task: as_words(closing.result) for task, closing in done.items() if closing.status is Status.SUCCESSFUL}
+    done = {task: progress.task_ends[task] for task in _final_tasks(graph, progress) if task in progress.task_ends}
+    return {task: result_text(task_end.result) for task, task_end in done.items() if task_end.status is Status.SUCCESSFUL}
 
 
 def _final_tasks(graph: Graph, progress: Progress) -> Sequence[str]:
@@ -108,7 +108,7 @@ def _joined(items: Sequence[str], separator: str) -> str:
 
 
 def _has_failed(progress: Progress, task: str) -> bool:
-    return task in progress.closings and progress.closings[task].status is Status.FAILED
+    return task in progress.task_ends and progress.task_ends[task].status is Status.FAILED
 
 
 def _flow_data(flow: str, reason: str, ending: RunEnding) -> dict[str, JsonValue]:
@@ -120,5 +120,5 @@ def _flow_data(flow: str, reason: str, ending: RunEnding) -> dict[str, JsonValue
 
 
 def _reason_data(progress: Progress, task: str) -> dict[str, JsonValue]:
-    closing = progress.closings.get(task)
-    return {"reason": closing.reason} if closing is not None and closing.reason else {}
+    task_end = progress.task_ends.get(task)
+    return {"reason": task_end.reason} if task_end is not None and task_end.reason else {}

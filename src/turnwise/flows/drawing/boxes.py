@@ -19,6 +19,16 @@ SIGNS: Mapping[Status, str] = {
 }
 ANYBODY = "any agent"
 AGENTS_NAMED = 3
+NOTE_CHARACTERS = 80
+_UNSAFE = re.compile(r"[^\w ·✓✗○▶–,.()+!?/-]")
+_CLASSES: Mapping[Status | None, tuple[str, str]] = {
+    None: ("defined", "fill:#f6f8fa,stroke:#57606a,color:#1f2328"),
+    Status.PENDING: ("pending", "fill:#f6f8fa,stroke:#57606a,color:#1f2328,stroke-dasharray:5 3"),
+    Status.RUNNING: ("running", "fill:#ddf4ff,stroke:#0969da,color:#1f2328,stroke-width:3px"),
+    Status.SUCCESSFUL: ("successful", "fill:#dafbe1,stroke:#1a7f37,color:#1f2328"),
+    Status.FAILED: ("failed", "fill:#ffebe9,stroke:#cf222e,color:#1f2328"),
+    Status.SKIPPED: ("skipped", "fill:#eaeef2,stroke:#8c959f,color:#424a53,stroke-dasharray:2 3"),
+}
 
 
 class Box(NamedTuple):
@@ -58,7 +68,7 @@ def subtasks(graph: Graph) -> frozenset[tuple[str, str]]:
     return frozenset((name, task.parent) for name, task in graph.tasks.items() if task.parent is not None)
 
 
-def named(agents: Sequence[str]) -> str:
+def agents_text(agents: Sequence[str]) -> str:
     """Returns the agents that may do a task, as text."""
     more = f" +{len(agents) - AGENTS_NAMED}" if len(agents) > AGENTS_NAMED else ""
     return ", ".join(agents[:AGENTS_NAMED]) + more if agents else ANYBODY
@@ -66,8 +76,8 @@ def named(agents: Sequence[str]) -> str:
 
 def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
     if record is None:
-        return Box(task.name, None, named(task.agent_names), more=_more(task, ""))
-    agents = record.by or (named(task.agent_names) if record.status is Status.PENDING else "")
+        return Box(task.name, None, agents_text(task.agent_names), more=_more(task, ""))
+    agents = record.by or (agents_text(task.agent_names) if record.status is Status.PENDING else "")
     state = f"{SIGNS[record.status]} {record.status.value}" + (f" · {agents}" if agents else "")
     note = f"asks: {question}" if question else record.reason
     return Box(task.name, record.status, state, note, _more(task, note))
@@ -75,18 +85,6 @@ def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
 
 def _more(task: Task, note: str) -> str:
     return "\n".join(line for line in (task.name, task.objective, note) if line)
-
-
-NOTE_CHARACTERS = 80
-_UNSAFE = re.compile(r"[^\w ·✓✗○▶–,.()+!?/-]")
-_CLASSES: Mapping[Status | None, tuple[str, str]] = {
-    None: ("defined", "fill:#f6f8fa,stroke:#57606a,color:#1f2328"),
-    Status.PENDING: ("pending", "fill:#f6f8fa,stroke:#57606a,color:#1f2328,stroke-dasharray:5 3"),
-    Status.RUNNING: ("running", "fill:#ddf4ff,stroke:#0969da,color:#1f2328,stroke-width:3px"),
-    Status.SUCCESSFUL: ("successful", "fill:#dafbe1,stroke:#1a7f37,color:#1f2328"),
-    Status.FAILED: ("failed", "fill:#ffebe9,stroke:#cf222e,color:#1f2328"),
-    Status.SKIPPED: ("skipped", "fill:#eaeef2,stroke:#8c959f,color:#424a53,stroke-dasharray:2 3"),
-}
 
 
 def mermaid(graph: Graph, record: FlowRecord | None = None) -> str:

@@ -93,10 +93,10 @@ class Layers:
 
 
 def _layers(graph: Graph) -> dict[str, int]:
-    found: dict[str, int] = {}
+    layers: dict[str, int] = {}
     for name in graph.order:
-        found[name] = max((found[need] + 1 for need in graph.needs[name]), default=0)
-    return found
+        layers[name] = max((layers[need] + 1 for need in graph.needs[name]), default=0)
+    return layers
 
 
 def _slots(graph: Graph, layer: Mapping[str, int]) -> list[list[Slot]]:
@@ -124,11 +124,11 @@ def _links(graph: Graph, layer: Mapping[str, int], rows: Sequence[Sequence[Slot]
 
 
 def _reversed(links: Mapping[Slot, Sequence[Slot]]) -> dict[Slot, list[Slot]]:
-    found: dict[Slot, list[Slot]] = {spot: [] for spot in links}
+    reverse: dict[Slot, list[Slot]] = {spot: [] for spot in links}
     for spot, below in links.items():
         for each in below:
-            found[each].append(spot)
-    return found
+            reverse[each].append(spot)
+    return reverse
 
 
 def _ordered(

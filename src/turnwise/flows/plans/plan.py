@@ -23,6 +23,17 @@ PLAN = "plan"
 """The name of the data part that holds a plan."""
 MISTAKES_SHOWN = 5
 _FORM_HINT = "Answer with JSON alone, of the form that you were shown."
+ANSWER_CHARACTERS = 8_000
+"""The most characters of the planner's last answer that it gets back."""
+_ANSWER_FORM = """\
+{"tasks": [{"name": "...", "objective": "...", "agents": ["..."], "depends_on": ["..."], "result": "text"}]}
+- name: short, unique in the plan.
+- objective: what is to be done, in words for whoever does it; they see the request, and the results of what the task depends \
+on.
+- agents: one or more of the agents below, by name, who may do the task.
+- depends_on: names of the tasks whose results it needs; may be left out.
+- result: may be left out. "text", a list of labels one of which is to be chosen, or a JSON schema of what is to be given.
+The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
 
 
 def _result(value: Any) -> Any:
@@ -54,7 +65,7 @@ class Plan(Fact):
         """The names of all agents in the plan, without duplicates."""
         return tuple(dict.fromkeys(name for task in self.tasks for name in task.agents))
 
-    def made(self) -> Sequence[Task]:
+    def to_tasks(self) -> Sequence[Task]:
         """Returns the tasks. Raises FlowDefinitionError if one is not valid."""
         return [
             Task(
@@ -82,7 +93,7 @@ def read_plan(answer: Content) -> Plan:
     raise FlowDefinitionError(f"That is no plan: {problems}.", fix=_FORM_HINT)
 
 
-def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
+def check_plan(plan: Plan, agents: Collection[str], most: int) -> None:
     """Raises FlowDefinitionError if the plan has more than `most` tasks or names other agents."""
     if len(plan.tasks) > most:
         raise FlowDefinitionError(f"The plan has {len(plan.tasks)} tasks, {most} are allowed.", fix="Make fewer, larger ones.")
@@ -116,7 +127,7 @@ def graph_of(flow: str, event: Event) -> Graph | None:
     """
     plan = plan_of(event) if event.author == flow else None
     try:
-        return Graph(flow, plan.made()) if plan is not None else None
+        return Graph(flow, plan.to_tasks()) if plan is not None else None
     except FlowDefinitionError:
         return None
 
@@ -128,20 +139,7 @@ def _json_text(answer: Content) -> str:
     return unfenced(answer.text)
 
 
-ANSWER_CHARACTERS = 8_000
-"""The most characters of the planner's last answer that it gets back."""
-_ANSWER_FORM = """\
-{"tasks": [{"name": "...", "objective": "...", "agents": ["..."], "depends_on": ["..."], "result": "text"}]}
-- name: short, unique in the plan.
-- objective: what is to be done, in words for whoever does it; they see the request, and the results of what the task depends \
-on.
-- agents: one or more of the agents below, by name, who may do the task.
-- depends_on: names of the tasks whose results it needs; may be left out.
-- result: may be left out. "text", a list of labels one of which is to be chosen, or a JSON schema of what is to be given.
-The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
-
-
-def question(request: Content, agents: Mapping[str, str], most: int) -> Content:
+def planner_question(request: Content, agents: Mapping[str, str], most: int) -> Content:
     """Returns the question for the planner.
 
     Args:
@@ -159,11 +157,11 @@ def question(request: Content, agents: Mapping[str, str], most: int) -> Content:
     return _user_message("\n".join(lines), request)
 
 
-def question_again(asked: Content, answer: Content, problem: str) -> Content:
+def planner_retry_question(question: Content, answer: Content, problem: str) -> Content:
     """Returns the same question with the last answer and its problem."""
     quoted = json.dumps(answer.text[:ANSWER_CHARACTERS], ensure_ascii=False)
-    text = f"{asked.text}\nYou answered: {quoted}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
-    return _user_message(text, asked)
+    text = f"{question.text}\nYou answered: {quoted}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
+    return _user_message(text, question)
 
 
 def _user_message(text: str, request: Content) -> Content:

@@ -36,7 +36,7 @@ class Progress(NamedTuple):
 
     statuses: Mapping[str, Status]
     """The status of every task to be done."""
-    closings: Mapping[str, TaskEnd]
+    task_ends: Mapping[str, TaskEnd]
     """The ends of tasks, in the order in which they ended."""
     missing: Mapping[str, int]
     """The number of incomplete needs of each task."""
@@ -46,7 +46,7 @@ class Progress(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """True if every task has ended."""
-        return len(self.closings) == len(self.statuses)
+        return len(self.task_ends) == len(self.statuses)
 
 
 def initial_progress(graph: Graph, targets: Iterable[str] | None = None) -> Progress:
@@ -65,20 +65,20 @@ def initial_progress(graph: Graph, targets: Iterable[str] | None = None) -> Prog
     return Progress(dict.fromkeys(names, Status.PENDING), {}, missing, tuple(name for name in names if not missing[name]))
 
 
-def with_task_ended(graph: Graph, progress: Progress, closing: TaskEnd) -> Progress:
+def with_task_ended(graph: Graph, progress: Progress, task_end: TaskEnd) -> Progress:
     """Returns the progress after that task ended.
 
     If it failed or was skipped, the tasks that need it are skipped with that reason, recursively, unless they run
     always. An end of a task that has ended, or that is not to be done, changes nothing.
     """
-    if closing.task not in progress.statuses or closing.task in progress.closings:
+    if task_end.task not in progress.statuses or task_end.task in progress.task_ends:
         return progress
-    statuses, closings, missing = dict(progress.statuses), dict(progress.closings), dict(progress.missing)
-    reason = "" if closing.status.is_success else _skip_reason(closing)
+    statuses, task_ends, missing = dict(progress.statuses), dict(progress.task_ends), dict(progress.missing)
+    reason = "" if task_end.status.is_success else _skip_reason(task_end)
     freed: list[str] = []
-    queue = [closing]
+    queue = [task_end]
     for each in queue:
-        statuses[each.task], closings[each.task] = each.status, each
+        statuses[each.task], task_ends[each.task] = each.status, each
         for name in graph.needed_by[each.task]:
             if name not in missing:
                 continue
@@ -87,15 +87,15 @@ def with_task_ended(graph: Graph, progress: Progress, closing: TaskEnd) -> Progr
                 continue
             if not each.status.is_success and graph.tasks[name].run_if == "success":
                 statuses[name] = Status.SKIPPED
-                queue.append(TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=closing.turn))
+                queue.append(TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=task_end.turn))
             elif not missing[name]:
                 freed.append(name)
-    return Progress(statuses, closings, missing, _ready(graph, progress.ready, closing.task, freed))
+    return Progress(statuses, task_ends, missing, _ready(graph, progress.ready, task_end.task, freed))
 
 
-def _skip_reason(closing: TaskEnd) -> str:
-    what = "failed" if closing.status is Status.FAILED else "was skipped"
-    return f"{closing.task!r} {what}{f': {closing.reason}' if closing.reason else '.'}"
+def _skip_reason(task_end: TaskEnd) -> str:
+    what = "failed" if task_end.status is Status.FAILED else "was skipped"
+    return f"{task_end.task!r} {what}{f': {task_end.reason}' if task_end.reason else '.'}"
 
 
 def _ready(graph: Graph, ready: tuple[str, ...], ended: str, freed: list[str]) -> tuple[str, ...]:

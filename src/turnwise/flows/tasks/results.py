@@ -14,14 +14,6 @@ from turnwise.flows.arguments import kind_of
 from turnwise.tools.results import json_value
 
 _FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-
-
-def unfenced(text: str) -> str:
-    """Returns the content of the text's only code fence; the text itself if it has none or several."""
-    fenced: list[str] = _FENCED.findall(text)
-    return fenced[0] if len(fenced) == 1 else text
-
-
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
     "boolean": (bool,),
@@ -33,81 +25,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 MOST_DEPTH = 50
 VALUE_CHARACTERS = 60
-
-
-def schema_flaw(schema: object, depth: int = 0) -> str:
-    """Returns the reason why that is not a usable schema; empty if there is none."""
-    if not isinstance(schema, dict):
-        return f"a schema is an object, not {_shown(schema)}"
-    if depth > MOST_DEPTH:
-        return f"schemas within each other are more than {MOST_DEPTH} deep"
-    properties, required, allowed = schema.get("properties", {}), schema.get("required", []), schema.get("enum", [None])
-    unknown = [name for name in _names(schema) if not isinstance(name, str) or name not in _TYPES]
-    if unknown:
-        return f"{_shown(unknown[0])} is no type, these are: {', '.join(_TYPES)}"
-    if not isinstance(properties, dict):
-        return f"'properties' is an object of schemas, not {_shown(properties)}"
-    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        return f"'required' is a list of names, not {_shown(required)}"
-    if not isinstance(allowed, list) or not allowed:
-        return f"'enum' is a list of one value or more, not {_shown(allowed)}"
-    within = {f"property {name!r}": each for name, each in properties.items()} | {"items": schema.get("items", True)}
-    found = ((place, schema_flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
-    return next((f"{place}: {problem}" for place, problem in found if problem), "")
-
-
-def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
-    """Yields the problems of the value, outermost first; each names its place. The schema must have no flaw."""
-    names = _names(schema)
-    if names and not any(_is_of_type(value, name) for name in names):
-        yield f"{place} has to be of type {' or '.join(names)}, not {_shown(value)}"
-        return
-    allowed = [schema["const"]] if "const" in schema else schema.get("enum")
-    if allowed is not None and not any(_same(value, each) for each in allowed):
-        yield f"{place} has to be {' or '.join(map(_shown, allowed))}, not {_shown(value)}"
-    elif isinstance(value, dict):
-        yield from _object_problems(schema, value, place)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for number, each in enumerate(value):
-            yield from schema_problems(schema["items"], each, f"{place}[{number}]")
-
-
-def _object_problems(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
-    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    for name, each in value.items():
-        within = properties.get(name, not closed)
-        if within is False:
-            yield f"{place}.{name} is not allowed"
-        elif isinstance(within, dict):
-            yield from schema_problems(within, each, f"{place}.{name}")
-
-
-def _names(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """Returns the names of the types that the schema allows; empty if it names none."""
-    names = schema.get("type", [])
-    return names if isinstance(names, list) else [names]
-
-
-def _is_of_type(value: JsonValue, name: str) -> bool:
-    if isinstance(value, bool):
-        return name == "boolean"
-    if name == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES[name])
-
-
-def _same(left: JsonValue, right: JsonValue) -> bool:
-    """Compares as JSON does: true is not a number."""
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
-
-
-def _shown(value: object) -> str:
-    written = json.dumps(value, ensure_ascii=False, default=str)
-    return written if len(written) <= VALUE_CHARACTERS else written[: VALUE_CHARACTERS - 1] + "…"
-
-
 MISFITS_SHOWN = 10
 _TYPE_WORDS: Mapping[str, str] = {
     "string": "a text",
@@ -141,57 +58,6 @@ _SIZES: Mapping[str, str] = {
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
 }
-
-
-def validation_problems(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
-    """Returns all problems with their places: `it.people has to be 0 or more; it.name is missing`.
-
-    The value itself is not shown, because it may be confidential.
-
-    Args:
-        error: The validation error.
-        value: The name of the whole value; empty if its parts have names.
-        most: The most problems that are listed.
-    """
-    problems = error.errors(include_url=False, include_input=False)
-    shown = [each for each in problems if each["type"] != "too_short" or not _has_nested_problem(each["loc"], problems)]
-    more = f" ({len(shown) - most} more)" if len(shown) > most else ""
-    return "; ".join(_problem_text(each, _place(value, each["loc"])) for each in shown[:most]) + more
-
-
-def _problem_text(problem: Any, place: str) -> str:
-    kind, about = problem["type"], problem.get("ctx", {})
-    type_words = next((words for start, words in _TYPE_WORDS.items() if kind.removeprefix(f"{start}_") in _TYPE_ERRORS), None)
-    if type_words is not None:
-        return f"{place} has to be {type_words}"
-    if kind in _BOUNDS:
-        return f"{place} has to be {_BOUNDS[kind].format(**about)}"
-    if kind in _SIZES:
-        return f"{place} has to have {_SIZES[kind].format(**about)}"
-    if kind == "missing":
-        return f"{place} is missing"
-    if kind in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return f"{place} does not belong there"
-    if kind == "json_invalid":
-        return f"{place} is no JSON: {about['error']}"
-    message: str = problem["msg"].removeprefix("Value error, ").rstrip(".")
-    what, should, rest = message.partition(" should ")
-    return f"{place} should {rest}" if should and what in _SUBJECTS else f"{place}: {message}"
-
-
-def _has_nested_problem(place: Sequence[int | str], problems: Sequence[Any]) -> bool:
-    """Checks for another problem below that place.
-
-    An invalid element is not counted, so its list looks too short as well.
-    """
-    return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in problems)
-
-
-def _place(value: str, where: Sequence[int | str]) -> str:
-    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
-    return f"{value}{steps}".removeprefix(".") or "it"
-
-
 _TEXT: Mapping[str, JsonValue] = {"type": "string"}
 _DEFINITIONS = ("$defs", "definitions")
 _KINDS = "Use str, a pydantic model, a dataclass, a TypedDict, a type of plain ones, a JSON schema, or a list of labels."
@@ -330,6 +196,134 @@ class ResultType:
 
     def _reject(self, problem: str, fix: str) -> NoReturn:
         raise FlowDefinitionError(f"Task {self._task!r}: {problem}.", fix=fix)
+
+
+def unfenced(text: str) -> str:
+    """Returns the content of the text's only code fence; the text itself if it has none or several."""
+    fenced: list[str] = _FENCED.findall(text)
+    return fenced[0] if len(fenced) == 1 else text
+
+
+def schema_flaw(schema: object, depth: int = 0) -> str:
+    """Returns the reason why that is not a usable schema; empty if there is none."""
+    if not isinstance(schema, dict):
+        return f"a schema is an object, not {_preview(schema)}"
+    if depth > MOST_DEPTH:
+        return f"schemas within each other are more than {MOST_DEPTH} deep"
+    properties, required, allowed = schema.get("properties", {}), schema.get("required", []), schema.get("enum", [None])
+    unknown = [name for name in _names(schema) if not isinstance(name, str) or name not in _TYPES]
+    if unknown:
+        return f"{_preview(unknown[0])} is no type, these are: {', '.join(_TYPES)}"
+    if not isinstance(properties, dict):
+        return f"'properties' is an object of schemas, not {_preview(properties)}"
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        return f"'required' is a list of names, not {_preview(required)}"
+    if not isinstance(allowed, list) or not allowed:
+        return f"'enum' is a list of one value or more, not {_preview(allowed)}"
+    within = {f"property {name!r}": each for name, each in properties.items()} | {"items": schema.get("items", True)}
+    flaws = ((place, schema_flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
+    return next((f"{place}: {problem}" for place, problem in flaws if problem), "")
+
+
+def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
+    """Yields the problems of the value, outermost first; each names its place. The schema must have no flaw."""
+    names = _names(schema)
+    if names and not any(_is_of_type(value, name) for name in names):
+        yield f"{place} has to be of type {' or '.join(names)}, not {_preview(value)}"
+        return
+    allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+    if allowed is not None and not any(_same(value, each) for each in allowed):
+        yield f"{place} has to be {' or '.join(map(_preview, allowed))}, not {_preview(value)}"
+    elif isinstance(value, dict):
+        yield from _object_problems(schema, value, place)
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for number, each in enumerate(value):
+            yield from schema_problems(schema["items"], each, f"{place}[{number}]")
+
+
+def _object_problems(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    for name, each in value.items():
+        within = properties.get(name, not closed)
+        if within is False:
+            yield f"{place}.{name} is not allowed"
+        elif isinstance(within, dict):
+            yield from schema_problems(within, each, f"{place}.{name}")
+
+
+def _names(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """Returns the names of the types that the schema allows; empty if it names none."""
+    names = schema.get("type", [])
+    return names if isinstance(names, list) else [names]
+
+
+def _is_of_type(value: JsonValue, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[name])
+
+
+def _same(left: JsonValue, right: JsonValue) -> bool:
+    """Compares as JSON does: true is not a number."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _preview(value: object) -> str:
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= VALUE_CHARACTERS else written[: VALUE_CHARACTERS - 1] + "…"
+
+
+def validation_problems(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
+    """Returns all problems with their places: `it.people has to be 0 or more; it.name is missing`.
+
+    The value itself is not shown, because it may be confidential.
+
+    Args:
+        error: The validation error.
+        value: The name of the whole value; empty if its parts have names.
+        most: The most problems that are listed.
+    """
+    problems = error.errors(include_url=False, include_input=False)
+    shown = [each for each in problems if each["type"] != "too_short" or not _has_nested_problem(each["loc"], problems)]
+    more = f" ({len(shown) - most} more)" if len(shown) > most else ""
+    return "; ".join(_problem_text(each, _place(value, each["loc"])) for each in shown[:most]) + more
+
+
+def _problem_text(problem: Any, place: str) -> str:
+    kind, about = problem["type"], problem.get("ctx", {})
+    type_words = next((words for start, words in _TYPE_WORDS.items() if kind.removeprefix(f"{start}_") in _TYPE_ERRORS), None)
+    if type_words is not None:
+        return f"{place} has to be {type_words}"
+    if kind in _BOUNDS:
+        return f"{place} has to be {_BOUNDS[kind].format(**about)}"
+    if kind in _SIZES:
+        return f"{place} has to have {_SIZES[kind].format(**about)}"
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+        return f"{place} does not belong there"
+    if kind == "json_invalid":
+        return f"{place} is no JSON: {about['error']}"
+    message: str = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    what, should, rest = message.partition(" should ")
+    return f"{place} should {rest}" if should and what in _SUBJECTS else f"{place}: {message}"
+
+
+def _has_nested_problem(place: Sequence[int | str], problems: Sequence[Any]) -> bool:
+    """Checks for another problem below that place.
+
+    An invalid element is not counted, so its list looks too short as well.
+    """
+    return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in problems)
+
+
+def _place(value: str, where: Sequence[int | str]) -> str:
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
+    return f"{value}{steps}".removeprefix(".") or "it"
 
 
 def _type_name(kind: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Union, get_args
 
 from turnwise.facts.cards import NAME_CHARACTERS, check_name
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import agent_name, kind_of, listed, subject, text, truth
+from turnwise.flows.arguments import agent_name, as_tuple, check_bool, check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.results import ResultType
 from turnwise.ports.agent import Agent
 from turnwise.ports.tool import Tool
@@ -71,16 +71,18 @@ class Task:
             raise FlowDefinitionError(f"Task {name!r}: run_if is {run_if!r}.", fix="Use 'success' or 'always'.")
         owner = f"Task {name!r}"
         self.name: Final = name
-        self.objective: Final = text(owner, "its objective", objective, instead="Give a text; agents stand in agents=[…].")
-        self.agents: Final[tuple[Agent | str, ...]] = listed(owner, "agents", agents)
+        self.objective: Final = check_text(
+            owner, "its objective", objective, instead="Give a text; agents stand in agents=[…]."
+        )
+        self.agents: Final[tuple[Agent | str, ...]] = as_tuple(owner, "agents", agents)
         self.agent_names: Final = tuple(agent_name(owner, agent) for agent in self.agents)
         self.depends_on: Final = tuple(
-            dict.fromkeys(task_name(owner, each) for each in listed(owner, "depends_on", depends_on))
+            dict.fromkeys(task_name(owner, each) for each in as_tuple(owner, "depends_on", depends_on))
         )
         self.parent: Final = None if parent is None else task_name(owner, parent)
         self.result: Final = ResultType(result, name)
-        self.tools: Final[tuple[Tool, ...]] = tuple(_tool(owner, each) for each in listed(owner, "tools", tools))
-        self.interactive: Final = truth(owner, "interactive", interactive)
+        self.tools: Final[tuple[Tool, ...]] = tuple(_tool(owner, each) for each in as_tuple(owner, "tools", tools))
+        self.interactive: Final = check_bool(owner, "interactive", interactive)
         self.run_if: Final[RunIf] = run_if
         _check_distinct(owner, "agents", self.agent_names)
         _check_distinct(owner, "tools", [tool.spec.name for tool in self.tools])
@@ -95,7 +97,7 @@ def _check_name(name: object) -> None:
             raise ValueError
         check_name(name)
     except ValueError:
-        shown = repr(name[:NAME_CHARACTERS]) if isinstance(name, str) else subject(name)
+        shown = repr(name[:NAME_CHARACTERS]) if isinstance(name, str) else kind_capitalized(name)
         raise FlowDefinitionError(
             f"{shown} cannot be a task's name.",
             fix=f"Use 1 to {NAME_CHARACTERS} printable characters without space at the ends, and not 'user'.",

@@ -27,7 +27,7 @@ def brief(tasks: Sequence[AssignedTask], request: Content | None, notes: Sequenc
     Args:
         tasks: The turn's tasks.
         request: The flow's request; None if the agent reads it in the log.
-        words: The notes of agents that ended their turns.
+        notes: The notes of agents that ended their turns.
     """
     lines: list[str] = []
     more: list[Part] = []
@@ -67,7 +67,7 @@ def part_instructions(others: Sequence[str]) -> str:
     )
 
 
-def as_words(value: JsonValue) -> str:
+def result_text(value: JsonValue) -> str:
     """Returns a result as text: a string unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -79,7 +79,7 @@ def _task_lines(task: AssignedTask) -> list[str]:
     if task.given:
         lines.append("It builds on:")
         for name, value in task.given.items():
-            lines += _under_heading(f"- {name}:", as_words(value))
+            lines += _under_heading(f"- {name}:", result_text(value))
     return lines
 
 

@@ -15,6 +15,7 @@ from turnwise.selection.verdicts import abstained, chosen, run_selector, shorten
 
 Pool = Mapping[str, Sequence[str]]
 """The agents that have ready tasks, in the order of their first task, each with these tasks in the flow's order."""
+_AGENTS_SHOWN = 8
 
 
 class Turn(NamedTuple):
@@ -103,12 +104,9 @@ def turn_of(graph: Graph, progress: Progress, labels: Labels, number: int, agent
 
 def _assigned(graph: Graph, progress: Progress, name: str) -> AssignedTask:
     task = graph.tasks[name]
-    closings = ((need, progress.closings[need]) for need in graph.needs[name])
-    given = {need: closing.result for need, closing in closings if closing.status.is_success}
+    task_ends = ((need, progress.task_ends[need]) for need in graph.needs[name])
+    given = {need: task_end.result for need, task_end in task_ends if task_end.status.is_success}
     return AssignedTask(name, task.objective, task.result.schema, given, task.interactive)
-
-
-_AGENTS_SHOWN = 8
 
 
 class TurnChoice:

@@ -144,15 +144,15 @@ class McpServer:
         if isinstance(error, TimeoutError):
             problem, fix = f"does not answer within {self._connect_seconds:g} s", ""
         elif not connection.was_connected:
-            problem, fix = f"cannot be reached: {_words(connection.problem)}", ""
+            problem, fix = f"cannot be reached: {_message_of(connection.problem)}", ""
         elif connection.is_closed:
             problem, fix = "went away during the call", "Whether it did anything is not known."
         else:
-            problem, fix = f"says: {_words(error)}", ""
+            problem, fix = f"says: {_message_of(error)}", ""
         message = f"The MCP server {self.name!r} {problem}{connection.signals.details()}."
         return ToolFailed(without_secrets(message, self._transport.secrets), fix=fix)
 
 
-def _words(error: BaseException | None) -> str:
+def _message_of(error: BaseException | None) -> str:
     text = str(error) or type(error).__name__
     return (text if len(text) <= WORDS_CHARACTERS else text[: WORDS_CHARACTERS - 1] + "…").rstrip(".")

@@ -164,7 +164,7 @@ def transport_for(
     for name, value in headers.items():
         if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable() and value == value.strip()):
             raise ConfigError(
-                f"The header {name!r} of an MCP server has no header's value.", fix="Look for space or line breaks."
+                f"The header {name!r} of an MCP server has an invalid value.", fix="Look for space or line breaks."
             )
     return Address(url, headers)
 

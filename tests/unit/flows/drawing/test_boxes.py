@@ -1,6 +1,6 @@
 """What a drawing says of each task."""
 
-from turnwise.flows.drawing.boxes import boxes_of, heading, named, subtasks
+from turnwise.flows.drawing.boxes import agents_text, boxes_of, heading, subtasks
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Status, Task
@@ -52,4 +52,4 @@ def test_subtasks_are_told_from_dependencies() -> None:
 
 
 def test_many_agents_are_counted() -> None:
-    assert named(["a", "b", "c", "d", "e"]) == "a, b, c +2"
+    assert agents_text(["a", "b", "c", "d", "e"]) == "a, b, c +2"

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.flows.plans.plan import Plan, PlannedTask, graph_of, plan_content, plan_of, read_plan, refuse_unfit
+from turnwise.flows.plans.plan import Plan, PlannedTask, check_plan, graph_of, plan_content, plan_of, read_plan
 
 TASK = {"name": "look", "objective": "Look.", "agents": ["reader"]}
 WHOLE: dict[str, Any] = {
@@ -52,7 +52,7 @@ def test_a_plan_is_json_alone_or_in_a_fence_or_data() -> None:
 
 
 def test_its_tasks_have_results_of_their_kinds() -> None:
-    look, judge, count, tell = read_plan(text_content(json.dumps(WHOLE))).made()
+    look, judge, count, tell = read_plan(text_content(json.dumps(WHOLE))).to_tasks()
     assert (look.agent_names, look.objective, look.result.schema) == (("reader",), "Look.", None)
     assert (judge.depends_on, judge.result.labels) == (("look",), ("good", "bad"))
     assert (count.result.schema, tell.result.schema) == ({"type": "integer"}, None)
@@ -90,16 +90,16 @@ def test_what_is_no_plan_is_told_by_its_place(answer: Any, told: str) -> None:
 def test_whatever_is_answered_is_a_plan_or_told_in_words(answer: Any, as_data: bool) -> None:
     content = Content(parts=(DataPart(data=answer),)) if as_data else text_content(json.dumps(answer))
     with suppress(FlowDefinitionError):
-        read_plan(content).made()
+        read_plan(content).to_tasks()
 
 
 def test_more_tasks_than_allowed_and_unknown_agents_are_refused() -> None:
     plan = read_plan(text_content(json.dumps(WHOLE)))
-    refuse_unfit(plan, ("reader", "critic"), 4)
+    check_plan(plan, ("reader", "critic"), 4)
     with pytest.raises(FlowDefinitionError, match="4 tasks, 3 are allowed"):
-        refuse_unfit(plan, ("reader", "critic"), 3)
+        check_plan(plan, ("reader", "critic"), 3)
     with pytest.raises(FlowDefinitionError, match=r"'judge' names the agent 'critic', which does not exist.*Known: reader"):
-        refuse_unfit(plan, ("reader",), 4)
+        check_plan(plan, ("reader",), 4)
 
 
 def test_the_log_gives_a_plan_back() -> None:

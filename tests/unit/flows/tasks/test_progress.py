@@ -20,10 +20,10 @@ def end(task: str, status: Status = Status.SUCCESSFUL, reason: str = "", **field
     return TaskEnd(task=task, status=status, reason=reason, by="worker", turn=3, **fields)
 
 
-def run(graph: Graph, *closings: TaskEnd) -> Progress:
+def run(graph: Graph, *task_ends: TaskEnd) -> Progress:
     progress = initial_progress(graph)
-    for closing in closings:
-        progress = with_task_ended(graph, progress, closing)
+    for task_end in task_ends:
+        progress = with_task_ended(graph, progress, task_end)
     return progress
 
 
@@ -45,7 +45,7 @@ def test_at_first_what_needs_nothing_is_ready() -> None:
     progress = initial_progress(trip())
     assert progress.ready == ("plan", "weather")
     assert progress.statuses == dict.fromkeys(["report", "pack", "book", "plan", "weather"], Status.PENDING)
-    assert progress.closings == {}
+    assert progress.task_ends == {}
     assert not progress.is_complete
 
 
@@ -53,7 +53,7 @@ def test_a_task_is_ready_when_all_its_needs_are_complete() -> None:
     graph = trip()
     progress = run(graph, end("plan", result=7))
     assert progress.ready == ("book", "weather")
-    assert progress.closings["plan"].result == 7
+    assert progress.task_ends["plan"].result == 7
     progress = run(graph, end("plan"), end("book"), end("pack"))
     assert progress.ready == ("weather",)
     progress = with_task_ended(graph, progress, end("weather"))
@@ -84,14 +84,14 @@ def test_who_needs_what_failed_is_skipped_with_that_reason_unless_it_is_done_alw
     }
     assert after.ready == ("report",)
     reason = f"'plan' {words}: No map."
-    assert list(after.closings.values())[2:] == [
+    assert list(after.task_ends.values())[2:] == [
         TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=3) for name in ("book", "pack")
     ]
 
 
 def test_a_reason_of_no_words() -> None:
     after = run(trip(), end("plan", Status.FAILED))
-    assert after.closings["pack"].reason == "'plan' failed."
+    assert after.task_ends["pack"].reason == "'plan' failed."
 
 
 def test_a_task_keeps_its_first_end() -> None:
@@ -133,9 +133,9 @@ def test_a_closing_is_of_a_task_that_ended(status: Status) -> None:
 
 
 def test_a_closing_survives_the_log() -> None:
-    closing = end("plan", Status.FAILED, "No map.", result={"a": [1]})
-    assert TaskEnd.model_validate_json(closing.model_dump_json()) == closing
-    assert TaskEnd.model_validate(closing.model_dump(mode="json", exclude_defaults=True), strict=False) == closing
+    task_end = end("plan", Status.FAILED, "No map.", result={"a": [1]})
+    assert TaskEnd.model_validate_json(task_end.model_dump_json()) == task_end
+    assert TaskEnd.model_validate(task_end.model_dump(mode="json", exclude_defaults=True), strict=False) == task_end
 
 
 CHOICES = st.lists(st.tuples(st.integers(0, MOST), st.sampled_from(ENDS)), min_size=MOST, max_size=MOST)
@@ -174,10 +174,10 @@ def test_a_need_that_failed_never_lets_who_needs_it_run_unless_always(given: tup
             lost = Status.FAILED in ends or Status.SKIPPED in ends
             if lost and graph.tasks[name].run_if == "success":
                 assert status is Status.SKIPPED
-                assert not progress.closings[name].by
-                assert progress.closings[name].reason
-            elif name in progress.closings:
-                assert progress.closings[name].by == "worker"
+                assert not progress.task_ends[name].by
+                assert progress.task_ends[name].reason
+            elif name in progress.task_ends:
+                assert progress.task_ends[name].by == "worker"
 
 
 @given(courses())
@@ -193,15 +193,15 @@ def test_every_flow_comes_to_its_end(given: tuple[Graph, list[Progress]]) -> Non
 def test_what_is_on_record_never_changes(given: tuple[Graph, list[Progress]]) -> None:
     graph, course = given
     for before, after in pairwise(course):
-        assert list(after.closings.items())[: len(before.closings)] == list(before.closings.items())
+        assert list(after.task_ends.items())[: len(before.task_ends)] == list(before.task_ends.items())
         assert after.statuses.keys() == before.statuses.keys()
-        assert {name: closing.status for name, closing in after.closings.items()} == {
+        assert {name: task_end.status for name, task_end in after.task_ends.items()} == {
             name: status for name, status in after.statuses.items() if status.is_complete
         }
-        first, *others = list(after.closings.values())[len(before.closings) :]
+        first, *others = list(after.task_ends.values())[len(before.task_ends) :]
         assert all(each.status is Status.SKIPPED and not each.by for each in others)
-        for closing in after.closings.values():
-            assert with_task_ended(graph, after, closing) is after
+        for task_end in after.task_ends.values():
+            assert with_task_ended(graph, after, task_end) is after
         assert with_task_ended(graph, before, first) == after
 
 
@@ -209,11 +209,11 @@ def test_what_is_on_record_never_changes(given: tuple[Graph, list[Progress]]) ->
 def test_the_order_in_which_ends_are_read_does_not_matter(given: tuple[Graph, list[Progress]], random: Any) -> None:
     """D12: whoever reads all ends of a log comes to the same states."""
     graph, course = given
-    closings = list(course[-1].closings.values())
-    random.shuffle(closings)
+    task_ends = list(course[-1].task_ends.values())
+    random.shuffle(task_ends)
     progress = course[0]
-    for closing in closings:
-        progress = with_task_ended(graph, progress, closing)
+    for task_end in task_ends:
+        progress = with_task_ended(graph, progress, task_end)
     assert progress.statuses == course[-1].statuses
     assert progress.is_complete
     assert progress.ready == ()
