@@ -40,7 +40,7 @@ def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
 )
 async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: object) -> None:
     form_for = error_formatter(list(protocols(Protocols())))
-    assert form_for(path) is module.form  # type: ignore[attr-defined]
+    assert form_for(path) is module.error_response  # type: ignore[attr-defined]
 
 
 async def test_every_request_is_known_before_anything_is_refused() -> None:
