@@ -44,10 +44,10 @@ async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: 
 
 
 async def test_every_request_is_known_before_anything_is_refused() -> None:
-    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "AnsweredProblems", "Heads"]
-    usual += ["OwnMachine", "PlainText", "CutShort", "Bodies"]
+    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "ProblemResponses", "HeadRequests"]
+    usual += ["LocalOnly", "PlainTextPaths", "ShutdownResponses", "RequestBodies"]
     assert surroundings(GatewayConfig()) == usual
-    without = [name for name in usual if name != "OwnMachine"]
+    without = [name for name in usual if name != "LocalOnly"]
     assert surroundings(GatewayConfig(auth=AuthConfig())) == without
     paged = [*without[:3], "CORSMiddleware", *without[3:]]
     assert surroundings(GatewayConfig(auth=AuthConfig(), origins=("*",))) == paged
