@@ -51,7 +51,7 @@ async def test_every_request_is_known_before_anything_is_refused() -> None:
     assert surroundings(GatewayConfig(auth=AuthConfig())) == without
     paged = [*without[:3], "CORSMiddleware", *without[3:]]
     assert surroundings(GatewayConfig(auth=AuthConfig(), origins=("*",))) == paged
-    assert surroundings(GatewayConfig(), traced=True) == [usual[0], "Traced", *usual[1:]]
+    assert surroundings(GatewayConfig(), traced=True) == [usual[0], "TraceContext", *usual[1:]]
 
 
 @pytest.mark.parametrize("documented", [True, False])
