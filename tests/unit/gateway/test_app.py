@@ -40,18 +40,18 @@ def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
 )
 async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: object) -> None:
     form_for = error_formatter(list(protocols(Protocols())))
-    assert form_for(path) is module.form  # type: ignore[attr-defined]
+    assert form_for(path) is module.error_response  # type: ignore[attr-defined]
 
 
 async def test_every_request_is_known_before_anything_is_refused() -> None:
-    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "AnsweredProblems", "Heads"]
-    usual += ["OwnMachine", "PlainText", "CutShort", "Bodies"]
+    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "ProblemResponses", "HeadRequests"]
+    usual += ["LocalOnly", "PlainTextPaths", "ShutdownResponses", "RequestBodies"]
     assert surroundings(GatewayConfig()) == usual
-    without = [name for name in usual if name != "OwnMachine"]
+    without = [name for name in usual if name != "LocalOnly"]
     assert surroundings(GatewayConfig(auth=AuthConfig())) == without
     paged = [*without[:3], "CORSMiddleware", *without[3:]]
     assert surroundings(GatewayConfig(auth=AuthConfig(), origins=("*",))) == paged
-    assert surroundings(GatewayConfig(), traced=True) == [usual[0], "Traced", *usual[1:]]
+    assert surroundings(GatewayConfig(), traced=True) == [usual[0], "TraceContext", *usual[1:]]
 
 
 @pytest.mark.parametrize("documented", [True, False])
