@@ -329,7 +329,7 @@ async def test_a_key_that_was_revoked_is_told_no_more(make_runner: MakeRunner, c
         (kept,) = await pushes.list(runner.key("ann", task.context_id), _message(task))
         push = Push(PushPlace(runner.key("ann", task.context_id), _message(task), kept.id), kept, 0)
         await runner.store.keys.expire("app", ann["Authorization"].split("_")[1], NOW)  # type: ignore[attr-defined]
-        assert await PushStream(gateway.front, pushes, courier, ()).tell(push, "me") is None
+        assert await PushStream(gateway.front, pushes, courier, ()).send(push, "me") is None
     assert len(receiver.got) == 2
     assert "notifications to 127.0.0.1 are stopped" in caplog.text
     assert "s3cret" not in caplog.text

@@ -90,8 +90,10 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
         "name": arguments.get("tool"),
         "args": arguments.get("arguments", {}),
     }
-    wanted: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
-    return FunctionCall(id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": wanted})
+    confirmation: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
+    return FunctionCall(
+        id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": confirmation}
+    )
 
 
 def _response(part: ToolResultPart) -> FunctionResponse:
@@ -109,7 +111,7 @@ def _response(part: ToolResultPart) -> FunctionResponse:
 def message_of(message: MessageContent) -> Content:
     """Converts the message of a run. Raises RequestInvalid."""
     parts = message.parts or ()
-    return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
+    return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", index)) for index, part in enumerate(parts)))
 
 
 def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
@@ -119,13 +121,15 @@ def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
         RequestInvalid: An event holds tool calls or results, which could be forged, or actions.
     """
     past: list[PastExchange] = []
-    for place, event in enumerate(events):
-        where: Where = ("body", "events", place)
+    for index, event in enumerate(events):
+        where: Where = ("body", "events", index)
         if event.long_running_tool_ids or any(event.actions.values() if event.actions else ()):
             raise RequestInvalid(
                 "An imported event cannot have actions or waits.", fix="Send its content alone.", where=(*where, "actions")
             )
-        parts = tuple(_past_part(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
+        parts = tuple(
+            _past_part(part, (*where, "content", "parts", part_index)) for part_index, part in enumerate(_parts_of(event))
+        )
         if not parts:
             continue
         if event.author == USER:
