@@ -84,16 +84,10 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
     if part.tool != CONFIRM:
         args: dict[str, JsonValue] = part.arguments if part.raw is None else {"raw": part.raw}
         return FunctionCall(id=part.call_id, name=part.tool, args=args)
-    arguments = part.arguments
-    original: dict[str, JsonValue] = {
-        "id": arguments.get("call"),
-        "name": arguments.get("tool"),
-        "args": arguments.get("arguments", {}),
-    }
-    confirmation: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
-    return FunctionCall(
-        id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": confirmation}
-    )
+    asked = part.arguments
+    original: dict[str, JsonValue] = {"id": asked.get("call"), "name": asked.get("tool"), "args": asked.get("arguments", {})}
+    wanted: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
+    return FunctionCall(id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": wanted})
 
 
 def _response(part: ToolResultPart) -> FunctionResponse:
@@ -127,9 +121,7 @@ def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
             raise RequestInvalid(
                 "An imported event cannot have actions or waits.", fix="Send its content alone.", where=(*where, "actions")
             )
-        parts = tuple(
-            _past_part(part, (*where, "content", "parts", part_index)) for part_index, part in enumerate(_parts_of(event))
-        )
+        parts = tuple(_past_part(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
         if not parts:
             continue
         if event.author == USER:

@@ -138,9 +138,7 @@ class RunEvents:
 
     def add_earlier(self, events: Iterable[Event]) -> None:
         """Registers calls that an earlier run of the invocation sent, so that their results are sent too."""
-        self._earlier_calls |= {
-            found_call.call.call_id for found_call in calls_in(map(self._view.event, events)) if found_call.kind == "late"
-        }
+        self._earlier_calls |= {made.call.call_id for made in calls_in(map(self._view.event, events)) if made.kind == "late"}
 
     def wires_of(self, source: Event) -> Iterator[Wire]:
         """Yields the wire events for a stored or partial event."""
