@@ -243,7 +243,7 @@ async def test_methods_and_tools_that_there_are_not(mode: str) -> None:
         ("ask", {"message": "hi", "session": {"deep": [[]]}}, "'session' should be text"),
         ("ask", {"message": "hi", "approved": "yes"}, "'approved' should be true or false"),
         ("ask", {"message": "hi", "approved": True}, "Name that question: answer_to."),
-        ("ask", {"message": "hi", "answer_to": "c"}, "Name the session in which it is waited for."),
+        ("ask", {"message": "hi", "answer_to": "c"}, "Pass the session of the wait."),
         ("ask", {"message": "hi", "session": "s", "answer_to": "c", "agent": "echo"}, "Leave out the agent"),
         ("ask", {"message": "hi", "session": "s", "answer_to": "c"}, "Session 's' of user 'local' does not exist."),
         ("ask", {"message": "hi", "session": "\x00"}, "NUL"),

@@ -64,7 +64,7 @@ class Refusal(NamedTuple):
 
     http: int
     """The HTTP status."""
-    keeps_http_status: bool
+    keeps_status: bool
     """True if JSON-RPC responses use the HTTP status as well. Otherwise they answer 200."""
     code: int
     """The JSON-RPC error code."""
@@ -87,45 +87,37 @@ class Refusal(NamedTuple):
 
 def refusal_of(problem: Problem) -> Refusal:
     """Converts a Turnwise problem to a protocol error."""
-    error_type = ERROR_TYPES.get(problem.code) or ERROR_TYPES.get(problem.code.partition(".")[0], InternalError)
-    defaults = A2A_ERROR_MAPPING[error_type]
-    keeps_http_status = problem.status in _HTTP_STATUSES or problem.status >= 500
+    kind = ERROR_TYPES.get(problem.code) or ERROR_TYPES.get(problem.code.partition(".")[0], InternalError)
+    defaults = A2A_ERROR_MAPPING[kind]
+    keeps_status = problem.status in _HTTP_STATUSES or problem.status >= 500
     status, reason = _GRPC_STATUSES.get(problem.status, (defaults.grpc_status, defaults.reason))
     metadata = {"code": problem.code, "fix": problem.fix, "requestId": problem.request_id}
     message = f"{problem.problem} {problem.fix}".rstrip()
     details = [_info(reason, metadata, DOMAIN if problem.status in _GRPC_STATUSES else A2A_DOMAIN)]
-    if error_type is InvalidParamsError and problem.where:
+    if kind is InvalidParamsError and problem.where:
         details.append(_violation(".".join(map(str, problem.where)), problem.problem))
-    code = ACCESS_CODE if problem.status in (401, 403, 429) else JSON_RPC_ERROR_CODE_MAP[error_type]
+    code = ACCESS_CODE if problem.status in (401, 403, 429) else JSON_RPC_ERROR_CODE_MAP[kind]
     return Refusal(
-        problem.status if keeps_http_status else defaults.http_code,
-        keeps_http_status,
-        code,
-        status,
-        message,
-        details,
-        problem.headers,
+        problem.status if keeps_status else defaults.http_code, keeps_status, code, status, message, details, problem.headers
     )
 
 
 def protocol_refusal(error: A2AError, request_id: str) -> Refusal:
     """Converts an error that the A2A SDK defines to a protocol error."""
-    error_type = type(error)
-    defaults = A2A_ERROR_MAPPING[InvalidRequestError if error_type is JSONParseError else error_type]
+    kind = type(error)
+    defaults = A2A_ERROR_MAPPING[InvalidRequestError if kind is JSONParseError else kind]
     data = error.data if isinstance(error.data, dict) else {}
     metadata = {name: value for name, value in data.items() if isinstance(value, str)} | {"requestId": request_id}
     details = [_info(defaults.reason, metadata, A2A_DOMAIN)]
     for violation in data.get("errors", ()):
         details.append(_violation(violation["field"], violation["message"]))
-    return Refusal(
-        defaults.http_code, False, JSON_RPC_ERROR_CODE_MAP[error_type], defaults.grpc_status, error.message, details, {}
-    )
+    return Refusal(defaults.http_code, False, JSON_RPC_ERROR_CODE_MAP[kind], defaults.grpc_status, error.message, details, {})
 
 
 def rpc_response(refusal: Refusal, id_: str | int | float | None = None) -> Response:
     """Returns the JSON-RPC error response for the call with this id."""
     body = {"jsonrpc": "2.0", "id": id_, "error": refusal.as_rpc}
-    return JSONResponse(body, refusal.http if refusal.keeps_http_status else 200, dict(refusal.headers))
+    return JSONResponse(body, refusal.http if refusal.keeps_status else 200, dict(refusal.headers))
 
 
 def rest_response(refusal: Refusal) -> Response:

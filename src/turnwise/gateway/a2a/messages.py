@@ -14,8 +14,8 @@ from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
 
 AGENT, USER, CALL = "agent", "user", "callId"
-"""Metadata keys: the agent to address directly, the user on whose behalf the message is sent (for credentials that act for
-users), and the open call that the message answers.
+"""Metadata keys. `agent` addresses an agent directly. `user` names the user, for credentials that act for users. `callId` names
+the open call that the message answers.
 """
 REFERENCES = "a2a.reference_task_ids"
 """The message attribute that holds the ids of referenced tasks."""
@@ -81,8 +81,8 @@ def _json(message: Any, where: str) -> Any:
         raise invalid_field(where, "The value has a number that JSON cannot represent.") from None
 
 
-def _part(part: Part, place: int) -> ours.Part:
-    where = f"message.parts[{place}]"
+def _part(part: Part, index: int) -> ours.Part:
+    where = f"message.parts[{index}]"
     kind = part.WhichOneof("content")
     if kind == "text":
         return ours.TextPart(text=part.text)

@@ -79,8 +79,8 @@ async def list_tasks(front: Front, operation: OperationRequest, params: ListTask
         after=params.page_token or None,
         limit=size,
     )
-    shown = await asyncio.gather(*(_task(front, operation, each, params, history) for each in page.items))
-    return _response([task for task in shown if task is not None and state in (0, task.status.state)], page, size)
+    tasks = await asyncio.gather(*(_task(front, operation, listed, params, history) for listed in page.items))
+    return _response([task for task in tasks if task is not None and state in (0, task.status.state)], page, size)
 
 
 async def _task(

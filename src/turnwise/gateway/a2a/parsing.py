@@ -45,9 +45,9 @@ def object_of(body: bytes) -> dict[str, Any]:
 
 def message_of(fields: Mapping[str, Any], message_type: type[AnyMessage]) -> AnyMessage:
     """Builds a protobuf message from its fields. Unknown fields are ignored. Raises RequestInvalid, InvalidParamsError."""
-    for place, raw in _raw_parts(fields):
+    for field, raw in _raw_parts(fields):
         if not isinstance(raw, str) or not _BASE64.fullmatch(raw) or len(raw.rstrip("=")) % 4 == 1:
-            raise invalid_field(place, "It is not base64.")
+            raise invalid_field(field, "The value is not base64.")
     try:
         message: AnyMessage = ParseDict(dict(fields), message_type(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, OverflowError) as error:
@@ -68,6 +68,6 @@ def _raw_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the `raw` values of the message's parts, with their field paths."""
     message = fields.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
-    for place, part in enumerate(parts if isinstance(parts, list) else ()):
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
         if isinstance(part, dict) and part.get("raw") is not None:
-            yield f"message.parts[{place}].raw", part["raw"]
+            yield f"message.parts[{index}].raw", part["raw"]

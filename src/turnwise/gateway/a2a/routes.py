@@ -122,9 +122,9 @@ def _state(text: str) -> str:
 
 def response_type(accepted: str) -> str:
     """Chooses the response's media type by the Accept header: the protocol's type unless plain JSON has a higher weight."""
-    wanted = dict(map(_media_range, accepted.lower().split(",")))
-    own = wanted.get(A2A_JSON, wanted.get("application/*", wanted.get("*/*", 0.0)))
-    return PLAIN_JSON if wanted.get(PLAIN_JSON, 0.0) > own else A2A_JSON
+    weights = dict(map(_media_range, accepted.lower().split(",")))
+    a2a_weight = weights.get(A2A_JSON, weights.get("application/*", weights.get("*/*", 0.0)))
+    return PLAIN_JSON if weights.get(PLAIN_JSON, 0.0) > a2a_weight else A2A_JSON
 
 
 def _media_range(media_range: str) -> tuple[str, float]:
@@ -238,7 +238,7 @@ def _card(request: Request, front: Front) -> dict[str, Any]:
         setattr(state, _CACHED_CARD, message_json(public_card(front, "")))
     card: dict[str, Any] = getattr(state, _CACHED_CARD)
     base, interfaces = base_of(request, front), card["supportedInterfaces"]
-    return card | {"supportedInterfaces": [each | {"url": base + each["url"]} for each in interfaces]}
+    return card | {"supportedInterfaces": [interface | {"url": base + interface["url"]} for interface in interfaces]}
 
 
 def _is_not_modified(request: Request, etag: str) -> bool:

@@ -100,42 +100,38 @@ async def send_message(
     update = {"streaming": streaming, "create_session": True}
     config = front.runner.config.model_copy(update=update)
     message = request.message
-    message_request = MessageRequest("", incoming.content, operation.user, message.message_id, incoming.context, config)
+    draft = MessageRequest("", incoming.content, operation.user, message.message_id, incoming.context, config)
     if message.task_id:
-        return await _answer_task(front, operation, request, incoming, message_request)
+        return await _answer_task(front, operation, request, incoming, draft)
     if incoming.agent is not None and not front.addressees.has(operation.caller, incoming.agent):
         raise invalid_field(
             f"metadata.{AGENT}", "No agent of that name is available to this caller.", fix="See the skills of the agent card."
         )
     session = message.context_id or new_session()
-    return await _start_task(front, operation, message_request._replace(session=session, agent=incoming.agent))
+    return await _start_task(front, operation, draft._replace(session=session, agent=incoming.agent))
 
 
-async def _start_task(front: Front, operation: OperationRequest, message_request: MessageRequest) -> SentMessage | TaskRecord:
+async def _start_task(front: Front, operation: OperationRequest, draft: MessageRequest) -> SentMessage | TaskRecord:
     try:
-        invocation = await front.messages.start(operation.caller, message_request)
+        invocation = await front.messages.start(operation.caller, draft)
     except MessageBlocked:
-        user = front.scope.user(operation.caller, "messages:write", message_request.user)
-        name = _name(operation, message_request.session, message_request.id or "", user)
+        user = front.scope.user(operation.caller, "messages:write", draft.user)
+        name = _name(operation, draft.session, draft.id or "", user)
         return await find_task(front, operation, name.id, to="messages:write")
     key = invocation.session
-    assert isinstance(message_request.content, Content)
-    return SentMessage(_name(operation, key.id, invocation.message_id, key.user), message_request.content, (), invocation)
+    assert isinstance(draft.content, Content)
+    return SentMessage(_name(operation, key.id, invocation.message_id, key.user), draft.content, (), invocation)
 
 
 async def _answer_task(
-    front: Front,
-    operation: OperationRequest,
-    request: SendMessageRequest,
-    incoming: IncomingMessage,
-    message_request: MessageRequest,
+    front: Front, operation: OperationRequest, request: SendMessageRequest, incoming: IncomingMessage, draft: MessageRequest
 ) -> SentMessage:
     message = request.message
     record = await find_task(front, operation, message.task_id, to="messages:write")
     if message.context_id and message.context_id != record.name.session:
         raise invalid_field("message.contextId", "The task belongs to another context.", fix="Leave out contextId.")
-    message_request = message_request._replace(session=record.name.session, user=user_of_task(operation, record.name))
-    if (invocation := await _find_repeated(front, operation, record, message_request)) is not None:
+    draft = draft._replace(session=record.name.session, user=user_of_task(operation, record.name))
+    if (invocation := await _find_repeated(front, operation, record, draft)) is not None:
         return SentMessage(record.name, incoming.content, record.before(invocation.message_id), invocation)
     if record.state(operation.view) in FINAL_STATES:
         raise UnsupportedOperationError("The task is over. Start another: send the message with its contextId alone.")
@@ -143,26 +139,24 @@ async def _answer_task(
     if not waits:
         raise UnsupportedOperationError("The task does not wait for a message. Send it with the contextId alone, or later.")
     content, context = answer_to(waits, incoming)
-    invocation = await front.messages.start(operation.caller, message_request._replace(content=content, context=context))
+    invocation = await front.messages.start(operation.caller, draft._replace(content=content, context=context))
     return SentMessage(record.name, content, record.events, invocation)
 
 
 async def _find_repeated(
-    front: Front, operation: OperationRequest, record: TaskRecord, message_request: MessageRequest
+    front: Front, operation: OperationRequest, record: TaskRecord, draft: MessageRequest
 ) -> Invocation | None:
     """Returns the invocation of a message id that the task already has; None for a new id."""
-    assert message_request.id is not None
+    assert draft.id is not None
     try:
-        known = await front.threads.known(
-            operation.caller, message_request.session, message_request.id, message_request.user, to="messages:write"
-        )
+        known = await front.threads.known(operation.caller, draft.session, draft.id, draft.user, to="messages:write")
     except InvocationMissing:
         return None
     result = known.reading.result if known.reading else None
-    is_first = message_request.id == record.name.message
+    is_first = draft.id == record.name.message
     if not is_first and (result is None or not record.events or result.invocation_id != record.events[0].invocation_id):
         raise invalid_field("message.messageId", "Another message of this context has that id.", fix="Send it under a new id.")
-    return await front.messages.start(operation.caller, message_request._replace(content=known.receipt.message.content))
+    return await front.messages.start(operation.caller, draft._replace(content=known.receipt.message.content))
 
 
 def _name(operation: OperationRequest, session: str, message: str, user: str) -> TaskId:

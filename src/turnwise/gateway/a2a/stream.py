@@ -149,13 +149,13 @@ class TaskStream:
             if self._has_tag(self.now(sent)):
                 yield await self.answer(sent)
                 return
-        begun = self._delivered = self.now(sent)
-        yield await self.task(begun)
-        if begun.state(self._operation.view) not in FINAL_STATES:
+        initial = self._delivered = self.now(sent)
+        yield await self.task(initial)
+        if initial.state(self._operation.view) not in FINAL_STATES:
             async for item in self._updates(sent.before, sent.invocation):
                 yield item
             self._delivered = await self._settled_record(self._delivered)
-            if _has_changed(begun, self._delivered):
+            if _has_changed(initial, self._delivered):
                 yield await self._update()
 
     async def follow(self, record: TaskRecord) -> AsyncGenerator[StreamItem]:
@@ -165,18 +165,18 @@ class TaskStream:
         while self._delivered.state(self._operation.view) not in FINAL_STATES:
             before, message = self._delivered.before(self._delivered.last_message), self._delivered.last_message
             if self._delivered.status == "waiting":
-                known, before = await self._wait_for_more(), self._delivered.events
-                message = known.first_message_after(self._delivered)
+                latest, before = await self._wait_for_more(), self._delivered.events
+                message = latest.first_message_after(self._delivered)
                 if not message:  # the wait was cancelled or timed out
-                    self._delivered = known
+                    self._delivered = latest
                     yield await self._update()
                     continue
             # Find it by its message: only then are partial events included.
             invocation = await self._front.messages.find(self._operation.caller, self._name.session, message, self._user)
-            begun = self._delivered
+            initial = self._delivered
             async for item in self._updates(before, invocation):
                 yield item
-            if _has_changed(begun, self._delivered):
+            if _has_changed(initial, self._delivered):
                 yield await self._update()
 
     async def _wait_for_more(self) -> TaskRecord:
@@ -189,15 +189,15 @@ class TaskStream:
 
     async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[StreamItem]:
         """Yields updates for the message's new events until it ends or waits. before: the task's events before the message."""
-        task_events, begins = TaskEvents(self._name), self._delivered.status in ("queued", "waiting")
+        task_events, is_starting = TaskEvents(self._name), self._delivered.status in ("queued", "waiting")
         async for event in invocation.events(after=_last_sequence(self._delivered.events)):
             if event.partial:
                 for update in task_events.chunk(event):
                     yield update
                 continue
             writer = await self._part_writer([event])
-            if begins and event.author == USER:
-                begins = False
+            if is_starting and event.author == USER:
+                is_starting = False
                 yield update_of(TaskRecord(self._name, "running", (*before, event)), self._operation.view, writer)
             parts = writer.of(event)
             is_retraction = task_events.is_retraction(event, parts)

@@ -63,10 +63,10 @@ class TaskRecord(NamedTuple):
 
     def before(self, message: str) -> Sequence[Event]:
         """Returns the events before this message of the task."""
-        places = (
-            place for place, event in enumerate(self.events) if _is_message(event) and origin_of(event.id).message == message
+        indexes = (
+            index for index, event in enumerate(self.events) if _is_message(event) and origin_of(event.id).message == message
         )
-        return self.events[: next(places, 0)]
+        return self.events[: next(indexes, 0)]
 
     def waits(self, view: Redactor) -> list[OpenWait]:
         """Returns the open waits that the reader may answer, oldest first."""

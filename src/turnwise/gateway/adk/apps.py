@@ -28,7 +28,7 @@ def check_app(front: Front, name: str | None) -> None:
 def tree_of(front: Front, caller: Caller) -> dict[str, VisibleAgent]:
     """Returns the agents that the caller may know of, in tree order. Raises Forbidden."""
     page, _ = front.agents.page(caller, after=None, limit=ALL_AGENTS)
-    return {known.card.name: known for known in page}
+    return {agent.card.name: agent for agent in page}
 
 
 @router.get("/health")
@@ -58,19 +58,19 @@ async def get_app_info(app_name: str, front: TheFront, caller: TheCaller) -> Res
     tree = tree_of(front, caller)
     check_app(front, app_name)
     agents = {
-        name: {"name": name, "description": known.card.description, **_HIDDEN, "sub_agents": list(known.children)}
-        for name, known in tree.items()
+        name: {"name": name, "description": agent.card.description, **_HIDDEN, "sub_agents": list(agent.children)}
+        for name, agent in tree.items()
     }
     return JSONResponse({**_info(front, tree), "agents": agents})
 
 
 def _info(front: Front, tree: Mapping[str, VisibleAgent]) -> dict[str, Any]:
     root = front.runner.tree.root
-    known = tree.get(root)
+    agent = tree.get(root)
     return {
         "name": front.runner.app,
         "rootAgentName": root,
-        "description": known.card.description if known else "",
+        "description": agent.card.description if agent else "",
         "language": LANGUAGE,
         "isComputerUse": False,
     }

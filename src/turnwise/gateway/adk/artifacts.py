@@ -55,8 +55,8 @@ async def get_version_metadata(
     """Describes one version, without its content."""
     infos = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
     check_app(front, app_name)
-    wanted = _parse_version(version_id)
-    info = next((info for info in reversed(infos) if wanted in (None, info.version)), None)
+    number = _parse_version(version_id)
+    info = next((info for info in reversed(infos) if number in (None, info.version)), None)
     if info is None:
         raise NothingHere("There is no such version of an artifact.", fix="List its versions.")
     return json_response(_wire_version(front, info, user_id, session_id))

@@ -151,12 +151,12 @@ async def get_event_graph(
 
 
 def _children(tree: Mapping[str, VisibleAgent]) -> dict[str, tuple[str, ...]]:
-    return {name: known.children for name, known in tree.items()}
+    return {name: agent.children for name, agent in tree.items()}
 
 
 def _nested(tree: Mapping[str, VisibleAgent], name: str, deepest: int) -> dict[str, Any]:
-    known = tree.get(name)
-    if known is None:
+    agent = tree.get(name)
+    if agent is None:
         return {"name": name, "sub_agents": []}
-    below = [_nested(tree, child, deepest - 1) for child in known.children] if deepest else []
-    return {"name": name, "description": known.card.description, "type": "agent", "sub_agents": below}
+    children = [_nested(tree, child, deepest - 1) for child in agent.children] if deepest else []
+    return {"name": name, "description": agent.card.description, "type": "agent", "sub_agents": children}

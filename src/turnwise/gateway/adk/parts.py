@@ -84,12 +84,8 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
     if part.tool != CONFIRM:
         args: dict[str, JsonValue] = part.arguments if part.raw is None else {"raw": part.raw}
         return FunctionCall(id=part.call_id, name=part.tool, args=args)
-    arguments = part.arguments
-    original: dict[str, JsonValue] = {
-        "id": arguments.get("call"),
-        "name": arguments.get("tool"),
-        "args": arguments.get("arguments", {}),
-    }
+    asked = part.arguments
+    original: dict[str, JsonValue] = {"id": asked.get("call"), "name": asked.get("tool"), "args": asked.get("arguments", {})}
     wanted: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
     return FunctionCall(id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": wanted})
 
@@ -109,7 +105,7 @@ def _response(part: ToolResultPart) -> FunctionResponse:
 def message_of(message: MessageContent) -> Content:
     """Converts the message of a run. Raises RequestInvalid."""
     parts = message.parts or ()
-    return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
+    return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", index)) for index, part in enumerate(parts)))
 
 
 def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
@@ -119,8 +115,8 @@ def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
         RequestInvalid: An event holds tool calls or results, which could be forged, or actions.
     """
     past: list[PastExchange] = []
-    for place, event in enumerate(events):
-        where: Where = ("body", "events", place)
+    for index, event in enumerate(events):
+        where: Where = ("body", "events", index)
         if event.long_running_tool_ids or any(event.actions.values() if event.actions else ()):
             raise RequestInvalid(
                 "An imported event cannot have actions or waits.", fix="Send its content alone.", where=(*where, "actions")

@@ -45,8 +45,8 @@ def client_state(messages: Sequence[Message]) -> ClientState:
 
 def client_state_from_events(wires: list[Wire]) -> ClientState:
     """Returns the state of a client that received these messages."""
-    calls = (call["id"] for each in wires for call in each.get("toolCalls") or ())
-    return ClientState(frozenset(each["id"] for each in wires), frozenset(calls), lambda: wires)
+    calls = (call["id"] for wire in wires for call in wire.get("toolCalls") or ())
+    return ClientState(frozenset(wire["id"] for wire in wires), frozenset(calls), lambda: wires)
 
 
 class ClientMessages:
@@ -153,7 +153,7 @@ def restored_messages(client: Sequence[Wire], log: Sequence[Wire]) -> list[Wire]
     without messages receives the whole log; a client that shares none receives nothing new.
     """
     ids = {message.get("id") for message in client}
-    shared = max((place for place, message in enumerate(log, 1) if message["id"] in ids), default=0)
+    shared = max((index for index, message in enumerate(log, 1) if message["id"] in ids), default=0)
     known = {message["id"]: message for message in log}
     own = [known.get(str(message.get("id")), message) for message in client]
     if shared or not client:

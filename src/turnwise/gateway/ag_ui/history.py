@@ -42,13 +42,13 @@ def parts_of(content: str | Sequence[AnyPart], where: Where, skipped: list[Where
     if isinstance(content, str):
         return [TextPart(text=content)]
     parts: list[Part] = []
-    for place, part in enumerate(content):
+    for index, part in enumerate(content):
         if isinstance(part, WireText):
             parts.append(TextPart(text=part.text))
         elif part.source.type == "data" or part.source.value[:5].lower() == "data:":
-            parts.append(_blob(part, (*where, place)))
+            parts.append(_blob(part, (*where, index)))
         else:
-            skipped.append((*where, place))
+            skipped.append((*where, index))
     return parts
 
 
@@ -98,12 +98,12 @@ def result_id(call_id: str) -> str:
 
 def new_messages(messages: Sequence[Message]) -> NewMessages:
     """Returns the messages after the assistant's last one. Raises RequestInvalid for files that are not base64."""
-    last = next((place for place in range(len(messages), 0, -1) if isinstance(messages[place - 1], AssistantMessage)), 0)
+    last = next((index for index in range(len(messages), 0, -1) if isinstance(messages[index - 1], AssistantMessage)), 0)
     new: list[tuple[Part, ...]] = []
     skipped: list[Where] = []
-    for place, message in enumerate(messages[last:], last):
+    for index, message in enumerate(messages[last:], last):
         if isinstance(message, UserMessage):
-            new.append(tuple(parts_of(message.content, ("messages", place, "content"), skipped)))
+            new.append(tuple(parts_of(message.content, ("messages", index, "content"), skipped)))
         elif isinstance(message, ToolMessage) and message.id != result_id(message.tool_call_id):
             new.append((result_of(message),))
     return NewMessages(tuple(parts for parts in new if any(map(_has_content, parts))), tuple(skipped))

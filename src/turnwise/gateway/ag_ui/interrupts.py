@@ -48,9 +48,9 @@ def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[W
     Args:
         questions: Whether to include questions that a plain message can answer.
     """
-    mine = [wait for wait in waits if wait.kind in REASONS and (questions or wait.kind != "reply")]
-    newest = list(dict.fromkeys(wait.invocation_id for wait in mine))
-    return sorted(mine, key=lambda wait: -newest.index(wait.invocation_id))
+    person_waits = [wait for wait in waits if wait.kind in REASONS and (questions or wait.kind != "reply")]
+    newest = list(dict.fromkeys(wait.invocation_id for wait in person_waits))
+    return sorted(person_waits, key=lambda wait: -newest.index(wait.invocation_id))
 
 
 def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: Redactor) -> Iterator[tuple[Wire, Event]]:
@@ -73,8 +73,8 @@ def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple
     """
     open_ = {wait.call_id: wait for wait in waits}
     answers, unknown, seen = list[InterruptAnswer](), list[str](), set[str]()
-    for place, entry in enumerate(entries):
-        where = ("body", "resume", place)
+    for index, entry in enumerate(entries):
+        where = ("body", "resume", index)
         if entry.interrupt_id in seen:
             raise RequestInvalid("This interrupt is answered twice.", fix="Leave one out.", where=where)
         seen.add(entry.interrupt_id)
@@ -110,15 +110,15 @@ def _interrupt(wait: Wait, shown: Event) -> Wire:
 def _parse_answer(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
     if entry.status == "cancelled":
         return InterruptAnswer(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
-    payload, place = entry.payload, tuple(where)
+    payload, location = entry.payload, tuple(where)
     if wait.kind == "reply":
         text = next((payload[name] for name in TEXTS if payload.get(name)), payload) if isinstance(payload, dict) else payload
         reply = result_text(text)
         if not reply.strip():
-            raise RequestInvalid("The question has no answer.", fix="Send a text.", where=place)
+            raise RequestInvalid("The question has no answer.", fix="Send a text.", where=location)
         return InterruptAnswer(wait, reply)
     reason = payload.get("reason") if isinstance(payload, dict) else None
     approved = payload.get("approved") if isinstance(payload, dict) else payload
     if not isinstance(approved, bool):
-        raise RequestInvalid("The approval is missing.", fix='Send {"approved": true} or false.', where=place)
+        raise RequestInvalid("The approval is missing.", fix='Send {"approved": true} or false.', where=location)
     return InterruptAnswer(wait, Answer(approved, reason if isinstance(reason, str) else ""))

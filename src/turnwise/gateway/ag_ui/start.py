@@ -78,10 +78,10 @@ def forwarded_props(body: RunBody) -> ForwardedProps:
 def offered_tools(body: RunBody) -> tuple[OfferedTool, ...]:
     """Returns the application's tools. Raises RequestInvalid unless each parameter schema is an object."""
     tools = []
-    for place, tool in enumerate(body.tools or ()):
+    for index, tool in enumerate(body.tools or ()):
         parameters: Any = tool.parameters or None
         if parameters is not None and not isinstance(parameters, dict):
-            where = ("body", "tools", place, "parameters")
+            where = ("body", "tools", index, "parameters")
             raise RequestInvalid("The parameters of a tool must be a JSON schema.", fix="Send an object.", where=where)
         tools.append(offered_tool(tool.name, tool.description, parameters))
     return tuple(tools)
@@ -192,8 +192,8 @@ class _Start:
         last = len(answers) - (message is None)
         state: Mapping[str, JsonValue] = self._state
         steps: list[Step] = []
-        for place, answer in enumerate(answers):
-            id_ = self._run_request.run if place == last else _answer_id(self._run_request.run, answer.wait.call_id)
+        for index, answer in enumerate(answers):
+            id_ = self._run_request.run if index == last else _answer_id(self._run_request.run, answer.wait.call_id)
             steps.append(partial(self._answer, answer, id_, state))
             state = {}
         if message is not None:

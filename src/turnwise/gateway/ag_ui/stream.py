@@ -136,9 +136,9 @@ class RunEvents:
         """The calls that were sent without a result, in order."""
         return [call_id for call_id in self._calls if self._client.is_open(call_id)]
 
-    def add_earlier(self, before: Iterable[Event]) -> None:
+    def add_earlier(self, events: Iterable[Event]) -> None:
         """Registers calls that an earlier run of the invocation sent, so that their results are sent too."""
-        self._earlier_calls |= {made.call.call_id for made in calls_in(map(self._view.event, before)) if made.kind == "late"}
+        self._earlier_calls |= {made.call.call_id for made in calls_in(map(self._view.event, events)) if made.kind == "late"}
 
     def wires_of(self, source: Event) -> Iterator[Wire]:
         """Yields the wire events for a stored or partial event."""

@@ -62,8 +62,8 @@ async def _answer(body: ChatRequest, request: Request, front: Front, caller: Cal
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     user = body.known.customer_id if caller.acts_for_users else None
     config = front.runner.config.model_copy(update={"streaming": False})
-    message_request = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
-    invocation = await front.messages.start(caller, message_request)
+    ask = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
+    invocation = await front.messages.start(caller, ask)
     return _response(session, body.known, await invocation.result(), redactor_of(request))
 
 
@@ -80,10 +80,10 @@ def _context(chat_context: ChatContext) -> MessageContext:
 def _response(session: str, context: ChatContext, result: Result, view: Redactor) -> ChatResponse:
     error = None
     if result.end is not None and result.end.reason not in SUCCESSFUL_ENDS:
-        shown_error = view.error(result.error) if result.error else None
+        failure = view.error(result.error) if result.error else None
         error = (
-            f"{shown_error.code}: {shown_error.message}"
-            if shown_error
+            f"{failure.code}: {failure.message}"
+            if failure
             else f"The answer ended {result.end.reason!r}. {result.end.detail}".rstrip()
         )
     return ChatResponse(

@@ -116,10 +116,10 @@ def _fix(problem: Problem) -> str:
     # The general fix only refers to the documentation.
     general = not problem.fix or DOCUMENTATION in problem.fix
     if problem.code == RequestInvalid.code and problem.where[:1] == ("body",) and general:
-        known = ChatContext if problem.where[1:2] == ("context",) else ExecuteAgentRequest
-        place = "The fields of 'context' are" if known is ChatContext else "The fields are"
-        more = "any other is for the agents" if known is ChatContext else "'agent_id' is for execute-agent alone"
-        return f"{place} {', '.join(known.model_fields)}; {more}."
+        model = ChatContext if problem.where[1:2] == ("context",) else ExecuteAgentRequest
+        subject = "The fields of 'context' are" if model is ChatContext else "The fields are"
+        more = "any other is for the agents" if model is ChatContext else "'agent_id' is for execute-agent alone"
+        return f"{subject} {', '.join(model.model_fields)}; {more}."
     return problem.fix
 
 

@@ -97,9 +97,9 @@ def parse_arguments(model: type[Model], arguments: Mapping[str, Any] | None) -> 
         # Report an unknown name before a missing one: it is often the missing one, misspelt.
         first = min(found_mistakes, key=lambda mistake: mistake.where[:1] in {(name,) for name in model.model_fields})
         more = f" (Mistakes in all: {len(found_mistakes)}.)" if len(found_mistakes) > 1 else ""
-        known = f"The arguments are: {', '.join(model.model_fields)}."
+        hint = f"The arguments are: {', '.join(model.model_fields)}."
         problem = f"{first.problem[:PROBLEM_CHARACTERS]}{more}"
-        raise RequestInvalid(problem, fix=f"{first.fix} {known}".lstrip(), where=("arguments", *first.where[:1])) from None
+        raise RequestInvalid(problem, fix=f"{first.fix} {hint}".lstrip(), where=("arguments", *first.where[:1])) from None
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:

@@ -130,9 +130,7 @@ def decision_value(selection: Selection, session: str | None) -> Decided:
         confidence=selection.confidence,
         reason=selection.reason,
         opinions=[_opinion(verdict) for verdict in selection.verdicts],
-        excluded=[
-            Excluded(agent=exclusion.agent, rule=exclusion.rule, detail=exclusion.detail) for exclusion in selection.excluded
-        ],
+        excluded=[Excluded(agent=item.agent, rule=item.rule, detail=item.detail) for item in selection.excluded],
     )
 
 
@@ -145,8 +143,8 @@ def decision_text(decision: Decided) -> str:
 
 def _lines(opinions: Sequence[Opinion]) -> list[str]:
     return [
-        f"- {opinion.selector}: {opinion.outcome}{f' {opinion.agent}' if opinion.agent else ''}. {opinion.reason}".rstrip()
-        for opinion in opinions
+        f"- {item.selector}: {item.outcome}{f' {item.agent}' if item.agent else ''}. {item.reason}".rstrip()
+        for item in opinions
     ]
 
 
@@ -157,10 +155,7 @@ def _opinion(verdict: Verdict) -> Opinion:
         agent=verdict.agent,
         confidence=verdict.confidence,
         reason=verdict.reason,
-        candidates=[
-            Considered(agent=candidate.agent, score=candidate.score, evidence=candidate.evidence)
-            for candidate in verdict.candidates
-        ],
+        candidates=[Considered(agent=item.agent, score=item.score, evidence=item.evidence) for item in verdict.candidates],
     )
 
 

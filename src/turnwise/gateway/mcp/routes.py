@@ -88,7 +88,8 @@ def check_headers(headers: Headers, config: GatewayConfig) -> None:
     """Checks the headers before the request reaches the library.
 
     Raises:
-        Forbidden: The web page's origin is not allowed. Checked with auth only; without it the library checks the origin.
+        Forbidden: The web page's origin is not allowed. Checked here with auth only; `transport_security` covers the other
+            case.
         RequestInvalid: The body is not declared as JSON.
     """
     origin = headers.get("Origin")

@@ -28,7 +28,7 @@ def test_every_error_of_ours_is_one_of_the_wire(code: str) -> None:
     assert refusal.http >= 400
     assert refusal.details[0]["metadata"] == {"code": code, "fix": "Do this.", "requestId": "r-1"}
     assert (refusal.http >= 500) == (status_of(code) >= 500)
-    assert refusal.keeps_http_status or refusal.http in (400, 404)
+    assert refusal.keeps_status or refusal.http in (400, 404)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_place_is_named() -> None:
 def test_errors_of_the_protocols_own() -> None:
     for kind, code in JSON_RPC_ERROR_CODE_MAP.items():
         refusal = protocol_refusal(kind("So."), "r-1")
-        assert (refusal.code, refusal.message, refusal.keeps_http_status) == (code, "So.", False)
+        assert (refusal.code, refusal.message, refusal.keeps_status) == (code, "So.", False)
         assert refusal.details[0]["domain"] == "a2a-protocol.org"
     told = protocol_refusal(InvalidParamsError("So.", data={"errors": [{"field": "f", "message": "missing"}], "n": 1}), "r-1")
     assert told.details[0]["metadata"] == {"requestId": "r-1"}
