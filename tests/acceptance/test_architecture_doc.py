@@ -59,7 +59,7 @@ def other_names() -> set[str]:
     telling = "".join(path.read_text("utf-8") for path in (SOURCE / "telemetry").glob("*.py"))
     loggers = "".join(re.findall(r"getLogger\(.*\)", "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))))
     return set(re.findall(r'"turnwise((?:\.[a-z_]+)+)"', telling + loggers)) | {
-        f".{name}" for name in re.findall(r'custom\("([a-z]+)"', carried)
+        f".{name}" for name in re.findall(r'custom_event\("([a-z]+)"', carried)
     }
 
 

@@ -14,12 +14,12 @@ from turnwise.cli.options import ConfigOption, JsonOption
 from turnwise.cli.rendering import styled
 from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
-from turnwise.learning.gates import Missed
+from turnwise.learning.evaluate import Missed
 from turnwise.learning.measures import Confusion, Measures
 from turnwise.learning.results import Evaluation, Subject
 
 if TYPE_CHECKING:
-    from turnwise.learning.gates import Gate
+    from turnwise.learning.evaluate import Gate
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60
@@ -82,7 +82,7 @@ def evaluate(
     from turnwise.cli import terminal
     from turnwise.cli.evaluation import evaluate_files
     from turnwise.cli.tables import wrap
-    from turnwise.learning.gates import missed
+    from turnwise.learning.evaluate import missed
 
     gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
     if report is not None:
@@ -103,7 +103,7 @@ def evaluate(
 
 
 def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
-    from turnwise.learning.gates import gate_from
+    from turnwise.learning.evaluate import gate_from
 
     try:
         return [gate_from(text, at_most=at_most) for text in given or []]

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 from rich.text import Text
 
 from turnwise.cli import rendering
+from turnwise.cli.rendering import usage_text
 from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
-from turnwise.cli.usage import usage_text
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo

@@ -76,12 +76,11 @@ async def _show(
     config: "Path | None", user: str, session: str, last: int | None, *, hidden: bool, thinking: bool, as_json: bool
 ) -> None:
     from turnwise.cli import session_output, terminal
-    from turnwise.cli.answers import event_json
     from turnwise.cli.options import open_app
-    from turnwise.cli.rendering import styled
+    from turnwise.cli.rendering import UsageTotal, styled
+    from turnwise.cli.run import event_json
     from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import safe_json
-    from turnwise.cli.usage import UsageTotal
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -114,9 +113,8 @@ def explain(
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import session_output, terminal
     from turnwise.cli.options import open_app
-    from turnwise.cli.rendering import styled
+    from turnwise.cli.rendering import UsageTotal, styled
     from turnwise.cli.tables import wrap
-    from turnwise.cli.usage import UsageTotal
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)

@@ -1,9 +1,18 @@
 """The client: sends messages, streams answers, and gives access to sessions, artifacts, decisions and agents."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from turnwise.facts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from turnwise.runner.blocking_portal import BlockingPortal
+from collections.abc import Callable
 from copy import copy
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from pydantic import JsonValue
 
@@ -11,7 +20,6 @@ from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machi
 from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
 from turnwise.client.stream import answer_to, read
-from turnwise.client.sync import Sync
 from turnwise.facts.content import Content
 from turnwise.facts.errors import MissingExtra, RequestInvalid
 from turnwise.facts.events import Event
@@ -25,6 +33,54 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+
+
+class Sync:
+    """A blocking portal that is opened at first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._portal: BlockingPortal | None = None
+
+    def result(self, work: Coroutine[Any, Any, T]) -> T:
+        """Returns the coroutine's result. Raises ConfigError inside a running event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._open().run(work)
+        work.close()
+        raise ConfigError("run_sync was called inside an event loop.", fix="Use `await` or `async for` there.")
+
+    def each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """Yields the items. Closing the iterator closes the stream."""
+        try:
+            while True:
+                try:
+                    yield self.result(_next(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self.result(_close(items))
+
+    def _open(self) -> "BlockingPortal":
+        from turnwise.runner.blocking_portal import BlockingPortal
+
+        with self._lock:
+            if self._portal is None:
+                self._portal = BlockingPortal()
+            return self._portal
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)
+
+
+async def _close(items: AsyncIterator[Any]) -> None:
+    close = getattr(items, "aclose", None)
+    if close is not None:
+        await close()
+
+
 WhenBusy = Literal["queue", "reject", "interrupt"]
 
 

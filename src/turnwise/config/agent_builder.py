@@ -11,11 +11,10 @@ from turnwise.agents.composite import Loop, Parallel, Sequential
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
-from turnwise.config.entries import AgentEntry, is_placeholder
+from turnwise.config.entries import AgentEntry, PlacedAgent, is_placeholder
 from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
 from turnwise.config.llm_entries import LlmRecipe, read_llm
-from turnwise.config.placed import PlacedAgent
 from turnwise.config.places import Where
 from turnwise.config.settings import Settings
 from turnwise.config.tree_builder import EntryTree, arrange_entries

@@ -1,13 +1,18 @@
 """Reads the agents of a configuration file as entries: inline cards and import paths, nested or in a list."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of
 from turnwise.config.places import Document, Where
 from turnwise.facts.cards import COMPOSITES, AgentCard
 from turnwise.facts.errors import AgentDefinitionError
+from turnwise.facts.events import Event
 from turnwise.facts.spelling import did_you_mean
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
 
 OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "function": ("run",),
@@ -135,3 +140,36 @@ def _children(
         else:
             children.append(_add(document, (*where, "children", index), child, entries))
     return tuple(children)
+
+
+class PlacedAgent:
+    """Runs as the wrapped `agent`. Its children are the agent's, followed by the added ones."""
+
+    def __init__(self, agent: Agent, card: AgentCard, children: Sequence[Agent]) -> None:
+        self.card = card
+        self.children: Sequence[Agent] = (*agent.children, *children)
+        self.agent = agent
+
+    def __repr__(self) -> str:
+        return f"PlacedAgent({self.agent!r})"
+
+    def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        return self.agent.run(context)
+
+    @property
+    def delegates_to(self) -> Sequence[str] | None:
+        """Names of the agents that it runs within its own turn; None if the wrapped agent does not declare any."""
+        named: Sequence[str] | None = getattr(self.agent, "delegates_to", None)
+        return named
+
+    def check(self, tree: AgentTree) -> None:
+        """Runs the wrapped agent's check of the tree, if it has one."""
+        check = getattr(self.agent, "check", None)
+        if check is not None:
+            check(tree)
+
+    async def close(self) -> None:
+        """Closes the wrapped agent, if it can be closed."""
+        close = getattr(self.agent, "close", None)
+        if inspect.iscoroutinefunction(close):
+            await close()

@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from turnwise.config.document import kind_of
-from turnwise.config.entries import AgentEntry
+from turnwise.config.entries import AgentEntry, PlacedAgent
 from turnwise.config.importing import resolve
-from turnwise.config.placed import PlacedAgent
 from turnwise.config.places import Document, Where
 from turnwise.config.tool_entries import AgentReference, read_tools
 from turnwise.config.validation import validated

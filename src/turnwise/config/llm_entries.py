@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.llm.agent import HISTORY, OUTPUT_RETRIES, RESULT_CHARACTERS
-from turnwise.agents.llm.output import OutputTool
+from turnwise.agents.llm.design import OutputTool
 from turnwise.config.document import kind_of
 from turnwise.config.entries import AgentEntry
 from turnwise.config.importing import resolve

@@ -14,8 +14,7 @@ from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
 from turnwise.facts.fact import Fact
 from turnwise.facts.spelling import did_you_mean
 from turnwise.ports.tool import Tool, Toolset
-from turnwise.tools.artifacts import ArtifactTools
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ArtifactTools, ask_user
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
 

@@ -13,7 +13,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import agent_name, as_tuple, check_positive, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules
-from turnwise.flows.members import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent
+from turnwise.flows.flow import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent
 from turnwise.flows.plans.plan import Plan, check_plan, planner_question, planner_retry_question, read_plan, recorded_plan
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent

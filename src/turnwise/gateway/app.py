@@ -9,19 +9,50 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
+from turnwise.config.gateway_entries import is_installed
 from turnwise.facts.callers import Caller
-from turnwise.gateway import documentation
+from turnwise.facts.gateway import Protocols, Switch
+from turnwise.gateway import adk, documentation, graph_chat, openai
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.credentials import add_security_schemes
+from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.head_requests import HeadRequests
-from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
-from turnwise.gateway.protocols import protocols
+
+
+def protocols(config: Protocols) -> Iterator[Protocol]:
+    """Yields the REST API and the protocols that are on; a longer prefix comes before its own prefix."""
+    if is_on(config.graph_chat):
+        yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.error_response)
+    yield Protocol("/api/v1", api.router, api.error_response)
+    if is_on(config.openai):
+        yield Protocol("/v1", openai.router, openai.error_response)
+    if is_on(config.adk):
+        yield Protocol(adk.PREFIX, adk.router_for(config.adk), adk.error_response)
+    if is_on(config.ag_ui):
+        from turnwise.gateway import ag_ui  # its models take a while to import
+
+        yield Protocol("/ag-ui", ag_ui.router, ag_ui.error_response)
+    if is_on(config.a2a, "a2a"):
+        from turnwise.gateway import a2a
+
+        yield Protocol("/a2a/rest", a2a.rest_router, a2a.rest_error_response)
+        yield Protocol("/a2a", a2a.rpc_router, a2a.rpc_error_response, a2a.running_pusher, a2a.card_router)
+    if is_on(config.mcp, "mcp"):
+        from turnwise.gateway import mcp
+
+        endpoint = mcp.Endpoint(config.mcp)
+        yield Protocol("/mcp", endpoint.router, mcp.error_response, endpoint.running)
+
+
+def is_on(switch: Switch, extra: str | None = None) -> bool:
+    """Returns whether the protocol is on. `extra` is the extra that it needs, which has to be installed."""
+    return switch.on is not False and (extra is None or is_installed(extra))
+
 
 TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

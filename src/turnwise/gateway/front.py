@@ -1,9 +1,9 @@
 """`Front`: the runner, configuration and services that every protocol's routes use, and their FastAPI dependencies."""
 
 import asyncio
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends
+from fastapi import Depends, Header, Query
 from starlette.requests import HTTPConnection
 
 from turnwise.access.authenticator import Authenticator
@@ -130,3 +130,11 @@ async def _the_front(connection: HTTPConnection) -> Front:
 
 TheFront = Annotated[Front, Depends(_the_front)]
 TheCaller = Annotated[Caller, Depends(caller_of)]
+
+
+IdempotencyKey = Annotated[
+    str | None, Header(alias="Idempotency-Key", description="Requests with the same key are the same request.")
+]
+User = Annotated[str | None, Query(description="The user's id; the caller if omitted.")]
+STREAM: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+"""The OpenAPI entry of a response that may be a stream."""

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from turnwise.facts.selections import Candidate, Selection
-from turnwise.selection.several import SEVERAL
+from turnwise.selection.policy import SEVERAL
 
 
 class Outcome(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
-from turnwise.facts.depth import DEEPEST, holds_deep, is_deep
 from turnwise.facts.errors import ConfigError, EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import TEMP_PREFIX
+from turnwise.facts.sizes import DEEPEST, holds_deep, is_deep
 from turnwise.selection.policy import PolicySpec
 from turnwise.tools.offers import check_offers
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
         policy_from as policy_from,
     )
     from turnwise.selection.resume import Resume as Resume
-    from turnwise.selection.semantic import Semantic as Semantic
-    from turnwise.selection.smalltalk import SmallTalkSelector as SmallTalkSelector
+    from turnwise.selection.semantic import Semantic as Semantic, SmallTalkSelector as SmallTalkSelector
 
 __all__, __getattr__ = face(
     __name__,
@@ -45,7 +44,6 @@ __all__, __getattr__ = face(
         "turnwise.selection.patterns": "Patterns",
         "turnwise.selection.policy": "PolicySpec SegmentSpec StageSpec policy_from",
         "turnwise.selection.resume": "Resume",
-        "turnwise.selection.semantic": "Semantic",
-        "turnwise.selection.smalltalk": "SmallTalkSelector",
+        "turnwise.selection.semantic": "Semantic SmallTalkSelector",
     },
 )

@@ -28,10 +28,20 @@ from turnwise.selection.conversational import Conversational, by_name
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, NameSet, eligible
 from turnwise.selection.fixed import Default
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
+from turnwise.selection.policy import (
+    CONDITIONS,
+    SEVERAL,
+    PolicySpec,
+    SegmentSpec,
+    StageSpec,
+    fingerprint,
+    reason_for,
+    refuse_unfit_server,
+    refuse_unknown_stages,
+    requested_agents,
+)
 from turnwise.selection.reader import Snapshot
 from turnwise.selection.resume import ToolResult
-from turnwise.selection.several import SEVERAL, reason_for, refuse_unfit_server, requested_agents
 from turnwise.selection.stages import (
     BY_MEANING,
     BuildContext,

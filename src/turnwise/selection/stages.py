@@ -15,7 +15,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.models.by_name import ModelEndpoint, model_of
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection import clarify, model as model_stage, semantic, smalltalk
+from turnwise.selection import clarify, model as model_stage, semantic
 from turnwise.selection.contextual import NOBODY
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.fixed import CONFIDENCE, Default, Direct, Identity, Iterative
@@ -23,8 +23,7 @@ from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
 from turnwise.selection.resume import AWAITED_CONFIDENCE, HoldOpenQuestion, Resume, Rule
-from turnwise.selection.semantic import NoTextSelector, Score, Semantic, has_words
-from turnwise.selection.smalltalk import SmallTalkSelector
+from turnwise.selection.semantic import NoTextSelector, Score, Semantic, SmallTalkSelector, has_words
 
 Factory = Callable[..., Selector]
 """Creates a custom selector. Called with the tree, and the stage's options as keyword arguments."""
@@ -102,7 +101,7 @@ class _SemanticOptions(Fact):
 
 class _SmallTalkOptions(Fact):
     agent: str | None = None
-    threshold: float = _fraction(smalltalk.THRESHOLD)
+    threshold: float = _fraction(semantic.THRESHOLD)
 
 
 class _ContextualOptions(Fact):

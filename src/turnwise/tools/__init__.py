@@ -14,8 +14,7 @@ if TYPE_CHECKING:
         ToolSpec as ToolSpec,
     )
     from turnwise.tools.agent_tool import AgentTool as AgentTool
-    from turnwise.tools.artifacts import ArtifactTools as ArtifactTools
-    from turnwise.tools.ask import ask_user as ask_user
+    from turnwise.tools.built_in import ArtifactTools as ArtifactTools, ask_user as ask_user
     from turnwise.tools.function import FunctionTool as FunctionTool, tool as tool
     from turnwise.tools.mcp.server import McpServer as McpServer
 
@@ -25,8 +24,7 @@ __all__, __getattr__ = face(
         "turnwise.facts.messages": "OfferedTool",
         "turnwise.ports.tool": "Tool ToolCall ToolRules ToolSpec Toolset",
         "turnwise.tools.agent_tool": "AgentTool",
-        "turnwise.tools.artifacts": "ArtifactTools",
-        "turnwise.tools.ask": "ask_user",
+        "turnwise.tools.built_in": "ArtifactTools ask_user",
         "turnwise.tools.function": "FunctionTool tool",
         "turnwise.tools.mcp.server": "McpServer",
     },

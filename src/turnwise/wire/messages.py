@@ -22,7 +22,15 @@ from turnwise.facts.events import End, ErrorInfo
 from turnwise.facts.fact import Fact
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
-from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
+
+MOST_CHARACTERS = 200
+MOST_ROWS = 200
+MOST_SEQUENCE = 2**63 - 1
+MOST_CURSOR = 2_000
+SEGMENT = r"^[^/\x00]*[^/.\x00][^/\x00]*$"
+"""The pattern of an id that is one path segment: no slash, and not `.` or `..`, which clients resolve."""
+PLAIN = r"^[^\x00]+$"
+
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
 Kind = Literal["reply", "tool_result", "confirmation"]

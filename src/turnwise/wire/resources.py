@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
-from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.messages import Body, Kind, OptionalSessionId
+from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, Kind, OptionalSessionId
 
 InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]

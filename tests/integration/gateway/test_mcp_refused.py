@@ -344,7 +344,7 @@ import sys
 sys.modules["mcp"] = None
 from turnwise.config.gateway_entries import lacking
 from turnwise.facts.gateway import McpConfig, Protocols
-from turnwise.gateway.protocols import protocols
+from turnwise.gateway.app import protocols
 config = Protocols(mcp={on})
 print(lacking(config, wanted=True), [each.prefix for each in protocols(config) if each.prefix == "/mcp"])
 """

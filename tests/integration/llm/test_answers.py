@@ -149,7 +149,7 @@ async def test_the_answer_is_kept_in_the_state(process: Process) -> None:
 
 async def test_an_answer_after_a_wait_comes_without_asking_again(process: Process) -> None:
     """A42: what the model said before is not asked for again, in another process."""
-    from turnwise.tools.ask import ask_user
+    from turnwise.tools.built_in import ask_user
 
     first = ScriptedModel(calls("ask_user", {"question": "Which city?"}))
     second = ScriptedModel("Sunny in Rome.")

@@ -14,7 +14,7 @@ from turnwise import AgentContext, Content, MessageContext, Runner, SqlSessionSt
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.messages import OfferedTool
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.tools.function import tool
 
 KINDS = [

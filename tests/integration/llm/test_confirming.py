@@ -13,7 +13,7 @@ from turnwise.agents.llm import LlmAgent
 from turnwise.ports.tool import ToolCall
 from turnwise.testing.fakes import FunctionGuardrail
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]

@@ -12,7 +12,7 @@ from turnwise.agents.llm import LlmAgent
 from turnwise.ports.model import ModelRequest
 from turnwise.selection.conversational import Conversational
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 
 Process = Callable[..., Runner]
 

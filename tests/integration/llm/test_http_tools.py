@@ -17,7 +17,7 @@ from turnwise import DataPart, Limits, RunConfig, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import ToolCallPart
 from turnwise.tools.agent_tool import AgentTool
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]

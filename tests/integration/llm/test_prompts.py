@@ -13,7 +13,7 @@ from turnwise.facts.content import DataPart
 from turnwise.ports.model import ModelRequest
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.transcript.view import Budget
 
 Process = Callable[..., Runner]

@@ -18,7 +18,7 @@ from turnwise.ports.model import ModelReply, ModelRequest
 from turnwise.runner.queue import job_worker
 from turnwise.testing.fakes import FunctionGuardrail
 from turnwise.testing.models import FunctionModel, calls
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.transcript.view import Budget
 
 BUDGET = Budget(tokens=400, events=8)

@@ -352,7 +352,7 @@ async def test_a_tool_that_kills_the_interpreter_does_not(process: Process) -> N
 
 async def test_what_a_tool_says_while_it_works_is_not_taken_for_the_models_words(process: Process) -> None:
     """A42: after a wait in the same step and in the next."""
-    from turnwise.tools.ask import ask_user
+    from turnwise.tools.built_in import ask_user
 
     async def search(context: AgentContext) -> str:
         await context.say("Searching…")

@@ -3,7 +3,7 @@ from tool_play import at_work, called
 
 from turnwise import AgentContext
 from turnwise.facts.errors import ToolFailed
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 
 
 async def test_the_reply_is_the_result() -> None:

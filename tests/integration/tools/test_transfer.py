@@ -6,7 +6,7 @@ from tool_play import called, turn
 from turnwise import AgentContext, agent
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import Tool
-from turnwise.tools.transfer import transfer_tool
+from turnwise.tools.built_in import transfer_tool
 
 
 @agent(description="Takes\n  money.")

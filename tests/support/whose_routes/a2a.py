@@ -8,7 +8,7 @@ from a2a.utils.errors import A2A_ERROR_MAPPING, A2A_REASON_TO_ERROR
 from whose_asked import Asked, Made, Routes, Things
 
 from turnwise.facts.callers import Permission
-from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.problems import status_of
 
 VERSION = MappingProxyType({"A2A-Version": "1.0"})

@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from turnwise.cli import eval
-from turnwise.learning.gates import Gate, Missed
+from turnwise.learning.evaluate import Gate, Missed
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.results import Subject, evaluation
 

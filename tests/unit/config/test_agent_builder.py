@@ -8,7 +8,7 @@ from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.config.agent_builder import AgentBuilder
-from turnwise.config.placed import PlacedAgent
+from turnwise.config.entries import PlacedAgent
 from turnwise.config.settings import read_settings
 from turnwise.ports.agent import Agent
 

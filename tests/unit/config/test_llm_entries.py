@@ -9,7 +9,7 @@ from config_play import module_in
 
 from turnwise import MessageContext, Runner, SqlSessionStore
 from turnwise.config.agent_builder import AgentBuilder, model_names
-from turnwise.config.placed import PlacedAgent
+from turnwise.config.entries import PlacedAgent
 from turnwise.config.settings import read_settings
 from turnwise.facts.content import DataPart
 from turnwise.facts.messages import OfferedTool

@@ -9,13 +9,13 @@ from config_play import module_in
 
 from turnwise.config.document import read_document
 from turnwise.config.tool_entries import AgentReference, read_tools
-from turnwise.tools.artifacts import ArtifactTools
+from turnwise.tools.built_in import ArtifactTools
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
 
 TOOLS = '''
 from turnwise import agent
-from turnwise.tools.artifacts import ArtifactTools
+from turnwise.tools.built_in import ArtifactTools
 from turnwise.tools.function import tool
 
 def status(order: str) -> str:

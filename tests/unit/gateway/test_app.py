@@ -7,8 +7,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
 from turnwise.gateway import graph_chat, mcp, openai
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.app import error_formatter, gateway
-from turnwise.gateway.protocols import protocols
+from turnwise.gateway.app import error_formatter, gateway, protocols
 from turnwise.gateway.server import front_for
 
 

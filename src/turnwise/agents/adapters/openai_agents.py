@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_jsonable_python
 
-from turnwise.agents.adapters.handoff import NAME, Targets
 from turnwise.agents.adapters.turn import (
     HISTORY,
     PieceWriter,
     ResumedRun,
+    Targets,
     TurnAnswer,
     joined,
     read_conversation,
@@ -30,6 +30,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.built_in import NAME
 from turnwise.transcript.view import Budget
 
 MAX_TURNS = 10

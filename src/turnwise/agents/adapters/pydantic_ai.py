@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from turnwise.agents.adapters.handoff import NAME, Targets
 from turnwise.agents.adapters.turn import (
     HISTORY,
     PieceWriter,
     ResumedRun,
+    Targets,
     TurnAnswer,
     joined,
     read_conversation,
@@ -26,6 +26,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.built_in import NAME
 from turnwise.transcript.view import Budget
 
 if TYPE_CHECKING:

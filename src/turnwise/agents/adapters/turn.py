@@ -8,17 +8,67 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.agents.adapters.handoff import Target
 from turnwise.agents.history import HistoryReader
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Part, TextPart, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import USER, End, Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.context import AgentContext, Show
+from turnwise.tools.built_in import transfer_description
 from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences
 from turnwise.transcript.sizes import as_text
 from turnwise.transcript.view import Budget
+
+
+class Target(NamedTuple):
+    """The agent that takes over."""
+
+    agent: str
+    message: str | None = None
+    """The message that this agent answers instead of the user's; None means the user's message."""
+
+    def to_json(self) -> JsonValue:
+        """Returns the target as JSON, for the session state."""
+        return {"agent": self.agent, "message": self.message}
+
+
+class Targets:
+    """The agents that may take over in this turn, and the one that was chosen.
+
+    The transfer follows once the answer is recorded, so a resumed turn transfers without another run of the library.
+    """
+
+    def __init__(self, names: Sequence[str], description: str) -> None:
+        self.names, self.description = tuple(names), description
+        self.chosen: Target | None = None
+
+    @classmethod
+    def of(cls, context: AgentContext) -> "Targets | None":
+        """Returns the targets of this turn, or None if there are none."""
+        names = context.transfer_targets
+        return cls(names, transfer_description(context)) if names else None
+
+    def schema(self) -> dict[str, JsonValue]:
+        """Returns the tool's parameters as a JSON schema."""
+        agent: JsonValue = {"type": "string", "enum": list(self.names), "description": "Who is to answer."}
+        about = "What they are to answer instead of the user's message. Leave it out as a rule."
+        message: JsonValue = {"type": ["string", "null"], "description": about}
+        return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
+
+    def choose(self, agent: object, message: object = None) -> str | None:
+        """Stores the agent that takes over. The first choice counts.
+
+        Returns:
+            None, or the error text for the model if that agent cannot take over.
+        """
+        if agent not in self.names:
+            return f"There is no agent {agent!r} that could take over. Choose one of: {', '.join(self.names)}."
+        if self.chosen is not None:
+            return f"{self.chosen.agent} takes over already."
+        self.chosen = Target(str(agent), message if isinstance(message, str) and message else None)
+        return None
+
 
 Explain = Callable[[Exception], TurnwiseError]
 HISTORY = Budget(tokens=24_000, events=200)

@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.agents.function import make_card
-from turnwise.agents.llm.design import Design, Instructions
+from turnwise.agents.llm.design import Design, Instructions, OutputTool
 from turnwise.agents.llm.loop import LlmRun
-from turnwise.agents.llm.output import OutputTool
 from turnwise.agents.llm.summary import KIND, summed_up
 from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard

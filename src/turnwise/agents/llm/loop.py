@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import JsonValue
 
-from turnwise.agents.llm.design import Design, design_for_turn
-from turnwise.agents.llm.output import MORE_TOKENS, NAME as OUTPUT
+from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design, design_for_turn
 from turnwise.agents.llm.request import ModelRequests
 from turnwise.agents.llm.stream import TOKENS
 from turnwise.agents.llm.summary import Summarizing

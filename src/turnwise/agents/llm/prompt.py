@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from turnwise.agents.llm.design import Design
-from turnwise.agents.llm.output import NAME as OUTPUT
+from turnwise.agents.llm.design import NAME as OUTPUT, Design
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from turnwise.agents.concurrency import LoopYielder
 from turnwise.agents.history import HistoryReader
-from turnwise.agents.llm.design import Design
-from turnwise.agents.llm.output import MORE_TOKENS, NAME as OUTPUT
+from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design
 from turnwise.agents.llm.prompt import Prompt, prompt_of
 from turnwise.agents.llm.stream import CallMarks, answer_event, partial_event
 from turnwise.agents.llm.summary import Summarizing

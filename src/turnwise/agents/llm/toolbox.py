@@ -8,8 +8,8 @@ from turnwise.facts.errors import StaleWriter, ToolFailed
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, Toolset, ToolSpec
+from turnwise.tools.built_in import transfer_tool
 from turnwise.tools.names import reserved_for
-from turnwise.tools.transfer import transfer_tool
 
 NAME_CHARACTERS = 64
 """The most characters of a toolset's name that are shown."""

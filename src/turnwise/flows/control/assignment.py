@@ -21,7 +21,7 @@ from turnwise.flows.turns.turn import Labels, Turn
 from turnwise.ports.assignment import AssignedTask, Assignment, Scope
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec
-from turnwise.tools.ask import ask_user
+from turnwise.tools.built_in import ask_user
 from turnwise.tools.names import tool_name
 
 _TOOL_RULES = ToolRules(recorded=False, last=True, private=True)

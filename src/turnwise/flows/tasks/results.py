@@ -11,7 +11,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
 from turnwise.flows.arguments import kind_of
-from turnwise.tools.results import json_value
+from turnwise.tools.function import json_value
 
 _FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _TYPES: Mapping[str, tuple[type, ...]] = {

@@ -9,12 +9,11 @@ from a2a.utils.errors import TaskNotFoundError
 from turnwise.facts.callers import Permission
 from turnwise.facts.errors import ArtifactError, Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import Event
-from turnwise.gateway.a2a.ids import TaskId, parse_task_id
 from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, referenced_files
-from turnwise.gateway.a2a.request import OperationRequest
+from turnwise.gateway.a2a.request import OperationRequest, TaskId, parse_task_id
 from turnwise.gateway.a2a.task_state import TaskRecord, task_record
 from turnwise.gateway.front import Front
-from turnwise.wire.bounds import SEGMENT
+from turnwise.wire.messages import SEGMENT
 
 MOST_FILES = 50
 """Maximum number of artifacts loaded for one response; further ones appear by name only."""

@@ -31,11 +31,10 @@ from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError, Unsuppor
 
 from turnwise.facts.events import LIMIT
 from turnwise.gateway.a2a.card import extended_card
-from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import find_task, user_of_task
 from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
 from turnwise.gateway.a2a.push.configs import PushConfigs
-from turnwise.gateway.a2a.request import OperationRequest, operation_request
+from turnwise.gateway.a2a.request import OperationRequest, TaskId, operation_request
 from turnwise.gateway.a2a.start import SentMessage, send_message
 from turnwise.gateway.a2a.stream import StreamItem, TaskStream, history_of
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord

@@ -7,7 +7,9 @@ from a2a.server.context import ServerCallContext
 from a2a.utils.errors import VersionNotSupportedError
 
 from turnwise.facts.callers import Caller
+from turnwise.facts.ids import is_storable_id
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.packed_ids import pack_ids, unpack_ids
 
 _KEY = "turnwise"
 PROTOCOL_VERSION = "1.0"
@@ -59,3 +61,28 @@ def check_version(version: str | None) -> None:
     raise VersionNotSupportedError(
         f"{problem} Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}.", data={"supported": PROTOCOL_VERSION}
     )
+
+
+TASK = "task_"
+
+
+class TaskId(NamedTuple):
+    """The decoded parts of a task id."""
+
+    session: str
+    """The session's id."""
+    message: str
+    """The id of the message that began the task."""
+    user: str | None = None
+    """The session's owner; None = the requesting caller."""
+
+    @property
+    def id(self) -> str:
+        """The encoded id."""
+        return TASK + pack_ids(self.session, self.message, *(() if self.user is None else (self.user,)))
+
+
+def parse_task_id(id_: str) -> TaskId | None:
+    """Decodes a task id; None for a malformed one."""
+    fields = unpack_ids(id_.removeprefix(TASK), 2) if id_.startswith(TASK) else None
+    return TaskId(*fields) if fields and all(map(is_storable_id, fields)) else None

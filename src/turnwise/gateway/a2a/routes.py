@@ -34,8 +34,7 @@ from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
-from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.shared.parameters import User
+from turnwise.gateway.front import Front, TheCaller, TheFront, User
 from turnwise.gateway.shared.ranges import etag_of, is_known
 
 STATE_PREFIX = "TASK_STATE_"

@@ -11,10 +11,9 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import find_task, user_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
-from turnwise.gateway.a2a.request import OperationRequest
+from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
 from turnwise.gateway.services.messages import MessageRequest

@@ -7,11 +7,10 @@ from a2a.types import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, Ta
 
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import files_of, find_task, user_of_task
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
-from turnwise.gateway.a2a.request import OperationRequest
+from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.start import SentMessage
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
 from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of

@@ -8,7 +8,7 @@ from a2a.types import TaskState
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import visible
-from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.threads import REFUSED, KnownMessage
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text

@@ -18,10 +18,9 @@ from turnwise.gateway.adk.errors import stream_error
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
 from turnwise.gateway.adk.schema import RunBody, json_of, json_response
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, IdempotencyKey, TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.services.waits import waits_of
-from turnwise.gateway.shared.parameters import IdempotencyKey
+from turnwise.gateway.shared.waits import waits_of
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 

@@ -13,7 +13,7 @@ from turnwise.facts.events import Event
 from turnwise.gateway.ag_ui.history import result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.waits import Wait
+from turnwise.gateway.shared.waits import Wait
 from turnwise.transcript.visible import question_of
 
 REASONS: Mapping[str, str] = MappingProxyType({"reply": "input_required", "confirmation": "tool_call"})

@@ -26,12 +26,11 @@ from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, TheCaller, TheFront, User, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of
 from turnwise.gateway.services.sessions import Window
-from turnwise.gateway.services.waits import Wait, waits_of
-from turnwise.gateway.shared.parameters import User
 from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
+from turnwise.gateway.shared.waits import Wait, waits_of
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 

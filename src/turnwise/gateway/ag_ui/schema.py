@@ -12,7 +12,7 @@ from fastapi.sse import format_sse_event
 from pydantic import Field, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
-from turnwise.facts.depth import DEEPEST, is_deep
+from turnwise.facts.sizes import DEEPEST, is_deep
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 MOST_ENTRIES = 1_000

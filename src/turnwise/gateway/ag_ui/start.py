@@ -36,9 +36,9 @@ from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
-from turnwise.gateway.services.waits import waits_of
 from turnwise.gateway.shared.exchanges import joined_instructions
 from turnwise.gateway.shared.tool_calls import offered_tool
+from turnwise.gateway.shared.waits import waits_of
 from turnwise.runner import Invocation
 
 TEXTS = ("agent", "channel", "user_kind")

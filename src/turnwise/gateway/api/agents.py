@@ -9,7 +9,7 @@ from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import AgentId, Limit
 from turnwise.gateway.api.representations import agent_details
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
-from turnwise.wire.bounds import PLAIN
+from turnwise.wire.messages import PLAIN
 from turnwise.wire.resources import AgentPage, AgentShown
 
 router = api_router("agents")

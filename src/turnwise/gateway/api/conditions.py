@@ -9,8 +9,7 @@ from fastapi import Depends, Header, Response
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.sessions import Session
 from turnwise.gateway.services.revisions import Expected
-from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN
-from turnwise.wire.messages import SendMessage
+from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SendMessage
 
 ETAG: dict[str, Any] = {"ETag": {"description": "The session's revision, for `If-Match`.", "schema": {"type": "string"}}}
 """The OpenAPI description of the header."""

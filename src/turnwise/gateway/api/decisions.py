@@ -9,7 +9,7 @@ from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, User
 from turnwise.gateway.api.representations import decision_details
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
-from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
+from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.resources import DecisionPage, DecisionShown, LabelDecision
 
 router = api_router("decisions")

@@ -4,7 +4,7 @@ from importlib.metadata import version as version_of
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import Responses, api_router
-from turnwise.gateway.credentials import OPEN
+from turnwise.gateway.documentation import OPEN
 from turnwise.gateway.front import TheFront
 from turnwise.wire.resources import Alive, Version
 

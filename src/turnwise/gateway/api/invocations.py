@@ -15,8 +15,7 @@ from turnwise.gateway.api.stream import stream, wants_stream
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
-from turnwise.wire.bounds import MOST_SEQUENCE
-from turnwise.wire.messages import Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping
+from turnwise.wire.messages import MOST_SEQUENCE, Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping
 from turnwise.wire.resources import EventPage
 
 router = api_router("invocations")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.wire.bounds import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
+from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 
 SessionId = Annotated[
     str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="The session's id.", examples=["s-1"])

@@ -3,7 +3,7 @@
 from turnwise.facts.sessions import Session
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
-from turnwise.gateway.services.waits import waits_of
+from turnwise.gateway.shared.waits import waits_of
 from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
 from turnwise.wire.resources import (
     AgentShown,

@@ -13,7 +13,7 @@ from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserI
 from turnwise.gateway.api.representations import session_details, session_summary
 from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.sessions import Window
-from turnwise.wire.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
+from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
 from turnwise.wire.resources import (
     CreateSession,
     EventPage,

@@ -9,7 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from turnwise.config.validation import mistakes
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import RequestInvalid
-from turnwise.wire.bounds import MOST_CHARACTERS
+from turnwise.wire.messages import MOST_CHARACTERS
 
 CALL_CHARACTERS = 1_000
 PROBLEM_CHARACTERS = 300

@@ -5,11 +5,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
 
-from turnwise.facts.errors import Closing, TurnwiseError
+from turnwise.facts.cards import NAME_CHARACTERS
+from turnwise.facts.content import ToolResultPart
+from turnwise.facts.errors import Closing, NothingHere, RequestInvalid, TurnwiseError
+from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.gateway.front import Front
@@ -18,10 +22,129 @@ from turnwise.gateway.mcp.errors import tool_error
 from turnwise.gateway.mcp.request import Context, McpRequest
 from turnwise.gateway.mcp.results import answer_value, result_of
 from turnwise.gateway.mcp.schema import Answered, Considered, Decided, Excluded, Opinion
-from turnwise.gateway.mcp.start import start
-from turnwise.gateway.mcp.stream import report_progress
 from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.invocations import WaitAnswer
+from turnwise.gateway.services.messages import MessageRequest
+from turnwise.gateway.shared.packed_ids import digest, new_session
+from turnwise.gateway.shared.tool_calls import result_value
+from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
+from turnwise.gateway.shared.waits import Wait
 from turnwise.runner import Invocation, Result
+
+CHARACTERS = 300
+"""Maximum length of quoted text; its end is kept."""
+CHARACTERS_BETWEEN_LINES = 100
+"""Number of new characters before a partial answer is reported again."""
+
+
+class ProgressSteps:
+    """Converts a message's events, including partial ones, to progress lines. Pure."""
+
+    def __init__(self, view: Redactor) -> None:
+        self._view = view
+        self._partial: dict[str, _PartialAnswer] = {}
+
+    def feed(self, event: Event) -> str:
+        """Returns the line for an event; empty for most."""
+        if event.partial:
+            return self._piece(event)
+        self._partial.pop(event.id, None)
+        if event.author == USER:
+            selection = event.actions.selection
+            shown = self._view.selection(selection) if selection else None
+            return f"{shown.agent}: {shown.reason}" if shown else ""
+        if text := shown_text(event):
+            return _line(event, text)
+        to = event.actions.transfer_to
+        return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_shown_to_user(event) else ""
+
+    def _piece(self, event: Event) -> str:
+        if not event.text or not is_shown_to_user(event):
+            return ""
+        partial = self._partial.setdefault(event.id, _PartialAnswer())
+        partial.end = (partial.end + event.text)[-CHARACTERS - 1 :]
+        partial.length += len(event.text)
+        if partial.reported and partial.length - partial.reported < CHARACTERS_BETWEEN_LINES:
+            return ""
+        partial.reported = partial.length
+        return _line(event, partial.end)
+
+
+class _PartialAnswer:
+    """A partial answer: the end of its text, its length, and the length when it was last reported."""
+
+    def __init__(self) -> None:
+        self.end, self.length, self.reported = "", 0, 0
+
+
+async def report_progress(session: ServerSession, invocation: Invocation, view: Redactor) -> None:
+    """Reports progress until the answer is complete or waits."""
+    steps, count = ProgressSteps(view), 0
+    async for event in invocation.events():
+        if line := steps.feed(event):
+            count += 1
+            await session.report_progress(count, message=line)
+
+
+def _line(event: Event, text: str) -> str:
+    return f"{event.author}: {text if len(text) <= CHARACTERS else '…' + text[-CHARACTERS:]}"
+
+
+async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, streaming: bool) -> Invocation:
+    """Starts the invocation that answers. A session is created if none is named.
+
+    Args:
+        agent: The agent that must answer; None = select one.
+
+    Raises:
+        RequestInvalid, NothingHere, UnknownToolCall, Forbidden: The arguments do not fit. Errors of the runner pass through.
+    """
+    if arguments.answer_to is not None:
+        return await _answer_wait(request, arguments, arguments.answer_to, agent)
+    if arguments.approved is not None:
+        raise _invalid(
+            "'approved' answers a question whether a tool may be called.", "Name that question: answer_to.", "approved"
+        )
+    if agent is not None and not request.front.addressees.has(request.caller, agent):
+        fix = "Leave out the agent; the one that fits best is selected."
+        raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix=fix, where=("arguments", "agent"))
+    usual = request.front.runner.config.model_copy(update={"streaming": streaming})
+    config = usual if arguments.session is not None else usual.model_copy(update={"create_session": True})
+    # Derived from the message id: a repeated message reaches the same session before its sender knows it.
+    session = new_session(arguments.message_id) if arguments.session is None else arguments.session
+    return await request.front.messages.start(
+        request.caller,
+        MessageRequest(session, arguments.message, request.user, arguments.message_id, config=config, agent=agent),
+    )
+
+
+async def _answer_wait(request: McpRequest, arguments: AskAgent, call_id: str, agent: str | None) -> Invocation:
+    if arguments.session is None:
+        raise _invalid("The answer has no session.", "Pass the session of the wait.", "session")
+    if agent is not None:
+        raise _invalid("An answer goes to the agent that waits.", "Leave out the agent, or answer_to.", "agent")
+    # A call is answered once, so its id identifies the answer if the caller gave none.
+    invocations, id_ = request.front.invocations, arguments.message_id or f"answer-{digest(call_id)}"
+    wait = await invocations.wait_for(request.caller, arguments.session, call_id, request.user)
+    answer = WaitAnswer(call_id, _answer_value(arguments, wait), arguments.message, id_)
+    return await invocations.answer(request.caller, arguments.session, wait.invocation_id if wait else "", answer, request.user)
+
+
+def _answer_value(arguments: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
+    """Converts the arguments to the kind of answer that the wait takes."""
+    if wait is not None and wait.kind == "confirmation":
+        if arguments.approved is None:
+            raise _invalid("The agent waits for an approval.", "Send `approved`, true or false, as the user says.", "approved")
+        return arguments.approved
+    if wait is not None and wait.kind == "tool_result":
+        return ToolResultPart(call_id=wait.call_id, result=result_value(arguments.message))
+    return arguments.message
+
+
+def _invalid(problem: str, fix: str, argument: str) -> RequestInvalid:
+    return RequestInvalid(problem, fix=fix, where=("arguments", argument))
+
 
 T = TypeVar("T")
 GRACE_FRACTION = 0.8

@@ -31,7 +31,7 @@ from turnwise.gateway.mcp.calls import call
 from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.request import Context, RequestFactory
 from turnwise.gateway.problems import INTERNAL
-from turnwise.wire.bounds import MOST_CHARACTERS
+from turnwise.wire.messages import MOST_CHARACTERS
 
 NAME = "turnwise"
 INSTRUCTIONS = (

@@ -19,8 +19,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.gateway.services.waits import Wait, waits_of
-from turnwise.gateway.shared.waits import OpenWait, open_waits
+from turnwise.gateway.shared.waits import OpenWait, Wait, open_waits, waits_of
 from turnwise.ports.stores import InvocationInfo
 from turnwise.runner import Invocation, InvocationStatus, Result, Runner
 from turnwise.runner.record.events import origin_of

@@ -14,8 +14,7 @@ from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.job_worker import JobWorker
-from turnwise.runner.queue.limit import ConcurrencyLimit
-from turnwise.runner.queue.queue import InboxQueue, SessionQueue
+from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
 
 AT_MOST = 100

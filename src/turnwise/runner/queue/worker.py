@@ -17,8 +17,7 @@ from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
 from turnwise.runner.queue.followers import Followers, runner_closed
-from turnwise.runner.queue.limit import ConcurrencyLimit
-from turnwise.runner.queue.queue import InboxQueue, SessionQueue
+from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
 """The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""

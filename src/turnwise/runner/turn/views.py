@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, TextPart
-from turnwise.facts.depth import DEEPEST, is_deep
 from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached
 from turnwise.facts.events import Event, in_scope, sees
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.size import least_bytes
+from turnwise.facts.sizes import DEEPEST, is_deep, least_bytes
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute

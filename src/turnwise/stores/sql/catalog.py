@@ -13,11 +13,19 @@ from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.lease_columns import is_leased
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
-from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
-from turnwise.stores.sql.tables import is_session, session_params, sessions
+from turnwise.stores.sql.rows import (
+    HeadRow,
+    blank_session,
+    delete_user_state,
+    moment,
+    read_shared,
+    session_of,
+    state_of,
+    state_text,
+    write_shared,
+)
+from turnwise.stores.sql.tables import is_leased, is_session, session_params, sessions
 
 _s = sessions.c
 

@@ -10,10 +10,19 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_taken
 from turnwise.stores.sql.log import session_missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
-from turnwise.stores.sql.tables import column_params, insert_for, is_session, messages, session_params, sessions
+from turnwise.stores.sql.tables import (
+    LEASE_RELEASED,
+    column_params,
+    insert_for,
+    is_leased,
+    is_session,
+    lease_taken,
+    messages,
+    session_params,
+    sessions,
+)
 
 _s, _m = sessions.c, messages.c
 

@@ -17,7 +17,6 @@ from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.lease_columns import LEASE_RELEASED, is_leased, lease_renewed, lease_taken
 from turnwise.stores.sql.log import (
     AdvancedRow,
     advance_statement,
@@ -31,7 +30,19 @@ from turnwise.stores.sql.log import (
 )
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, messages, session_params, sessions
+from turnwise.stores.sql.tables import (
+    LEASE_RELEASED,
+    clock,
+    column_params,
+    insert_for,
+    is_leased,
+    is_session,
+    lease_renewed,
+    lease_taken,
+    messages,
+    session_params,
+    sessions,
+)
 
 _s = sessions.c
 

@@ -11,11 +11,9 @@ from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
 from turnwise.stores.sql.append_plan import AppendPlan
-from turnwise.stores.sql.lease_columns import LEASE_RELEASED
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
-from turnwise.stores.sql.state import write_shared
-from turnwise.stores.sql.tables import column_params, decisions, events, is_session, session_params, sessions
+from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text, write_shared
+from turnwise.stores.sql.tables import LEASE_RELEASED, column_params, decisions, events, is_session, session_params, sessions
 
 _s, _e, _d = sessions.c, events.c, decisions.c
 

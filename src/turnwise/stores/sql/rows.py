@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
-from sqlalchemy import Row
+from sqlalchemy import Connection, Insert, Row, and_, bindparam, delete, select
 
 from turnwise.facts.events import Event
-from turnwise.facts.sessions import Head, Session, SessionKey
-from turnwise.stores.sql.tables import APP_OWNER
+from turnwise.facts.sessions import Head, ScopedState, Session, SessionKey
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
 
 if TYPE_CHECKING:
     AnyRow = Row[*tuple[Any, ...]]
@@ -140,3 +142,50 @@ def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
         {**requested, "kind": job.kind, "until_sequence": job.until, "body": job.model_dump_json()}
         for job in event.actions.jobs
     ]
+
+
+_c = scoped_state.c
+
+_READ = PreparedStatement(
+    select(_c.owner, _c.key, _c.value).where(
+        _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
+    )
+)
+_REMOVE = delete(scoped_state).where(
+    and_(_c.app == bindparam("at_app"), _c.owner == bindparam("at_owner"), _c.key == bindparam("at_key"))
+)
+_REMOVE_USER = delete(scoped_state).where(_c.app == bindparam("at_app"), _c.owner == bindparam("at_owner"))
+
+
+@cache
+def _write(dialect: str) -> Insert:
+    insert = insert_for(dialect, scoped_state)
+    return insert.on_conflict_do_update(index_elements=["app", "owner", "key"], set_={"value": insert.excluded.value})
+
+
+def read_shared(connection: Connection, session: Session) -> Session:
+    """Returns the session with the current state of the app and the user."""
+    owners = {"at_app": session.app, "at_app_owner": APP_OWNER, "at_user_owner": user_owner(session.user)}
+    return with_shared(session, _READ.rows(connection, owners))
+
+
+def write_shared(connection: Connection, app: str, user: str, delta: ScopedState) -> None:
+    """Writes the shared part of a delta. None values remove their keys."""
+    items = [(APP_OWNER, key, value) for key, value in delta.app.items()]
+    items += [(user_owner(user), key, value) for key, value in delta.user.items()]
+    # In one order everywhere, so that two transactions never deadlock.
+    items.sort(key=lambda item: item[:2])
+    written: list[dict[str, Any]] = [
+        {"app": app, "owner": owner, "key": key, "value": to_json(value).decode()}
+        for owner, key, value in items
+        if value is not None
+    ]
+    removed = [{"at_app": app, "at_owner": owner, "at_key": key} for owner, key, value in items if value is None]
+    if written:
+        connection.execute(_write(connection.dialect.name), written)
+    if removed:
+        connection.execute(_REMOVE, removed)
+
+
+def delete_user_state(connection: Connection, app: str, user: str) -> None:
+    connection.execute(_REMOVE_USER, {"at_app": app, "at_owner": user_owner(user)})

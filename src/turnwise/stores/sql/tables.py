@@ -23,6 +23,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     false,
+    func,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -304,3 +305,29 @@ def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert
     """Returns an INSERT of the dialect that supports ON CONFLICT. It does not fetch generated keys."""
     make = postgresql.insert if dialect == "postgresql" else sqlite.insert
     return make(table).inline()
+
+
+_s = sessions.c
+
+LEASE_RELEASED: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
+"""Column values of a session without a holder."""
+
+
+def is_leased() -> ColumnElement[bool]:
+    """Returns the condition that the session has a valid lease; never NULL.
+
+    A lease is valid until its end. It is also over when the clock is further before its start than the lease is long, because
+    then the clock was set back. A dead holder's lease thus lasts at most twice its length, even if the clock is set.
+    """
+    until = _s.lease_until
+    return func.coalesce(and_(clock() < until, clock() >= 2 * _s.lease_since - until), false())
+
+
+def lease_renewed() -> dict[str, Any]:
+    """Returns the columns of a lease that lasts the parameter `seconds` from now."""
+    return {"lease_since": clock(), "lease_until": clock() + bindparam("seconds", type_=Double())}
+
+
+def lease_taken() -> dict[str, Any]:
+    """Returns the columns of a lease of the parameter `holder` that lasts the parameter `seconds`."""
+    return {"lease_holder": bindparam("holder"), **lease_renewed()}

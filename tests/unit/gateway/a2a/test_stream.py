@@ -8,7 +8,7 @@ from logs import event
 
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Await, Event, Rewind
-from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.task_state import is_output
 

@@ -11,8 +11,8 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.task_state import TaskRecord, TaskStatus
 from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
 from turnwise.gateway.redaction import FAILED, Redactor

@@ -8,8 +8,7 @@ from runner_play import InFront, key
 from survival_model.clock import VirtualLoop
 
 from turnwise import SqlSessionStore
-from turnwise.runner.queue.limit import ConcurrencyLimit
-from turnwise.runner.queue.queue import SessionQueue
+from turnwise.runner.queue.queue import ConcurrencyLimit, SessionQueue
 from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SlotWaiter
 
 SECONDS = 20

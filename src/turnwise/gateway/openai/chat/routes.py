@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheCaller, TheFront, User, redactor_of
 from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
 from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
@@ -16,7 +16,6 @@ from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.errors import error_response, refusals
 from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.services.conversations import ConversationRequest
-from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"

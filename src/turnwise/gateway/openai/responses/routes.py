@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.events import Event
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheCaller, TheFront, User, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
 from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
@@ -18,7 +18,6 @@ from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED
-from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.gateway.sse import event_stream
 from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
 
