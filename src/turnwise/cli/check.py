@@ -117,7 +117,8 @@ def _print_ok(report: "Report") -> None:
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"
     lines = [rendering.styled(one_line(kept), "dim")]
     if report.encoder:
-        lines.append(rendering.styled(one_line(f"by meaning: {report.phrases:,} phrases · encoder {report.encoder}"), "dim"))
+        model = report.encoder.partition("@")[0]
+        lines.append(rendering.styled(one_line(f"by meaning: {report.phrases:,} phrases · encoder {model}"), "dim"))
     patterns = sum(len(card.patterns) for card in report.tree)
     stages = ", ".join(f"{stage} {milliseconds:.0f} ms" for stage, milliseconds in report.timings)
     line = rendering.styled("ok", "bold green")

@@ -35,7 +35,7 @@ def test_the_configured_agents_are_measured(cases: Path) -> None:
     """E3: on standard output a table; agents that do not exist are named; times aside, the same twice."""
     said = turnwise("eval", "cases.jsonl", "--policy", "policy.yaml", cwd=cases)
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith("85.7 % of 7 cases reached the right agent\n3 agents, 15 examples · policy by-pattern (")
+    assert said.stdout.startswith("85.7 % of 7 cases reached the right agent\n3 agents, 20 examples · policy by-pattern (")
     assert "cases that name unknown agents count as wrong: taxes (1)" in said.stdout
     for line in (
         "where the agent changes  100.0 %",

@@ -14,7 +14,7 @@ from runner_play import Gate, soon
 from turnwise import AgentContext, LlmAgent, agent, tool
 from turnwise.facts.content import Content, ThinkingPart
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 from turnwise.testing.models import ScriptedModel, calls
 
 AT = f"/apps/app/users/{USER}/sessions"
@@ -140,8 +140,8 @@ async def test_there_is_no_session_of_what_a_guardrail_stops() -> None:
     class NoRudeness:
         name = "manners"
 
-        async def check_message(self, message: Content, _: Any) -> GuardrailVerdict:
-            return GuardrailVerdict(action="block", reason="rude") if "damn" in message.text else ALLOW
+        async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+            return GuardrailVerdict(action="block", reason="rude") if "damn" in content.text else ALLOW
 
     async with adk(desk, guardrails=[NoRudeness()]) as client:
         answer = await client.ask("POST", AT, json={"sessionId": "s", "events": past(("user", "damn"))})

@@ -74,4 +74,4 @@ def id_of(body: SendMessage, key: str | None) -> str | None:
 
 def digest_of(body: SendMessage) -> str:
     """Returns a digest of the message without its id."""
-    return sha256(body.model_dump_json(exclude={"id"}).encode()).hexdigest()[:32]
+    return sha256(body.model_dump_json(exclude={"id"}, warnings="none").encode()).hexdigest()[:32]
