@@ -17,7 +17,8 @@ import turnwise
 
 PACKAGES = ("guardrails", "matching", "selection", "transcript", "flows", "telemetry")
 EXEMPT = {
-    "turnwise.selection.clarify._SENTENCE": "it is matched at the beginning of a text alone",
+    "turnwise.matching.sentences._LIST_MARK": "it reads a bounded number of characters before a full stop",
+    "turnwise.matching.sentences._NUMBER": "it is matched at the beginning of a text alone",
     "turnwise.selection.phrases._CLAUSE": "it reads agents' cards, at most 2,000 characters of one text",
     "turnwise.transcript.fences._MARKED": "it is matched with a whole text alone, from its beginning",
     "turnwise.selection.contextual.selector._JOINTS": "it reads texts of at most 600 characters",

@@ -33,7 +33,7 @@ def test_sessions_from_list_to_delete(shop: Path) -> None:
 
     refused = turnwise("sessions", "delete", "copy", cwd=shop)
     assert refused.returncode == 2
-    assert "Nothing was deleted. Say --yes" in refused.stderr
+    assert "Nothing was deleted. Pass --yes" in refused.stderr
     assert turnwise("sessions", "delete", "copy", "--yes", cwd=shop).returncode == 0
     assert turnwise("sessions", "show", "copy", cwd=shop).returncode == 1
 

@@ -342,11 +342,11 @@ def test_without_the_library_it_is_not_there_and_told_where_it_has_to_be(on: str
     program = f"""
 import sys
 sys.modules["mcp"] = None
-from turnwise.config.gateway_entries import lacking
+from turnwise.config.gateway_entries import protocols_without_extra
 from turnwise.facts.gateway import McpConfig, Protocols
 from turnwise.gateway.app import protocols
 config = Protocols(mcp={on})
-print(lacking(config, wanted=True), [each.prefix for each in protocols(config) if each.prefix == "/mcp"])
+print(protocols_without_extra(config, wanted=True), [each.prefix for each in protocols(config) if each.prefix == "/mcp"])
 """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=60

@@ -374,7 +374,7 @@ async def test_who_was_named_before_a_crash_is_named_after_it(process: Process) 
 
 
 async def test_decisions_on_answers_can_be_searched(make_runner: MakeRunner) -> None:
-    """E2: with the answer that was decided on."""
+    """E1: with the answer that was decided on."""
     runner = make_runner(says("root", "for b <next>@b</next>", children=[says("a"), says("b")]), policy=TAGS)
     await ask(runner, "hi")
     found = (await runner.store.decisions.search("app")).items

@@ -38,8 +38,8 @@ async def test_numbers_are_always_there() -> None:
 
 TRACED = """
 import asyncio
-from turnwise.cli.serve import watching
-watched = watching()
+from turnwise.cli.serve import build_telemetry
+watched = build_telemetry()
 print(watched.traced, [type(hook).__name__ for hook in watched.hooks])
 asyncio.run(watched.close())
 asyncio.run(watched.close())

@@ -68,9 +68,9 @@ import asyncio
 from turnwise.facts.content import text_content
 from turnwise.facts.sessions import Head
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.testing.selector_suite import sample_tree
-selection = asyncio.run(Cascade(named("default"), sample_tree()).decide(head=Head(), message=text_content("stores", "user")))
+selection = asyncio.run(Cascade(named_policy("default"), sample_tree()).decide(head=Head(), message=text_content("stores", "user")))
 print(selection.agent, selection.fingerprint, selection.tree_version, [e.agent for e in selection.excluded])
 """
 

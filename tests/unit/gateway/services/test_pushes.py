@@ -112,7 +112,7 @@ async def test_a_message_has_so_many_and_no_more(make_runner: MakeRunner, gate: 
     for number in range(MAX_CONFIGS):
         await door.put(ADA, "s", "m", a_config(f"p{number}"), after=0)
     await door.put(ADA, "s", "m", a_config("p0", token="new"), after=0)
-    with pytest.raises(RequestInvalid, match="10 are notified"):
+    with pytest.raises(RequestInvalid, match="10 configurations exist"):
         await door.put(ADA, "s", "m", a_config("more"), after=0)
 
 
