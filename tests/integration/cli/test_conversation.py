@@ -124,7 +124,7 @@ def test_a_second_ctrl_c_leaves(project: Path, terminal: Terminal) -> None:
     child.sendline("stubborn")
     child.expect("STARTED")
     child.sendintr()
-    child.expect("Ctrl-C again leaves")
+    child.expect("Ctrl-C again exits at once")
     child.sendintr()
     child.expect(pexpect.EOF)
     child.close()

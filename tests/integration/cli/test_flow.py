@@ -243,7 +243,7 @@ def test_ctrl_c_stops_the_run_and_puts_its_end_on_record(news: Path, start: Star
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "The run is stopped for good" in said
+    assert "The run is cancelled" in said
     assert "error[interrupted]" in said
     assert "ended: cancelled" in flow("show", "report", "--session", "s", cwd=news)[1]
 

@@ -57,7 +57,7 @@ async def test_keys_from_create_to_revoke(project: Path) -> None:
 
     rotated = turnwise("keys", "rotate", id_, cwd=project)
     new = rotated.stdout.strip()
-    assert f"takes the place of key {id_}" in rotated.stderr
+    assert f"It replaces key {id_}" in rotated.stderr
     old_caller, new_caller = await entering(project, key, new)
     assert old_caller == ann
     assert new_caller is not None
@@ -101,7 +101,7 @@ def test_a_key_for_programs(project: Path) -> None:
     assert datetime.fromisoformat(kept["expires_at"]) - datetime.fromisoformat(kept["created_at"]) == timedelta(days=90)
     gone = turnwise("keys", "rotate", told["id"], cwd=project)
     assert gone.returncode == 2
-    assert "over since" in gone.stderr
+    assert "invalid since" in gone.stderr
     assert len(listed(project)) == 2
 
 
@@ -165,7 +165,7 @@ def test_a_store_that_keeps_no_keys_is_told(project: Path) -> None:
 
 
 def test_who_is_asked_for_no_key_is_told(project: Path) -> None:
-    hint = "Nobody is asked for a key yet"
+    hint = "The gateway does not ask for keys yet"
     assert hint in turnwise("keys", "create", "x", "--user", "ann", cwd=project).stderr
     written(project, (project / "turnwise.yaml").read_text() + "gateway: {auth: {keys: true}}\n")
     assert hint not in turnwise("keys", "create", "x", "--user", "ann", cwd=project).stderr

@@ -49,7 +49,7 @@ def test_the_prompt_asks_until_it_is_answered(bank: Path, terminal: Terminal) ->
 
     again = terminal("chat", "--session", "here", cwd=bank)
     again.expect("May I call pay with amount = 3")
-    again.expect("y or n")
+    again.expect("y, or n")
     again.expect("y/n> ")
     again.sendline("y")
     again.expect("It says: paid")

@@ -86,7 +86,7 @@ def test_a_second_interrupt_ends_run_at_once(project: Path) -> None:
     lines = sorted([process.stdout.readline(), process.stdout.readline()])
     assert lines[0] == b"STARTED\n"
     process.send_signal(signal.SIGINT)
-    while b"Ctrl-C again leaves" not in process.stderr.readline():
+    while b"Ctrl-C again exits at once" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 130

@@ -251,7 +251,7 @@ async def test_what_cannot_be_kept_is_refused() -> None:
                 await create(wrong)
         for number in range(10):
             await create(a_config(url, task_id=task.id, id=f"p-{number}"))
-        with pytest.raises(InvalidParamsError, match="10 are notified"):
+        with pytest.raises(InvalidParamsError, match="10 configurations exist"):
             await create(a_config(url, task_id=task.id))
         for page in ({"page_size": -1}, {"page_token": "???"}):
             with pytest.raises(InvalidParamsError):

@@ -109,7 +109,8 @@ def make() -> Conversation:
     return Conversation(app, "ann", "a session", MessageContext())
 
 
-async def test_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_conversation(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     conversation = make()
     for message in ("good day", "ask", "this", "fail", ""):
         await conversation.turn(message)

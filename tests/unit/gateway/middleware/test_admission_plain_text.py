@@ -19,9 +19,9 @@ async def test_text_passes(text: str) -> None:
 @pytest.mark.parametrize("text", BAD)
 async def test_what_is_no_text_is_refused(text: str) -> None:
     for kind in ("http", "websocket"):
-        with pytest.raises(RequestError, match="path is no text"):
+        with pytest.raises(RequestError, match="path is not UTF-8 text"):
             await asked(PlainTextPaths(answering()), request(text, kind=kind))
-        with pytest.raises(RequestError, match="query is no text"):
+        with pytest.raises(RequestError, match="query is not UTF-8 text"):
             await asked(PlainTextPaths(answering()), request("/", query=text.encode(), kind=kind))
 
 
