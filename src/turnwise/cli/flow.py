@@ -9,13 +9,13 @@ import typer
 
 from turnwise.cli.completion import flow_names
 from turnwise.cli.exits import OK, UsageProblem
-from turnwise.cli.flow_run import RunLocation
 from turnwise.cli.options import (
     DEFAULT_USER,
     ConfigOption,
     ContextOption,
     JsonOption,
     RoleOption,
+    RunLocation,
     SessionOption,
     UserOption,
     message_context,

@@ -1,7 +1,6 @@
 """One run of a flow at the terminal: its messages, its live view, and the commands that continue it."""
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from turnwise.cli import rendering, terminal
 from turnwise.cli.approval import Question, approval_answer, approval_question
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
 from turnwise.cli.flow_output import change_lines, end_line, plan_lines, question_line, run_data, short_status_lines
-from turnwise.cli.options import DEFAULT_USER
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.terminal import clean, one_line
 from turnwise.facts.content import Content
@@ -33,33 +31,7 @@ if TYPE_CHECKING:
     from turnwise.runner.message.invocation import Invocation, Result
 
 
-class RunLocation(NamedTuple):
-    """Where the runs of a flow are stored: configuration, user and session. Builds the shell commands for them."""
-
-    config: Path | None
-    """None if no file was named."""
-    user: str
-    session: str
-
-    @property
-    def resume(self) -> str:
-        """The command that continues the open run."""
-        return self._command("flow", "resume", "--session", self.session)
-
-    @property
-    def sessions(self) -> str:
-        """The command that lists the user's sessions."""
-        return self._command("sessions", "list")
-
-    def run(self, flow: str) -> str:
-        """The command that runs a flow in the session."""
-        return self._command("flow", "run", flow, "--session", self.session)
-
-    def _command(self, *words: str) -> str:
-        whose = [] if self.user == DEFAULT_USER else ["--user", self.user]
-        config = [] if self.config is None else ["--config", str(self.config)]
-        return shlex.join(["turnwise", *words, *whose, *config])
-
+from turnwise.cli.options import RunLocation
 
 REFRESHES = 6
 RESERVED_ROWS = 8

@@ -18,7 +18,7 @@ from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.cli.serve import Telemetry
+    from turnwise.cli.serve_output import Telemetry
     from turnwise.cli.shutdown import RunningAnswers
     from turnwise.gateway.front import Front
     from turnwise.gateway.mcp.stdio import StdioServer
@@ -70,7 +70,7 @@ def _reserve_stdio() -> Iterator[_Descriptors]:
 async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli.options import require_mcp, require_server
-    from turnwise.cli.serve import build_telemetry
+    from turnwise.cli.serve_output import build_telemetry
     from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
 

@@ -1,10 +1,11 @@
 """Options and checks that several commands share."""
 
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -93,3 +94,31 @@ async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncI
         yield app
     finally:
         await app.runner.close()
+
+
+class RunLocation(NamedTuple):
+    """Where the runs of a flow are stored: configuration, user and session. Builds the shell commands for them."""
+
+    config: Path | None
+    """None if no file was named."""
+    user: str
+    session: str
+
+    @property
+    def resume(self) -> str:
+        """The command that continues the open run."""
+        return self._command("flow", "resume", "--session", self.session)
+
+    @property
+    def sessions(self) -> str:
+        """The command that lists the user's sessions."""
+        return self._command("sessions", "list")
+
+    def run(self, flow: str) -> str:
+        """The command that runs a flow in the session."""
+        return self._command("flow", "run", flow, "--session", self.session)
+
+    def _command(self, *words: str) -> str:
+        whose = [] if self.user == DEFAULT_USER else ["--user", self.user]
+        config = [] if self.config is None else ["--config", str(self.config)]
+        return shlex.join(["turnwise", *words, *whose, *config])

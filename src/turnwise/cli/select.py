@@ -1,10 +1,8 @@
 """`turnwise select`: shows which agent would answer a message, and why."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from turnwise.cli.options import (
     DEFAULT_USER,
@@ -16,10 +14,6 @@ from turnwise.cli.options import (
     UserOption,
     message_context,
 )
-from turnwise.cli.rendering import decided_by, styled
-from turnwise.cli.tables import fit_table
-from turnwise.cli.terminal import one_line
-from turnwise.facts.selections import Candidate, Selection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +21,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from turnwise.facts.messages import MessageContext
-
-RANKED_ROWS = 10
+    from turnwise.facts.selections import Selection
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +48,7 @@ def select(
     import asyncio
 
     from turnwise.cli import terminal
+    from turnwise.cli.ranking import ranking_table
     from turnwise.cli.terminal import replace_undecodable
 
     given = message_context(context, role)
@@ -86,36 +80,3 @@ async def _select(
         await prepare(app.runner)
         selection = await app.runner.select(message, user=user, session=session, context=context)
         return selection, app.runner.cascade.options(selection.segment)
-
-
-def ranking_table(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
-    """A table of the chosen agent and all other candidates: those of the deciding selector come first."""
-    ranked = _ranked(selection)
-    lines: list[list[str | Text]] = []
-    for number, (selector, candidate) in enumerate(ranked[:rows], 1):
-        style = "bold" if candidate.agent == selection.agent else ""
-        lines.append(
-            [
-                styled(str(number), "dim"),
-                styled(one_line(candidate.agent), style),
-                styled(f"{candidate.score:.2f}", style),
-                styled(one_line(selector), "dim"),
-                one_line(candidate.evidence),
-            ]
-        )
-    yield from fit_table(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
-    if len(ranked) > rows:
-        yield styled(f"   … {len(ranked) - rows} more", "dim")
-
-
-def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
-    decider = decided_by(selection)
-    others = [verdict for verdict in selection.verdicts if verdict is not decider]
-    found: dict[str, tuple[str, Candidate]] = {}
-    for verdict in [decider, *others] if decider else others:
-        for candidate in verdict.candidates:
-            found.setdefault(candidate.agent, (verdict.selector, candidate))
-    if selection.agent not in found:
-        own = Candidate(agent=selection.agent, score=selection.confidence, evidence=selection.reason)
-        found = {selection.agent: (decider.selector if decider else "", own), **found}
-    return sorted(found.values(), key=lambda pair: pair[1].agent != selection.agent)

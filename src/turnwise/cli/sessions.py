@@ -76,9 +76,9 @@ async def _show(
     config: "Path | None", user: str, session: str, last: int | None, *, hidden: bool, thinking: bool, as_json: bool
 ) -> None:
     from turnwise.cli import session_output, terminal
+    from turnwise.cli.answers import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.run import event_json
     from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import safe_json
 

@@ -9,7 +9,7 @@ import pytest
 from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
-from turnwise.cli.chat import AnswerView, Conversation
+from turnwise.cli.conversation import AnswerView, Conversation
 from turnwise.facts.content import Content, DataPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind
 from turnwise.facts.messages import MessageContext

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.cli.chat import ToolCallLines, call_text, failure_text
+from turnwise.cli.conversation import ToolCallLines, call_text, failure_text
 from turnwise.facts.content import Content, Part, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event
 

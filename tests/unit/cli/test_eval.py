@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from turnwise.cli import eval
+from turnwise.cli import eval_output
 from turnwise.learning.evaluate import Gate, Missed
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.results import Subject, evaluation
@@ -11,7 +11,7 @@ SUBJECT = Subject("default", "f" * 16, 3, 1_200, "own", {"contextual.nobody": 0.
 
 
 def lines(*outcomes: Outcome, subject: Subject = SUBJECT) -> list[str]:
-    return "\n".join(text.plain for text in eval.report_lines(evaluation(subject, outcomes))).splitlines()
+    return "\n".join(text.plain for text in eval_output.report_lines(evaluation(subject, outcomes))).splitlines()
 
 
 def test_figures_come_with_what_they_are_of() -> None:
@@ -66,8 +66,8 @@ def test_nothing_in_it_reaches_the_terminal_raw() -> None:
 
 def test_a_missed_gate_is_told() -> None:
     """E3"""
-    assert eval.missed_line(Missed(Gate("accuracy", 0.9), 0.81234)) == "accuracy is 0.8123, it should be at least 0.9."
-    assert eval.missed_line(Missed(Gate("ece", 0.02, True), None)) == (
+    assert eval_output.missed_line(Missed(Gate("accuracy", 0.9), 0.81234)) == "accuracy is 0.8123, it should be at least 0.9."
+    assert eval_output.missed_line(Missed(Gate("ece", 0.02, True), None)) == (
         "ece should be at most 0.02, but there was nothing to measure it on."
     )
-    assert eval.percent(None) == "–"
+    assert eval_output.percent(None) == "–"

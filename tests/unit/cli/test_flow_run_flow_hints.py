@@ -3,8 +3,7 @@
 import shlex
 from pathlib import Path
 
-from turnwise.cli.flow_run import RunLocation
-from turnwise.cli.options import DEFAULT_USER
+from turnwise.cli.options import DEFAULT_USER, RunLocation
 
 
 def test_commands_say_what_was_said_and_no_more() -> None:

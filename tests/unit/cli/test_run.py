@@ -12,9 +12,9 @@ import pytest
 from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
+from turnwise.cli.answers import BatchRun
 from turnwise.cli.input import InputLines
 from turnwise.cli.progress import Progress
-from turnwise.cli.run import BatchRun
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey

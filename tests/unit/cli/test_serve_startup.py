@@ -6,7 +6,7 @@ import pytest
 
 from turnwise import Runner, agent
 from turnwise.assemble import App
-from turnwise.cli.serve import authentication_text, startup_lines
+from turnwise.cli.serve_output import authentication_text, startup_lines
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig, Protocols, Switch
 from turnwise.gateway.server import Serving, bound_socket, front_for
 

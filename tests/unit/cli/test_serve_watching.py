@@ -7,7 +7,7 @@ import pytest
 from opentelemetry import trace
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.cli.serve import build_telemetry
+from turnwise.cli.serve_output import build_telemetry
 from turnwise.facts.errors import ConfigError
 from turnwise.telemetry.metrics import Metrics
 
@@ -38,7 +38,7 @@ async def test_numbers_are_always_there() -> None:
 
 TRACED = """
 import asyncio
-from turnwise.cli.serve import build_telemetry
+from turnwise.cli.serve_output import build_telemetry
 watched = build_telemetry()
 print(watched.traced, [type(hook).__name__ for hook in watched.hooks])
 asyncio.run(watched.close())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.cli import worker
-from turnwise.cli.worker import WorkLog
+from turnwise.cli import worker, worklog
+from turnwise.cli.worklog import WorkLog
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, End, Event, Rewind
 from turnwise.facts.selections import Selection
@@ -117,4 +117,4 @@ def test_an_app_that_logs_by_itself_is_left_to_do_so(capsys: pytest.CaptureFixtu
 
 
 def test_how_long_an_answer_took() -> None:
-    assert [worker._duration(seconds) for seconds in (0.0123, 0.9, 1.0, 75.44)] == ["12 ms", "900 ms", "1.0 s", "75.4 s"]
+    assert [worklog._duration(seconds) for seconds in (0.0123, 0.9, 1.0, 75.44)] == ["12 ms", "900 ms", "1.0 s", "75.4 s"]

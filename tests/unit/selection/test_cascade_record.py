@@ -70,7 +70,8 @@ from turnwise.facts.sessions import Head
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.testing.selector_suite import sample_tree
-selection = asyncio.run(Cascade(named_policy("default"), sample_tree()).decide(head=Head(), message=text_content("stores", "user")))
+cascade = Cascade(named_policy("default"), sample_tree())
+selection = asyncio.run(cascade.decide(head=Head(), message=text_content("stores", "user")))
 print(selection.agent, selection.fingerprint, selection.tree_version, [e.agent for e in selection.excluded])
 """
 

@@ -1,0 +1,45 @@
+"""The candidates for a message as a table."""
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from turnwise.cli.rendering import decided_by, styled
+from turnwise.cli.tables import fit_table
+from turnwise.cli.terminal import one_line
+from turnwise.facts.selections import Candidate, Selection
+
+RANKED_ROWS = 10
+
+
+def ranking_table(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
+    """A table of the chosen agent and all other candidates: those of the deciding selector come first."""
+    ranked = _ranked(selection)
+    lines: list[list[str | Text]] = []
+    for number, (selector, candidate) in enumerate(ranked[:rows], 1):
+        style = "bold" if candidate.agent == selection.agent else ""
+        lines.append(
+            [
+                styled(str(number), "dim"),
+                styled(one_line(candidate.agent), style),
+                styled(f"{candidate.score:.2f}", style),
+                styled(one_line(selector), "dim"),
+                one_line(candidate.evidence),
+            ]
+        )
+    yield from fit_table(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
+    if len(ranked) > rows:
+        yield styled(f"   … {len(ranked) - rows} more", "dim")
+
+
+def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
+    decider = decided_by(selection)
+    others = [verdict for verdict in selection.verdicts if verdict is not decider]
+    found: dict[str, tuple[str, Candidate]] = {}
+    for verdict in [decider, *others] if decider else others:
+        for candidate in verdict.candidates:
+            found.setdefault(candidate.agent, (verdict.selector, candidate))
+    if selection.agent not in found:
+        own = Candidate(agent=selection.agent, score=selection.confidence, evidence=selection.reason)
+        found = {selection.agent: (decider.selector if decider else "", own), **found}
+    return sorted(found.values(), key=lambda pair: pair[1].agent != selection.agent)
