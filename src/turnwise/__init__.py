@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
     from turnwise.facts.sessions import SessionKey as SessionKey
     from turnwise.flows.flow import Flow as Flow
-    from turnwise.flows.single import Task as Task
+    from turnwise.flows.kinds import Task as Task
     from turnwise.ports.context import AgentContext as AgentContext
     from turnwise.runner.message.invocation import Invocation as Invocation, Result as Result
     from turnwise.runner.runner import Runner as Runner
@@ -46,7 +46,7 @@ __all__, _name_of = face(
         "turnwise.facts.selections": "Selection Verdict",
         "turnwise.facts.sessions": "SessionKey",
         "turnwise.flows.flow": "Flow",
-        "turnwise.flows.single": "Task",
+        "turnwise.flows.kinds": "Task",
         "turnwise.ports.context": "AgentContext",
         "turnwise.runner.message.invocation": "Invocation Result",
         "turnwise.runner.runner": "Runner",

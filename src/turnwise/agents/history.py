@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext
 from turnwise.transcript.compile import reaches_far_enough
-from turnwise.transcript.sizes import tokens_of_parts
-from turnwise.transcript.view import Budget, View
+from turnwise.transcript.view import Budget, View, tokens_of_parts
 
 NEWS, PAGE = 10, 40
 """The page sizes in events: to read only new events, and the largest page."""

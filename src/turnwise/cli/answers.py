@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnwise.cli import terminal
 from turnwise.cli.approval import approval_line, approval_question
 from turnwise.cli.exits import GOOD_ENDS
-from turnwise.cli.input import InputError
+from turnwise.cli.input import InputError, InputLines
+from turnwise.cli.progress import Progress
 from turnwise.cli.terminal import one_line, safe_json
 from turnwise.config.validation import mistakes
 from turnwise.facts.content import Content
@@ -20,8 +21,6 @@ from turnwise.facts.messages import MessageContext
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.cli.input import InputLines
-    from turnwise.cli.progress import Progress
     from turnwise.runner.message.invocation import Invocation
 
 READ_AHEAD = 4

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnwise.cli.progress import WorkCallback
-    from turnwise.learning.findings import Finding
+    from turnwise.learning.lint_examples import Finding
     from turnwise.ports.encoder import Encoder
 
 EVIDENCE_CHARACTERS = 110

@@ -6,10 +6,10 @@ from turnwise.facts.face import face
 
 if TYPE_CHECKING:
     from turnwise.flows.flow import Flow as Flow
+    from turnwise.flows.kinds import Task as Task
     from turnwise.flows.planned import PlannedFlow as PlannedFlow
     from turnwise.flows.record import FlowRecord as FlowRecord, TaskRecord as TaskRecord, TurnRecord as TurnRecord
     from turnwise.flows.several import Several as Several
-    from turnwise.flows.single import Task as Task
     from turnwise.flows.strategies import (
         Moderated as Moderated,
         MostBusy as MostBusy,
@@ -32,10 +32,10 @@ __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.flows.flow": "Flow",
+        "turnwise.flows.kinds": "Task",
         "turnwise.flows.planned": "PlannedFlow",
         "turnwise.flows.record": "FlowRecord TaskRecord TurnRecord",
         "turnwise.flows.several": "Several",
-        "turnwise.flows.single": "Task",
         "turnwise.flows.strategies": "Moderated MostBusy Popcorn Random RoundRobin Single",
         "turnwise.flows.tasks.task": "Status",
         "turnwise.flows.until": "AllComplete AnyComplete AnyFailed MaxModelCalls MaxTurns Until",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.findings import Finding, ordered
+from turnwise.learning.lint_examples import Finding, ordered
 from turnwise.learning.lint_patterns import lint_patterns
 from turnwise.selection.eligibility import eligible
 from turnwise.selection.phrases import by_examples_alone

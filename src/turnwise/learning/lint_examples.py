@@ -1,13 +1,41 @@
 """Lint checks of examples and descriptions: duplicates, and examples that look like another agent's."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
-from turnwise.learning.findings import Finding
 from turnwise.matching.normalize import normalize
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+class Finding(NamedTuple):
+    """A problem that lint found in agents' cards."""
+
+    code: str
+    """Stable code, `subject.matter`."""
+    severity: Severity
+    """An error sends messages to the wrong agent or to none, a warning probably does, a note could be improved."""
+    agents: tuple[str, ...]
+    """The agents concerned; the first one is the one to change first."""
+    problem: str
+    evidence: tuple[str, ...]
+    """Texts or patterns that show the problem."""
+    fix: str
+    """Recommended change."""
+
+    def data(self) -> dict[str, JsonValue]:
+        return {**self._asdict(), "agents": list(self.agents), "evidence": list(self.evidence)}
+
+
+def ordered(findings: list[Finding]) -> list[Finding]:
+    """Returns the findings, errors first, otherwise in their order."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+
 
 FEW = 5
 COMPARED = 20_000

@@ -6,7 +6,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.findings import Finding
+from turnwise.learning.lint_examples import Finding
 from turnwise.matching.patterns import PatternIndex
 
 SAMPLES = 16

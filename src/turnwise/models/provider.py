@@ -28,8 +28,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.errors import ConfigError, MissingExtra, ModelAnswerInvalid, ModelError, ModelRefused, ModelUnavailable
 from turnwise.facts.usage import Usage
-from turnwise.models.outgoing import WireIds, outgoing
-from turnwise.models.per_loop import loop_local
+from turnwise.models.outgoing import WireIds, loop_local, outgoing
 from turnwise.ports.model import LENGTH, ModelPiece, ModelReply, ModelRequest
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from turnwise.facts.content import Content, Part, Role, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.transcript.groups import Group
-from turnwise.transcript.sizes import tokens_of_part
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, choose_groups, is_thought
-from turnwise.transcript.view import Budget, View
+from turnwise.transcript.view import Budget, View, tokens_of_part
 from turnwise.transcript.visible import VisibleLog, visible_log
 
 _BLANK = Content()

@@ -9,7 +9,7 @@ from html import escape
 
 from pydantic import JsonValue
 
-from turnwise.transcript.sizes import as_text
+from turnwise.transcript.view import as_text
 
 PREAMBLE = """\
 How to read the conversation: what you said before is yours; text without a mark is the user's.

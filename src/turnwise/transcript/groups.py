@@ -17,8 +17,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Event
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, runtime_note
-from turnwise.transcript.sizes import as_text, tokens_of_parts
-from turnwise.transcript.view import View
+from turnwise.transcript.view import View, as_text, tokens_of_parts
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500

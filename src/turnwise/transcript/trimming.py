@@ -10,8 +10,7 @@ from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCa
 from turnwise.facts.events import USER, Summary
 from turnwise.transcript.fences import fenced, runtime_note
 from turnwise.transcript.groups import Group, group_at, group_of, opening_group
-from turnwise.transcript.sizes import as_text, tokens_of_part, tokens_of_parts
-from turnwise.transcript.view import Budget, View
+from turnwise.transcript.view import Budget, View, as_text, tokens_of_part, tokens_of_parts
 from turnwise.transcript.visible import VisibleLog
 
 LENGTHS = (8_000, 2_000, 400, 80)

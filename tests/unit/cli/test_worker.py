@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.cli import worker, worklog
+from turnwise.cli import worklog
 from turnwise.cli.worklog import WorkLog
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, End, Event, Rewind
@@ -101,7 +101,7 @@ def test_warnings_of_the_library_are_lines_of_the_log(capsys: pytest.CaptureFixt
 
 
 def test_a_warning_is_told_again_later(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(worker, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(worklog, "REPEAT_SECONDS", 0.0)
     log = WorkLog()
     log.warn("gone")
     log.warn("gone")

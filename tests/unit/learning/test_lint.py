@@ -6,8 +6,8 @@ import pytest
 
 from turnwise.facts.cards import AgentCard, Pattern, Skill
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.findings import Finding, ordered
 from turnwise.learning.lint import lint, texts_of
+from turnwise.learning.lint_examples import Finding, ordered
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 FIVE = ("one here", "two here", "three here", "four here", "five here")

@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from turnwise.learning.findings import Finding
-from turnwise.learning.lint_examples import (
-    Example,
-    lint_descriptions,
-    lint_duplicates,
-    lint_neighbours,
-)
+from turnwise.learning.lint_examples import Example, Finding, lint_descriptions, lint_duplicates, lint_neighbours
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 MUSIC = ["play some jazz music", "play some rock music", "play some folk music", "play some pop music", "play some soul music"]

@@ -7,7 +7,7 @@ import pytest
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.findings import Finding
+from turnwise.learning.lint_examples import Finding
 from turnwise.learning.lint_patterns import lint_patterns
 
 

@@ -5,9 +5,9 @@ from logs import call, result
 from turnwise.facts.content import Content, TextPart, ThinkingPart
 from turnwise.transcript.compile import assemble_messages
 from turnwise.transcript.groups import Group, group_of
-from turnwise.transcript.sizes import tokens_of_parts
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN
 from turnwise.transcript.validity import problems
+from turnwise.transcript.view import tokens_of_parts
 
 
 def said(*texts: str) -> Group:

@@ -19,8 +19,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Await, Event
 from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME, Group, group_at, opening_group
-from turnwise.transcript.sizes import tokens_of_parts
-from turnwise.transcript.view import View
+from turnwise.transcript.view import View, tokens_of_parts
 from turnwise.transcript.visible import visible_log
 
 ME = View("a", "1", "i1")

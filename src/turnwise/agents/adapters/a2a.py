@@ -24,7 +24,7 @@ from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.limits import Limits
-from turnwise.models.per_loop import loop_local
+from turnwise.models.outgoing import loop_local
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.transcript.view import Budget

@@ -30,8 +30,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
-from turnwise.transcript.sizes import as_text
-from turnwise.transcript.view import Budget
+from turnwise.transcript.view import Budget, as_text
 
 _DEFAULT_NAME = "LangGraph"
 

@@ -17,8 +17,7 @@ from turnwise.ports.context import AgentContext, Show
 from turnwise.tools.built_in import transfer_description
 from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences
-from turnwise.transcript.sizes import as_text
-from turnwise.transcript.view import Budget
+from turnwise.transcript.view import Budget, as_text
 
 
 class Target(NamedTuple):

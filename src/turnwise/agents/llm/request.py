@@ -18,8 +18,7 @@ from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
 from turnwise.transcript.compile import compile_transcript
-from turnwise.transcript.sizes import CALL_TOKENS, PART_TOKENS, as_text, tokens_of
-from turnwise.transcript.view import Budget
+from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 
 BROKEN_OFF = 2
 """The most retries after a reply that broke off once chunks of it were shown."""

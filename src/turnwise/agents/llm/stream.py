@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.ports.model import LENGTH, ModelPiece, ModelReply
-from turnwise.transcript.sizes import as_text
+from turnwise.transcript.view import as_text
 
 TOKENS, PARTS = "tokens", "parts"
 """The limit that cut an answer off (`Actions.cut_off`): the model's token limit, or our limit of parts."""

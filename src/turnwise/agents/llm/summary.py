@@ -10,8 +10,7 @@ from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
 from turnwise.transcript.compile import Transcript, compile_transcript
-from turnwise.transcript.sizes import tokens_of
-from turnwise.transcript.view import Budget, View
+from turnwise.transcript.view import Budget, View, tokens_of
 
 KIND = "summary"
 """The kind of these background jobs."""

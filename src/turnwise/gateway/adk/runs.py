@@ -14,10 +14,9 @@ from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, Unknow
 from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.errors import stream_error
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
-from turnwise.gateway.adk.schema import RunBody, json_of, json_response
+from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_error
 from turnwise.gateway.front import Front, IdempotencyKey, TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.waits import waits_of

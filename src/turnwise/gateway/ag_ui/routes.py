@@ -19,9 +19,8 @@ from turnwise.gateway.ag_ui.client_messages import (
     messages_in,
     restored_messages,
 )
-from turnwise.gateway.ag_ui.errors import error_of
 from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
-from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom_event, event, sse_event
+from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom_event, error_of, event, sse_event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
 from turnwise.gateway.ag_ui.state import ClientStateMirror

@@ -11,8 +11,10 @@ from ag_ui.core import Message, ResumeEntry, RunAgentInput
 from fastapi.sse import format_sse_event
 from pydantic import Field, model_validator
 from pydantic_core import PydanticSerializationError, to_json
+from starlette.responses import Response
 
 from turnwise.facts.sizes import DEEPEST, is_deep
+from turnwise.gateway.problems import Problem
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 MOST_ENTRIES = 1_000
@@ -81,3 +83,15 @@ def sse_event(wire: Wire) -> bytes:
         return format_sse_event(data_str=to_json(wire, inf_nan_mode="null").decode())
     except PydanticSerializationError:  # an unpaired surrogate in the client's own input
         return format_sse_event(data_str=json.dumps(wire))
+
+
+def error_of(problem: Problem) -> Wire:
+    """Returns the problem as a run's last event."""
+    return event("RUN_ERROR", message=f"{problem.problem} {problem.fix}".rstrip(), code=problem.code)
+
+
+def error_response(problem: Problem) -> Response:
+    """Returns the response to a request that started no run."""
+    # ASCII, because a quoted request may hold unpaired surrogates.
+    body = json.dumps(error_of(problem), separators=(",", ":"))
+    return Response(body, problem.status, dict(problem.headers), "application/json")

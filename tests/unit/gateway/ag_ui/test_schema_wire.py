@@ -2,8 +2,7 @@
 
 import json
 
-from turnwise.gateway.ag_ui.errors import error_response
-from turnwise.gateway.ag_ui.schema import event, sse_event
+from turnwise.gateway.ag_ui.schema import error_response, event, sse_event
 from turnwise.gateway.problems import Problem
 
 

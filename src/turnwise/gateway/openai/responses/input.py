@@ -14,7 +14,7 @@ from turnwise.gateway.openai.responses.ids import CallId, ResponseId, parse_call
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
 from turnwise.gateway.shared.tool_calls import call_of, result_value
-from turnwise.transcript.sizes import as_text
+from turnwise.transcript.view import as_text
 
 Item = Mapping[str, JsonValue]
 

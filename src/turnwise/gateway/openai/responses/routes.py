@@ -19,7 +19,7 @@ from turnwise.gateway.openai.responses.start import StartedResponse, start_respo
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED
 from turnwise.gateway.sse import event_stream
-from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
+from turnwise.transcript.view import as_text, tokens_of, tokens_of_parts
 
 
 class CountTokens(ThreadOrConversation):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from turnwise.transcript.sizes import CALL_TOKENS, FILE_TOKENS, PART_TOKENS, as_text, tokens_of, tokens_of_part, tokens_of_parts
+from turnwise.transcript.view import CALL_TOKENS, FILE_TOKENS, PART_TOKENS, as_text, tokens_of, tokens_of_part, tokens_of_parts
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("д" * 9, 9), ("語" * 3, 5), ("😀" * 3, 7)])

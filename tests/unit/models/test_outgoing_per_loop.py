@@ -7,7 +7,7 @@ from types import TracebackType
 
 import pytest
 
-from turnwise.models.per_loop import loop_local
+from turnwise.models.outgoing import loop_local
 
 
 class Client:

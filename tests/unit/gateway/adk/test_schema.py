@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from turnwise.gateway.adk.errors import error_response, stream_error
+from turnwise.gateway.adk.schema import error_response, stream_error
 from turnwise.gateway.problems import Problem
 
 
