@@ -240,7 +240,7 @@ class Sessions:
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write_with_retry(session, [with_actions(event, rewind=rewind)])
+        return await self._write_with_retry(session, [with_actions(event, rewind=rewind)], revision)
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes state keys through a user event without content. None removes a key.
@@ -257,7 +257,9 @@ class Sessions:
         check_delta(delta, self._loop_runtimes.config.limits)
         session = await self._require_idle(key, revision)
         event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
-        return await self._write_with_retry(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
+        if not delta:
+            return session
+        return await self._write_with_retry(session, [with_actions(event, state_delta=dict(delta))], revision)
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels the invocation, running in any process or waiting. Returns when its end is recorded.
@@ -359,12 +361,18 @@ class Sessions:
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 
-    async def _write_with_retry(self, session: Session, events: Sequence[Event]) -> Session:
-        """Writes, and retries while only background jobs wrote since the session was read; those leave the head unchanged."""
+    async def _write_with_retry(self, session: Session, events: Sequence[Event], revision: int | None = None) -> Session:
+        """Writes, and retries while only background jobs wrote since the session was read; those leave the head unchanged.
+
+        Args:
+            revision: The revision that the caller expects; then nothing is retried.
+        """
         for _ in range(WRITE_RETRIES):
             try:
                 return await self._write(session, events)
             except StaleWriter:
+                if revision is not None:
+                    raise
                 now = await self._require_idle(session.key)
                 if now.head != session.head or now.created_at != session.created_at:
                     raise

@@ -15,10 +15,10 @@ def test_it_serves_the_kits_agents_without_a_project(tmp_path: Path) -> None:
     process = started("a2a-kit", "--port", "0", cwd=tmp_path)
     try:
         said = heard(process, " at http")
-        assert said.startswith("a2a-kit at http://127.0.0.1:")
-        assert " · store sqlite:// " in said
+        assert said.startswith("Serving a2a-kit at http://127.0.0.1:")
+        assert "stored in sqlite://" in heard(process, "sessions:")
         heard(process, "ready after")
-        address = said.split(" at ")[1].split(" ")[0]
+        address = said.split(" at ")[1].split(";")[0]
         with httpx.Client(base_url=address, timeout=DEADLINE_SECONDS, trust_env=False) as client:
             card = client.get("/.well-known/agent-card.json").json()
             assert card["name"] == "a2a-kit"

@@ -1,5 +1,6 @@
 """The headers `Idempotency-Key`, `If-Match` and `ETag` of the REST API."""
 
+import json
 import re
 from hashlib import sha256
 from typing import Annotated, Any
@@ -74,4 +75,6 @@ def id_of(body: SendMessage, key: str | None) -> str | None:
 
 def digest_of(body: SendMessage) -> str:
     """Returns a digest of the message without its id."""
-    return sha256(body.model_dump_json(exclude={"id"}, warnings="none").encode()).hexdigest()[:32]
+    # As ASCII: a text with half of a surrogate pair is refused later, with its place.
+    values = json.dumps(body.model_dump(mode="json", exclude={"id"}, warnings="none"), sort_keys=True)
+    return sha256(values.encode("ascii")).hexdigest()[:32]
