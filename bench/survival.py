@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bench.measure import Figure, Step, exactly, progress, report
 
 # The processes, and the checks of their logs, are those of the tests.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "play"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from survival_play import meetings
 from survival_play.checks import CHECKS, Findings, answer_seconds, repeats, waits

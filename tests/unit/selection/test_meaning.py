@@ -380,7 +380,7 @@ asyncio.run(main())
 
 def test_a_process_can_leave_while_it_prepares() -> None:
     """Encoding everything would take minutes; the thread that does it neither holds the process up nor crashes it."""
-    play = Path(__file__).parents[2] / "play"
-    script = f"import sys; sys.path.insert(0, {str(play)!r})\n{_LEAVES_WHILE_PREPARING}"
+    support = Path(__file__).parents[2] / "support"
+    script = f"import sys; sys.path.insert(0, {str(support)!r})\n{_LEAVES_WHILE_PREPARING}"
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (0, "left\n", "")
