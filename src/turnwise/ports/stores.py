@@ -324,6 +324,7 @@ class SessionStore(Protocol):
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
+        verdicts: bool = True,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
 
@@ -334,6 +335,8 @@ class SessionStore(Protocol):
             limit: At most this many events, oldest first.
             invocation_id: Only events of this invocation.
             hidden: Also events that a rewind hides.
+            verdicts: Read the verdicts of selections, too. Without them, a selection names only the agent, the method, the
+                confidence and the outcome, and reading is cheaper.
         """
         ...
 
@@ -386,18 +389,29 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and jobs. Idempotent."""
+        """Deletes the session with its log, inbox, decisions and jobs. Idempotent.
+
+        It disappears at once; its rows are deleted in short transactions. After a crash, `maintain` deletes the rest.
+        Events that a fork inherited stay until the fork is deleted, too.
+        """
         ...
 
     async def delete_user(self, app: str, user: str) -> None:
-        """Deletes every session of that user and the user's state. Idempotent."""
+        """Deletes every session of that user and the user's state, as `delete` does. Idempotent."""
         ...
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
-        """Copies the visible log, or the part before the invocation, to a new id. Leaves out open invocations.
+        """Stores a new session that begins with the visible log, or with its part before the invocation.
+
+        Leaves out open invocations. The fork shares the events and their numbers with the session; neither sees what the
+        other appends or rewinds later. The cost does not depend on the number of events.
 
         Raises SessionMissing, SessionExists, InvocationMissing.
         """
+        ...
+
+    async def maintain(self) -> bool:
+        """Continues deletions that a process did not finish. Returns whether there were any."""
         ...
 
     async def check_writable(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, split_state, storable
 from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
+from turnwise.stores.sql.spans import Spans, without
 
 
 def changed_states(before: Session, after: Session, visible: Iterable[tuple[int, Event]], base: Head) -> dict[int, str]:
@@ -61,10 +62,19 @@ class AppendPlan(NamedTuple):
     """The state changes; None values remove keys. The session's own part only has what stays visible."""
     hide_from: int | None
     """The lowest stored sequence number that a rewind hides; None = it hides no stored event."""
+    spans: Spans | None
+    """The visible parts of the log after a rewind; None = they stay as they are."""
+    size: int
+    """The size of the events in bytes."""
     state_changes: list[dict[str, Any]]
     """New states of invocations that began before this append, by the sequence number of their decision."""
     jobs: list[dict[str, Any]]
     """Rows of the requested background jobs, without the session's row id."""
+
+
+def has_rewind(events: Sequence[Event]) -> bool:
+    """Returns whether an event hides others."""
+    return any(event.actions.rewind for event in events)
 
 
 def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
@@ -73,25 +83,35 @@ def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
     return lowest if lowest is not None and lowest <= session.last_sequence else None
 
 
-def plan_append(session: Session, events: Sequence[Event], rewound: Session | None = None) -> AppendPlan:
+class Rewound(NamedTuple):
+    """What an append with a rewind needs to know of the log."""
+
+    session: Session
+    """The fold of what stays visible."""
+    spans: Spans
+    """The visible parts of the log before the append."""
+
+
+def plan_append(session: Session, events: Sequence[Event], log: Rewound | None = None) -> AppendPlan:
     """Numbers and folds the events.
 
     Args:
         session: The session before the append.
         events: The new events.
-        rewound: The fold of what stays visible; needed when the events hide a part of the log.
+        log: Needed when an event is a rewind.
 
     Raises:
         ValueError: An event is partial. Partial events are never stored.
     """
     first = session.last_sequence + 1
     hidden = _hidden(events, first)
+    rewound = log.session if log is not None else None
     rows, decisions, jobs, visible = [], [], [], []
     changed: dict[str, Any] = {}
     visible_changes: dict[str, Any] = {}
     for sequence, event in enumerate(events, first):
         stored, body = _as_stored(event, sequence)
-        rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
+        rows.append(event_row(stored, sequence, body))
         if stored.actions.selection:
             decisions.append(decision_row(session, stored, sequence))
         if stored.actions.jobs and sequence not in hidden:
@@ -113,7 +133,17 @@ def plan_append(session: Session, events: Sequence[Event], rewound: Session | No
         delta = delta._replace(session=split_state(visible_changes).session)
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
     state_changes = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
-    return AppendPlan(session, after, rows, decisions, delta, first_hidden(session, events), state_changes, jobs)
+    spans = _spans_after(log.spans, events, first) if log is not None else None
+    size = sum(len(row["body"]) for row in rows)
+    hide_from = first_hidden(session, events)
+    return AppendPlan(session, after, rows, decisions, delta, hide_from, spans, size, state_changes, jobs)
+
+
+def _spans_after(spans: Spans, events: Sequence[Event], first: int) -> Spans:
+    for sequence, event in enumerate(events, first):
+        if event.actions.rewind:
+            spans = without(spans, event.actions.rewind.from_sequence, sequence - 1)
+    return spans
 
 
 def _set_states(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -133,11 +163,10 @@ def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
     stored = storable(event)
     if stored.sequence is not None and stored.sequence != sequence:
         stored = stored.model_copy(update={"sequence": sequence})
-    body = event_text(stored)
     if stored.actions.state_delta:
         # Parsed again, so that the returned state shares nothing with the caller's dictionaries.
-        stored = Event.model_validate_json(body)
-    return stored, body
+        stored = Event.model_validate_json(stored.model_dump_json(exclude_none=True))
+    return stored, event_text(stored)
 
 
 def _hidden(events: Sequence[Event], first: int) -> frozenset[int]:

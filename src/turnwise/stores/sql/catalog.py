@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Select, bindparam, case, delete, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, case, select, tuple_
 
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
@@ -17,7 +17,6 @@ from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     HeadRow,
     blank_session,
-    delete_user_state,
     moment,
     read_shared,
     session_of,
@@ -25,15 +24,13 @@ from turnwise.stores.sql.rows import (
     state_text,
     write_shared,
 )
-from turnwise.stores.sql.tables import is_leased, is_session, session_params, sessions
+from turnwise.stores.sql.tables import is_leased, is_session, owner_of, session_params, sessions
 
 _s = sessions.c
 
 _COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
 _HEAD = PreparedStatement(select(*_COLUMNS, case((is_leased(), _s.lease_holder)).label("holder")).where(is_session()))
-_INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
-_DELETE = delete(sessions).where(is_session())
-_DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
+_INITIAL_STATE = select(_s.initial_state).where(is_session())
 
 
 def create(connection: Connection, key: SessionKey, state: Mapping[str, JsonValue], now: str) -> Session:
@@ -59,9 +56,9 @@ def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
     return HeadRow(*row) if row else None
 
 
-def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue]:
+def initial_state(connection: Connection, key: SessionKey) -> dict[str, JsonValue]:
     """Returns the state that the session was created with."""
-    return state_of(connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar_one())
+    return state_of(connection.execute(_INITIAL_STATE, session_params(key)).scalar_one())
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:
@@ -79,7 +76,7 @@ def _page(*, user: bool, after: bool) -> Select[Any]:
     found = select(_s.user_id, _s.session_id, _s.revision, _s.last_sequence, _s.created_at, _s.updated_at)
     found = found.where(_s.app == bindparam("at_app"))
     if user:
-        found = found.where(_s.user_id == bindparam("at_user"))
+        found = found.where(_s.owner == bindparam("at_owner"), _s.user_id == bindparam("at_user"))
     if after:
         found = found.where(tuple_(_s.user_id, _s.session_id) > tuple_(bindparam("after_user"), bindparam("after_id")))
     return found.order_by(_s.user_id, _s.session_id).limit(bindparam("at_most"))
@@ -89,7 +86,7 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
     check_limit(limit)
     values: dict[str, Any] = {"at_app": app, "at_most": limit + 1}
     if user is not None:
-        values["at_user"] = user
+        values |= {"at_user": user, "at_owner": owner_of(app, user)}
     if after is not None:
         values["after_user"], values["after_id"] = read_cursor("sessions", after, str, str)
     rows = connection.execute(_page(user=user is not None, after=after is not None), values).all()
@@ -104,12 +101,3 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
         for row in rows[:limit]
     )
     return Page(infos, cursor("sessions", infos[-1].key.user, infos[-1].key.id) if len(rows) > limit else None)
-
-
-def delete_session(connection: Connection, key: SessionKey) -> None:
-    connection.execute(_DELETE, session_params(key))
-
-
-def delete_user(connection: Connection, app: str, user: str) -> None:
-    connection.execute(_DELETE_OF_USER, {"at_app": app, "at_user": user})
-    delete_user_state(connection, app, user)

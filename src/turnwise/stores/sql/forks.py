@@ -1,35 +1,41 @@
-"""Forks: copies the visible log, or its beginning, to a new session without loading it into Python."""
+"""Folds a part of a log, and forks a session: the fork reads the events of the other log and writes its own."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, Select, bindparam, func, insert, literal, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
 from turnwise.stores.sql.catalog import head_row, initial_state, open_session, session_exists
-from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.log import advanced_values, session_missing
-from turnwise.stores.sql.rows import event_of, session_of, state_text
-from turnwise.stores.sql.tables import decisions, events
+from turnwise.stores.sql.inbox import insert_session, lock_session
+from turnwise.stores.sql.log import advanced_values, read_rows, read_spans, session_missing
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.rows import moment, session_of, state_of, state_text
+from turnwise.stores.sql.spans import FOREVER, Spans, fork_of, logs_of, spans_text, without
+from turnwise.stores.sql.tables import new_session_number, owner_of, shares, snapshots
 
 BATCH = 500
 
-_replayed = events.c
-
-_FIRST_OF = select(func.min(_replayed.sequence)).where(
-    _replayed.session == bindparam("at_row"), _replayed.invocation_id == bindparam("invocation"), _replayed.hidden.is_(False)
-)
+_n = snapshots.c
+_INSERT_SHARE = insert(shares).inline()
 
 
 class Origin(NamedTuple):
     """The session that is forked or folded."""
 
-    row_id: int
+    number: int
+    spans: Spans
+    """The visible parts of its log."""
     session: Session
     """The session as it is."""
     empty: Session
     """The session before its first event."""
+
+    @property
+    def owner(self) -> int:
+        return owner_of(self.session.app, self.session.user)
 
 
 class Progress(NamedTuple):
@@ -39,125 +45,110 @@ class Progress(NamedTuple):
     """The session so far."""
     reached: int = 0
     """The last sequence number read."""
-    folded: int = 0
-    """How many events were folded."""
     done: bool = False
-
-
-class Span(NamedTuple):
-    """The visible events to fold."""
-
-    row_id: int
-    end: int
-    """The first sequence number that is not part of it."""
-    copy: bool = False
-    """Leave out rewinds and renumber the events, as a fork does."""
-    excluded: frozenset[str] = frozenset()
-    """Invocations that are left out."""
 
 
 def origin(connection: Connection, key: SessionKey) -> Origin:
     """Returns the session that is folded. SessionMissing."""
-    row = head_row(connection, key)
-    if row is None:
+    row, found = head_row(connection, key), read_spans(connection, key)
+    if row is None or found is None:
         raise session_missing(key)
     session = session_of(key, row)
-    state = initial_state(connection, row.id)
+    state = initial_state(connection, key)
     nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
-    return Origin(row.id, session, session.model_copy(update=nothing))
+    return Origin(row.number, found[1], session, session.model_copy(update=nothing))
 
 
 def first_of(connection: Connection, source: Origin, invocation_id: str) -> int:
     """Returns the sequence number of an invocation's first visible event. InvocationMissing."""
-    found = connection.execute(_FIRST_OF, {"at_row": source.row_id, "invocation": invocation_id}).scalar()
-    if found is None:
+    found = read_rows(connection, source.owner, source.spans, at_most=1, invocation_id=invocation_id)
+    if not found:
         raise InvocationMissing(
             f"Session {source.session.id!r} shows no event of invocation {invocation_id!r}.",
             fix="Read its events for the invocations it has; a rewind may have hidden this one.",
         )
-    return int(found)
+    return found[0].sequence
 
 
 @cache
-def visible(*, copy: bool, excluded: bool) -> Select[Any]:
-    """Returns the query of a span's visible events, in order."""
-    found = select(_replayed.sequence, _replayed.body).where(
-        _replayed.session == bindparam("at_row"), _replayed.sequence < bindparam("end"), _replayed.hidden.is_(False)
-    )
-    if copy:
-        found = found.where(_replayed.rewind_from.is_(None))
-    if excluded:
-        found = found.where(_replayed.invocation_id.not_in(bindparam("excluded", expanding=True)))
-    return found.order_by(_replayed.sequence)
+def _newest_snapshot() -> PreparedStatement:
+    of_span = (_n.owner == bindparam("at_owner"), _n.log == bindparam("at_log"))
+    in_span = (_n.sequence >= bindparam("first"), _n.sequence <= bindparam("last"))
+    found = select(_n.sequence, _n.updated_at, _n.head, _n.state).where(*of_span, *in_span)
+    return PreparedStatement(found.order_by(_n.sequence.desc()).limit(1))
 
 
-def span_values(span: Span) -> dict[str, Any]:
-    values: dict[str, Any] = {"at_row": span.row_id, "end": span.end}
-    return values | {"excluded": sorted(span.excluded)} if span.excluded else values
+def start_fold(connection: Connection, source: Origin, spans: Spans, end: int) -> Progress:
+    """Returns the fold at the newest snapshot of the spans below `end`; without one, the empty session."""
+    for log, first, last, folded in reversed(without(spans, end, FOREVER)):
+        if not folded:
+            continue
+        values = {"at_owner": source.owner, "at_log": log, "first": first, "last": last}
+        row = _newest_snapshot().row(connection, values)
+        if row is not None:
+            sequence, updated_at, head, state = row
+            at = {"last_sequence": sequence, "head": Head.model_validate_json(head), "state": state_of(state)}
+            return Progress(source.empty.model_copy(update=at | {"updated_at": moment(updated_at)}), sequence)
+    return Progress(source.empty)
 
 
-@cache
-def _batch(*, copy: bool, excluded: bool) -> Select[Any]:
-    return visible(copy=copy, excluded=excluded).where(_replayed.sequence > bindparam("reached")).limit(BATCH)
-
-
-def fold_more(connection: Connection, span: Span, progress: Progress) -> Progress:
-    """Folds the next batch."""
-    statement = _batch(copy=span.copy, excluded=bool(span.excluded))
-    rows = connection.execute(statement, span_values(span) | {"reached": progress.reached}).all()
-    first = progress.session.last_sequence + 1
-    numbered = enumerate(rows, first) if span.copy else ((row.sequence, row) for row in rows)
-    session = fold(progress.session, (event_of(number, row.body) for number, row in numbered))
+def fold_more(connection: Connection, source: Origin, spans: Spans, end: int, progress: Progress) -> Progress:
+    """Folds the next batch of the spans below `end`."""
+    rows = read_rows(connection, source.owner, spans, after=progress.reached, before=end, at_most=BATCH)
+    session = fold(progress.session, (row.event() for row in rows))
     reached = rows[-1].sequence if rows else progress.reached
-    return Progress(session, reached, progress.folded + len(rows), len(rows) < BATCH)
+    return Progress(session, reached, len(rows) < BATCH)
 
 
-_e, _d = events.c, decisions.c
+def excluded_numbers(connection: Connection, source: Origin, end: int, invocation_ids: Sequence[str]) -> list[int]:
+    """Returns the numbers of the visible events of these invocations below `end`."""
+    return [
+        row.sequence
+        for id_ in invocation_ids
+        for row in read_rows(connection, source.owner, source.spans, before=end, invocation_id=id_)
+    ]
 
 
 class LogChanged(Exception):
-    """The log was rewound since it was folded. Internal to the store, which folds again."""
+    """The log was rewound or deleted since it was folded. Internal to the store, which folds again."""
 
 
-@cache
-def _copy_events(*, excluded: bool) -> Insert:
-    numbered = func.row_number().over(order_by=_e.sequence)
-    copied_rows = visible(copy=True, excluded=excluded).with_only_columns(
-        bindparam("new_row", type_=_e.session.type), numbered, _e.event_id, _e.invocation_id, _e.author, literal(False), _e.body
-    )
-    columns = ["session", "sequence", "event_id", "invocation_id", "author", "hidden", "body"]
-    # PostgreSQL's dialect drops the row count of an INSERT without this option.
-    return insert(events).inline().from_select(columns, copied_rows).execution_options(preserve_rowcount=True)
+class Fork(NamedTuple):
+    """A fork to store."""
+
+    key: SessionKey
+    number: int
+    spans: Spans
+    """The visible parts of its log."""
+    session: Session
+    """The fold of what it inherits."""
 
 
-def _copy_decisions() -> Insert:
-    # The event has the same id in both logs and another number. The state of an invocation stays with the original session.
-    old, new = events.alias("old"), events.alias("new")
-    same = old.join(new, new.c.event_id == old.c.event_id)
-    copied = [column for column in _d if column.name not in {"id", "session", "sequence", "state", "changed_at"}]
-    rows = (
-        select(new.c.session, new.c.sequence, *copied)
-        .select_from(decisions.join(same, (old.c.session == _d.session) & (old.c.sequence == _d.sequence)))
-        .where(_d.session == bindparam("at_row"), new.c.session == bindparam("new_row"))
-        .order_by(new.c.sequence)
-    )
-    return insert(decisions).inline().from_select(["session", "sequence", *(column.name for column in copied)], rows)
+def new_fork(source: Origin, new_id: str, end: int, excluded: Sequence[int], session: Session) -> Fork:
+    """Returns a fork of what the source shows below `end`, without the excluded events. `session` is the fold of that."""
+    key, number = SessionKey(source.session.app, source.session.user, new_id), new_session_number()
+    return Fork(key, number, fork_of(source.spans, end, excluded, number), session)
 
 
-_COPY_DECISIONS = _copy_decisions()
+def write_fork(connection: Connection, source: Origin, fork: Fork, now: str) -> Session:
+    """Stores the fork. It shares the events with the source, so its cost does not depend on their number.
 
-
-def write_fork(connection: Connection, new: SessionKey, *, source: Origin, span: Span, progress: Progress, now: str) -> Session:
-    """Stores the copy. SessionExists; LogChanged when the log was rewound since it was folded."""
-    values: dict[str, Any] = advanced_values(progress.session) | {"revision": 1, "updated_at": now}
-    state, initial = state_text(progress.session.state), state_text(source.empty.state)
-    row_id = insert_session(connection, new, now, **values, state=state, initial_state=initial)
-    if row_id is None:
-        raise session_exists(new)
-    copied = connection.execute(_copy_events(excluded=bool(span.excluded)), span_values(span) | {"new_row": row_id}).rowcount
-    if copied != progress.folded:
+    Raises:
+        SessionExists: The id is in use.
+        LogChanged: The log was rewound or deleted since it was folded.
+    """
+    lock_session(connection, source.session.key)
+    if read_spans(connection, source.session.key) != (source.number, source.spans):
         raise LogChanged
-    connection.execute(_COPY_DECISIONS, {"at_row": span.row_id, "new_row": row_id})
-    copy = open_session(connection, new)
+    values: dict[str, Any] = advanced_values(fork.session) | {"revision": 1, "updated_at": now}
+    values |= {"state": state_text(fork.session.state), "initial_state": state_text(source.empty.state)}
+    values |= {"spans": spans_text(fork.spans, fork.number), "number": fork.number}
+    if insert_session(connection, fork.key, now, **values) is None:
+        raise session_exists(fork.key)
+    inherited = sorted(logs_of(fork.spans) - {fork.number})
+    if inherited:
+        shared = {"owner": source.owner, "session": fork.number}
+        connection.execute(_INSERT_SHARE, [shared | {"log": log} for log in inherited])
+    copy = open_session(connection, fork.key)
     assert copy is not None
     return copy

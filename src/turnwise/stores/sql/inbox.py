@@ -1,17 +1,19 @@
 """The inbox: a session's messages in the order of acceptance, and the state of each."""
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from pydantic_core import to_json
 from sqlalchemy import Connection, Update, bindparam, func, insert, literal_column, or_, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
+from turnwise.facts.content import Content
 from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.log import session_missing, session_row_id
-from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
+from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number
+from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow, EventRow
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
@@ -20,6 +22,8 @@ from turnwise.stores.sql.tables import (
     is_session,
     lease_taken,
     messages,
+    new_session_number,
+    owner_of,
     session_params,
     sessions,
 )
@@ -31,7 +35,8 @@ _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queue
 
 _LOCK = (
     select(
-        _s.id,
+        _s.owner,
+        _s.number,
         _s.epoch,
         _s.revision,
         _s.created_at,
@@ -43,13 +48,21 @@ _LOCK = (
     .with_for_update()
 )
 _INSERT = insert(messages).inline()
-_COUNT = update(sessions).where(_s.id == bindparam("at_row")).values(queued=_s.queued + bindparam("more"))
-_MESSAGE = select(_m.state, _m.invocation_id, _m.problem, _m.body).where(_m.message_id == bindparam("at_message"))
-_OF_SESSION = _MESSAGE.where(_m.session == session_row_id)
-_OF_ROW = _MESSAGE.where(_m.session == bindparam("at_row"))
-_OLDEST = select(_m.message_id, _m.body).where(_IS_QUEUED).order_by(_m.id).limit(1)
-_OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_row_id)
-_OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_row"))
+_COUNT = (
+    update(sessions)
+    .where(_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
+    .values(queued=_s.queued + bindparam("more"))
+)
+_ENQUEUE = _COUNT.values(accepted=_s.accepted + 1).returning(_s.accepted)
+_IS_OF_OWNER = _m.owner == bindparam("at_owner")
+_MESSAGE = select(_m.session, _m.sequence, _m.state, _m.invocation_id, _m.problem, _m.body).where(
+    _IS_OF_OWNER, _m.message_id == bindparam("at_message")
+)
+_OF_SESSION = _MESSAGE.where(_m.session == session_number)
+_OF_ROW = _MESSAGE.where(_m.session == bindparam("at_session"))
+_OLDEST = select(_m.message_id, _m.body).where(_IS_OF_OWNER, _IS_QUEUED).order_by(_m.position).limit(1)
+_OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_number)
+_OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_session"))
 # The first condition is exactly that of a partial index; the second one alone would scan the whole table.
 LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coalesce(func.max(_s.queued), 0)).where(
     _s.app == bindparam("at_app"),
@@ -67,9 +80,9 @@ def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
 
 @cache
 def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
-    columns: dict[str, Any] = column_params(sessions, "id", "stop", *LEASE_RELEASED)
+    columns: dict[str, Any] = column_params(sessions, "stop", *LEASE_RELEASED)
     inserted = insert_for(dialect, sessions).values(columns | (lease_taken() if leased else LEASE_RELEASED))
-    return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
+    return inserted.on_conflict_do_nothing(index_elements=["owner", "app", "user_id", "session_id"]).returning(_s.number)
 
 
 def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
@@ -78,11 +91,12 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
     With the columns `holder` and `seconds` the session is leased to that holder.
 
     Returns:
-        The id of its row, or None when the key is in use.
+        Its number, or None when the key is in use.
     """
-    row: dict[str, Any] = {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
-    row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0}
-    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}"} | columns
+    row: dict[str, Any] = {"owner": owner_of(key.app, key.user), "number": new_session_number()}
+    row |= {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
+    row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "bytes": 0, "queued": 0, "accepted": 0}
+    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}", "spans": None} | columns
     return connection.execute(_insert_session(connection.dialect.name, leased="holder" in columns), row).scalar()
 
 
@@ -93,9 +107,9 @@ def accept(connection: Connection, key: SessionKey, message: Message, now: str, 
         session = lock_session(connection, key)
     if session is None:
         raise session_missing(key)
-    existing = find_message(connection, session.id, message.id)
+    existing = find_message(connection, session, message.id)
     if existing is not None:
-        return receipt_of(existing)
+        return receipt_of(connection, session.owner, message.id, existing)
     enqueue(connection, session, message, now, limit=limit)
     return Receipt(message, "queued", None, repeated=False)
 
@@ -107,32 +121,67 @@ def enqueue(connection: Connection, session: AnyRow, message: Message, now: str,
             f"{session.queued} messages wait in this session already, the limit is {limit}; this one was not accepted.",
             fix="Send it again later, or raise limits.queue.",
         )
-    connection.execute(_INSERT, message_row(session.id, message, now, "queued", None))
-    change_count(connection, session.id, +1)
+    # The number of queued messages is in the session's row, where `begin` reads it without another query.
+    position = connection.execute(_ENQUEUE, _at(session) | {"more": +1}).scalar_one()
+    row = message_row(session.owner, session.number, position, message, now)
+    connection.execute(_INSERT, row | {"state": "queued"})
 
 
-def change_count(connection: Connection, row_id: int, more: int) -> None:
-    """Updates the number of queued messages in the session's row, where `begin` reads it without another query."""
-    connection.execute(_COUNT, {"at_row": row_id, "more": more})
+def _at(session: AnyRow | AdvancedRow) -> dict[str, Any]:
+    return {"at_owner": session.owner, "at_session": session.number}
 
 
-def message_row(row_id: int, message: Message, now: str, state: str, invocation_id: str | None) -> dict[str, Any]:
-    known = {"session": row_id, "message_id": message.id, "state": state, "invocation_id": invocation_id}
-    return known | {"accepted_at": now, "problem": "", "body": message.model_dump_json()}
+class Started(NamedTuple):
+    """How a message began."""
+
+    invocation_id: str | None
+    sequence: int | None
+    """The number of the event that holds the message's content; None when no event does."""
 
 
-def find_message(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
-    return connection.execute(_OF_ROW, {"at_row": row_id, "at_message": message_id}).first()
+_NOT_STARTED = Started(None, None)
 
 
-def receipt_of(row: AnyRow) -> Receipt:
-    message = Message.model_validate_json(row.body)
+def message_row(
+    owner: int, session: int, position: int, message: Message, now: str, started: Started = _NOT_STARTED
+) -> dict[str, Any]:
+    """Returns the row of a message without its state. An event's content is not stored a second time."""
+    known = {"owner": owner, "session": session, "message_id": message.id, "position": position, **started._asdict()}
+    return known | {"accepted_at": now, "problem": "", "body": _message_text(message, started)}
+
+
+def _message_text(message: Message, started: Started) -> str:
+    if started.sequence is None:
+        return message.model_dump_json()
+    return message.model_dump_json(exclude={"id", "content"}, exclude_defaults=True)
+
+
+def find_message(connection: Connection, session: AnyRow, message_id: str) -> AnyRow | None:
+    return connection.execute(_OF_ROW, _at(session) | {"at_message": message_id}).first()
+
+
+def receipt_of(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Receipt:
+    """Returns the receipt of a message's row. The content of a started message is read from its event."""
+    message = _stored_message(connection, owner, message_id, row)
     return Receipt(message, row.state, row.invocation_id, repeated=True, problem=row.problem)
 
 
+def _stored_message(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Message:
+    if row.sequence is None:
+        return Message.model_validate_json(row.body)
+    content = Content(role="user")
+    at = {"at_owner": owner, "at_log": row.session, "first": row.sequence, "last": row.sequence, "at_most": 1}
+    for event_row in events_between(newest=False, invocation=False).rows(connection, at):
+        content = EventRow(*event_row).event().content or content
+    data = {"id": message_id, "content": content.model_dump(mode="json")}
+    rest = row.body[1:]
+    return Message.model_validate_json(f"{to_json(data).decode()[:-1]}{',' if rest != '}' else ''}{rest}")
+
+
 def receipt(connection: Connection, key: SessionKey, message_id: str) -> Receipt | None:
-    row = connection.execute(_OF_SESSION, session_params(key) | {"at_message": message_id}).first()
-    return receipt_of(row) if row else None
+    at = session_params(key)
+    row = connection.execute(_OF_SESSION, at | {"at_message": message_id}).first()
+    return receipt_of(connection, at["at_owner"], message_id, row) if row else None
 
 
 def oldest(connection: Connection, key: SessionKey) -> Message | None:
@@ -140,32 +189,38 @@ def oldest(connection: Connection, key: SessionKey) -> Message | None:
     return Message.model_validate_json(row.body) if row else None
 
 
-def oldest_id(connection: Connection, row_id: int) -> str | None:
-    return connection.execute(_OLDEST_OF_ROW, {"at_row": row_id}).scalar()
+def oldest_id(connection: Connection, session: AnyRow) -> str | None:
+    return connection.execute(_OLDEST_OF_ROW, _at(session)).scalar()
 
 
 @cache
 def _dequeue(state: str) -> Update:
-    dequeued = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
+    dequeued = update(messages).where(
+        _IS_OF_OWNER, _m.session == bindparam("at_session"), _m.message_id == bindparam("at_message"), _IS_QUEUED
+    )
     if state == "refused":
         return dequeued.values(state=state, problem=bindparam("why"))
-    return dequeued.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
+    return dequeued.values(
+        state=state, invocation_id=bindparam("invocation"), sequence=bindparam("number"), body=bindparam("text")
+    )
 
 
-def start_queued(connection: Connection, row_id: int, message: Message, invocation_id: str | None) -> None:
+def start_queued(connection: Connection, session: AdvancedRow, message: Message, started: Started) -> None:
     """Takes a queued message out of a locked inbox and stores its current form: guardrails may have rewritten it."""
-    values = {"at_row": row_id, "at_message": message.id, "invocation": invocation_id, "text": message.model_dump_json()}
-    if connection.execute(_dequeue("started"), values).rowcount:
-        change_count(connection, row_id, -1)
+    values = {"invocation": started.invocation_id, "number": started.sequence, "text": _message_text(message, started)}
+    _take_out(connection, "started", session, values | {"at_message": message.id})
+
+
+def _take_out(connection: Connection, state: str, session: AnyRow | AdvancedRow, values: dict[str, Any]) -> None:
+    if connection.execute(_dequeue(state), _at(session) | values).rowcount:
+        connection.execute(_COUNT, _at(session) | {"more": -1})
 
 
 def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:
     session = lock_session(connection, key)
     if session is None:
         return
-    values = {"at_row": session.id, "at_message": message_id, "why": why}
-    if connection.execute(_dequeue("refused"), values).rowcount:
-        change_count(connection, session.id, -1)
+    _take_out(connection, "refused", session, {"at_message": message_id, "why": why})
 
 
 def lengths(connection: Connection, app: str) -> InboxLengths:

@@ -11,14 +11,16 @@ from turnwise.facts.events import LIMIT
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.log import session_row_id
+from turnwise.stores.sql.log import session_number
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import decisions, events, session_params, sessions
+from turnwise.stores.sql.tables import decisions, events, owner_of, session_params, sessions
 
 _s, _d, _e = sessions.c, decisions.c, events.c
 
 _COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _e.event_id, _d.invocation_id, _d.state, _d.changed_at)
-_BEGUN = decisions.join(sessions, _s.id == _d.session).join(events, (_e.session == _d.session) & (_e.sequence == _d.sequence))
+_BEGUN = decisions.join(sessions, (_s.owner == _d.owner) & (_s.number == _d.session)).join(
+    events, (_e.owner == _d.owner) & (_e.log == _d.session) & (_e.sequence == _d.sequence)
+)
 # Written out, because a partial index is used only for exactly its own condition.
 _HAS_STATE = literal_column("turnwise_decisions.changed_at").is_not(None)
 
@@ -81,9 +83,9 @@ def _count(conditions: _Conditions) -> Select[Any]:
 
 def _filtered(found: Select[Any], conditions: _Conditions) -> Select[Any]:
     found = found.where(_HAS_STATE)
+    found = found.where(_d.owner == bindparam("at_owner"))
     if conditions.key:
-        # With the user as a further condition, SQLite would scan all the user's decisions instead of the session's.
-        found = found.where(_d.session == session_row_id)
+        found = found.where(_d.session == session_number)
     else:
         found = found.where(_d.app == bindparam("at_decided_app"), _d.user_id == bindparam("at_decided_user"))
     if conditions.states:
@@ -98,7 +100,7 @@ def _conditions_of(filter_: Filter) -> _Conditions:
 
 
 def _values(filter_: Filter) -> dict[str, Any]:
-    of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user}
+    of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user, "at_owner": owner_of(filter_.app, filter_.user)}
     values: dict[str, Any] = of_user if filter_.key is None else session_params(filter_.key)
     if filter_.states is not None:
         values["states"] = list(filter_.states)

@@ -12,7 +12,7 @@ from turnwise.ports.stores import BackgroundJob, Lease
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, session_params, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, new_id, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c
@@ -22,26 +22,31 @@ _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 _IS_RESTING = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
 _FOR_SECONDS: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _IS_HELD = _j.holder == bindparam("at_holder")
-_session_row = select(_s.id).where(is_session()).scalar_subquery()
-_IS_ONE = and_(_j.session == _session_row, _j.kind == bindparam("at_kind"), _j.event_id == bindparam("at_event"), _IS_HELD)
+_session_number = select(_s.number).where(is_session()).scalar_subquery()
+_IS_ONE = and_(
+    _j.owner == bindparam("at_owner"),
+    _j.session == _session_number,
+    _j.kind == bindparam("at_kind"),
+    _j.event_id == bindparam("at_event"),
+    _IS_HELD,
+)
 
 _DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_IS_RESTING)).order_by(_j.id).limit(bindparam("at_most"))
 # Skips rows that another process is claiming. On SQLite there is one writer anyway.
 _DUE_AND_FREE = _DUE.with_for_update(of=jobs, skip_locked=True)
-_CLAIM = (
-    update(jobs)
-    .where(_j.id.in_(bindparam("ids", expanding=True)))
-    .values(holder=bindparam("at_holder"), attempts=_j.attempts + 1, **_FOR_SECONDS)
-)
+_IS_CHOSEN = and_(_j.app == bindparam("at_jobs_app"), _j.id.in_(bindparam("ids", expanding=True)))
+_CLAIM = update(jobs).where(_IS_CHOSEN).values(holder=bindparam("at_holder"), attempts=_j.attempts + 1, **_FOR_SECONDS)
 _JOB = select(_s.app, _s.user_id, _s.session_id, _j.agent, _j.event_id, _j.attempts, _j.body).join(
-    sessions, _s.id == _j.session
+    sessions, and_(_s.owner == _j.owner, _s.number == _j.session)
 )
-_CLAIMED = _JOB.where(_j.id.in_(bindparam("ids", expanding=True))).order_by(_j.id)
+_CLAIMED = _JOB.where(_IS_CHOSEN).order_by(_j.id)
 _RENEW = update(jobs).where(_IS_HELD).values(**_FOR_SECONDS)
 _HELD = _JOB.where(_IS_HELD).order_by(_j.id)
 _PUT_BACK = update(jobs).where(_IS_ONE).values(holder=None, attempts=_j.attempts - bindparam("uncounted"), **_FOR_SECONDS)
 _FINISH = delete(jobs).where(_IS_ONE)
-_DELETE_HIDDEN = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_sequence >= bindparam("at_from"))
+_DELETE_HIDDEN = delete(jobs).where(
+    _j.owner == bindparam("at_owner"), _j.session == bindparam("at_session"), _j.until_sequence >= bindparam("at_from")
+)
 
 
 class SqlJobs:
@@ -70,28 +75,27 @@ class SqlJobs:
 
 @cache
 def _insert(dialect: str) -> PreparedStatement:
-    inserted = insert_for(dialect, jobs).values(
-        column_params(jobs, "id", "attempts", "holder", "since", "ends") | {"attempts": 0}
-    )
-    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "kind", "agent"]))
+    inserted = insert_for(dialect, jobs).values(column_params(jobs, "attempts", "holder", "since", "ends") | {"attempts": 0})
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["owner", "session", "kind", "agent"]))
 
 
-def insert_jobs(connection: Connection, row_id: int, requested: Sequence[Mapping[str, Any]]) -> None:
+def insert_jobs(connection: Connection, requested: Sequence[Mapping[str, Any]]) -> None:
     """Stores the requested jobs, except those of which the agent already has an open one."""
-    _insert(connection.dialect.name).run_many(connection, [{**job, "session": row_id} for job in requested])
+    _insert(connection.dialect.name).run_many(connection, [{**job, "id": new_id()} for job in requested])
 
 
-def delete_hidden(connection: Connection, row_id: int, hidden_from: int) -> None:
+def delete_hidden(connection: Connection, owner: int, session: int, hidden_from: int) -> None:
     """Deletes the jobs whose events are hidden from this sequence number on."""
-    connection.execute(_DELETE_HIDDEN, {"at_row": row_id, "at_from": hidden_from})
+    connection.execute(_DELETE_HIDDEN, {"at_owner": owner, "at_session": session, "at_from": hidden_from})
 
 
 def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[BackgroundJob]:
     ids = list(connection.execute(_DUE_AND_FREE, params).scalars())
     if not ids:
         return []
-    connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})
-    return [_job(row) for row in connection.execute(_CLAIMED, {"ids": ids})]
+    chosen = {"ids": ids, "at_jobs_app": params["at_jobs_app"]}
+    connection.execute(_CLAIM, chosen | {"at_holder": lease.holder, "seconds": lease.seconds})
+    return [_job(row) for row in connection.execute(_CLAIMED, chosen)]
 
 
 def _renew(connection: Connection, lease: Lease) -> list[BackgroundJob]:

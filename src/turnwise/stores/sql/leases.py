@@ -40,6 +40,7 @@ from turnwise.stores.sql.tables import (
     lease_renewed,
     lease_taken,
     messages,
+    owner_of,
     session_params,
     sessions,
 )
@@ -142,9 +143,16 @@ class BeginRequest(NamedTuple):
 
     lease: Lease
     message: Message
-    invocation_id: str | None
+    started: inbox.Started
     queue_limit: int | None
     now: str
+
+
+def start_of(session: Session, message: Message, events: Sequence[Event]) -> inbox.Started:
+    """Returns the invocation that these events start for a message, and the number of the event with its content."""
+    numbered = enumerate(events, session.last_sequence + 1)
+    by_user = (number for number, event in numbered if event.author == USER and event.content == message.content)
+    return inbox.Started(invocation_of(events), next(by_user, None))
 
 
 def invocation_of(events: Sequence[Event]) -> str | None:
@@ -168,7 +176,7 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: 
         row = _claim(connection, plan, start.lease, "begin", "unleased")
     if row is None:
         return _begin_contended(connection, plan, start, watch)
-    _mark_started(connection, row.id, start)
+    _mark_started(connection, row, start)
     return write(connection, row, plan, holder=start.lease.holder)
 
 
@@ -202,7 +210,7 @@ def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> Prepare
     is_free = _IS_OURS if free == "unleased" else _IS_FREE
     claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
     if claim == "begin":
-        claimed = claimed.where(_s.queued == 0)
+        claimed = claimed.where(_s.queued == 0).values(accepted=_s.accepted + 1)
     if claim in {"begin", "begin contended"}:
         claimed = claimed.values(stop=None)
     return advance_statement(
@@ -211,25 +219,30 @@ def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> Prepare
 
 
 def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, free: _Free) -> AdvancedRow | None:
-    values = token_params(plan.before) | advanced_values(plan.after) | lease._asdict()
+    values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size} | lease._asdict()
     row = _claim_statement(claim, free, with_state=bool(plan.delta.session)).row(connection, values)
     return AdvancedRow(*row) if row else None
 
 
 def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
-    values = advanced_values(plan.after) | {"epoch": plan.after.epoch} | start.lease._asdict()
-    row_id = inbox.insert_session(connection, plan.before.key, time_text(plan.before.created_at), **values)
-    return AdvancedRow(row_id, 0, None, "{}" if plan.delta.session else None) if row_id is not None else None
+    values = advanced_values(plan.after) | {"epoch": plan.after.epoch, "bytes": plan.size, "accepted": 1}
+    key = plan.before.key
+    number = inbox.insert_session(connection, key, time_text(plan.before.created_at), **values, **start.lease._asdict())
+    if number is None:
+        return None
+    return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, "{}" if plan.delta.session else None)
 
 
 @cache
 def _insert_started(dialect: str) -> PreparedStatement:
-    inserted = insert_for(dialect, messages).values(column_params(messages, "id"))
-    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
+    inserted = insert_for(dialect, messages).values(column_params(messages))
+    unique = ["owner", "session", "message_id"]
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=unique).returning(messages.c.position))
 
 
-def _mark_started(connection: Connection, row_id: int, start: BeginRequest) -> None:
-    row = inbox.message_row(row_id, start.message, start.now, "started", start.invocation_id)
+def _mark_started(connection: Connection, session: AdvancedRow, start: BeginRequest) -> None:
+    at = (session.owner, session.number, session.accepted)
+    row = inbox.message_row(*at, start.message, start.now, start.started) | {"state": "started"}
     if _insert_started(connection.dialect.name).row(connection, row) is None:
         raise _already_started(start)
 
@@ -239,11 +252,11 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
     row = inbox.lock_session(connection, plan.before.key)
     if row is None:
         raise session_missing(plan.before.key)
-    queued_row = inbox.find_message(connection, row.id, start.message.id)
+    queued_row = inbox.find_message(connection, row, start.message.id)
     if queued_row is not None and queued_row.state != "queued":
         if (
             queued_row.state == "started"
-            and queued_row.invocation_id == start.invocation_id
+            and queued_row.invocation_id == start.started.invocation_id
             and _was_applied(row, plan, start.lease)
         ):
             return _earlier_claim(connection, plan.after, start.lease)
@@ -256,10 +269,10 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     if queued_row is not None:
-        inbox.start_queued(connection, moved.id, start.message, start.invocation_id)
+        inbox.start_queued(connection, moved, start.message, start.started)
         moved = moved._replace(queued=moved.queued - 1)
     else:
-        _mark_started(connection, moved.id, start)
+        _mark_started(connection, moved, start)
     return write(connection, moved, plan, holder=start.lease.holder)
 
 
@@ -298,7 +311,7 @@ def _stored(connection: Connection, session: Session) -> Session:
 def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:
     if _is_held_by_another(connection, row, start.lease, watch):
         return True
-    return row.queued > 0 and inbox.oldest_id(connection, row.id) != start.message.id
+    return row.queued > 0 and inbox.oldest_id(connection, row) != start.message.id
 
 
 def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch: ClockWatch) -> bool:

@@ -8,41 +8,69 @@ from sqlalchemy import ColumnElement, Connection, Update, bindparam, exists, ins
 
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
+from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text, write_shared
-from turnwise.stores.sql.tables import LEASE_RELEASED, column_params, decisions, events, is_session, session_params, sessions
+from turnwise.stores.sql.rows import (
+    DECISION_COLUMNS,
+    EventRow,
+    selection_of,
+    state_of,
+    state_text,
+    time_text,
+    write_shared,
+)
+from turnwise.stores.sql.spans import FOREVER, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
+from turnwise.stores.sql.tables import (
+    LEASE_RELEASED,
+    column_params,
+    decisions,
+    events,
+    is_session,
+    new_id,
+    owner_of,
+    session_params,
+    sessions,
+    snapshots,
+)
 
 _s, _e, _d = sessions.c, events.c, decisions.c
 
-session_row_id = select(_s.id).where(is_session()).scalar_subquery()
-"""Subquery for the row id of the session of `session_params`."""
+session_number = select(_s.number).where(is_session()).scalar_subquery()
+"""Subquery for the number of the session of `session_params`."""
 
 _INSERT_EVENTS = PreparedStatement(insert(events).values(column_params(events)).inline())
-_INSERT_DECISIONS = PreparedStatement(insert(decisions).values(column_params(decisions, "id")).inline())
+_INSERT_DECISIONS = PreparedStatement(insert(decisions).values(column_params(decisions)).inline())
 _SET_INVOCATION_STATE = PreparedStatement(
     update(decisions)
-    .where(_d.session == bindparam("at_row"), _d.sequence == bindparam("at_sequence"))
-    # The user is set too: a process of an older version that still runs leaves the column empty.
-    .values(user_id=bindparam("user"), state=bindparam("state"), changed_at=bindparam("changed_at"))
-)
-_HIDE = (
-    update(events)
-    .where(_e.session == bindparam("at_row"), _e.sequence >= bindparam("at_from"), _e.sequence < bindparam("at_end"))
-    .where(_e.hidden.is_(False))
-    .values(hidden=True)
+    .where(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_session"), _d.sequence == bindparam("at_sequence"))
+    .values(state=bindparam("state"), changed_at=bindparam("changed_at"))
 )
 _CLEAR_INVOCATION_STATE = (
     update(decisions)
-    .where(_d.session == bindparam("at_row"), _d.sequence >= bindparam("at_from"))
+    .where(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_session"), _d.sequence >= bindparam("at_from"))
+    .where(_d.changed_at.is_not(None))
     .values(state=None, changed_at=None)
 )
-_SET_STATE = PreparedStatement(
-    update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state")).returning(_s.id)
+_IS_ROW = (_s.owner == bindparam("at_owner")) & (_s.number == bindparam("at_session"))
+_SET_STATE = PreparedStatement(update(sessions).where(_IS_ROW).values(state=bindparam("state")).returning(_s.number))
+_SET_SPANS = update(sessions).where(_IS_ROW).values(spans=bindparam("spans"))
+_INSERT_SNAPSHOT = PreparedStatement(insert(snapshots).values(column_params(snapshots)).inline())
+_SPANS = PreparedStatement(select(_s.number, _s.spans).where(is_session()))
+_KNOWN = select(_e.event_id, _e.sequence).where(
+    _e.owner == bindparam("at_owner"), _e.log == bindparam("at_log"), _e.event_id.in_(bindparam("ids", expanding=True))
 )
-_KNOWN = select(_e.event_id).where(_e.session == session_row_id, _e.event_id.in_(bindparam("ids", expanding=True)))
+SNAPSHOT_EVENTS = 100
+"""A snapshot is written about every so many events, more rarely for a large state."""
+SNAPSHOT_BYTES = 4_000
+_RECORDS = select(_d.sequence, *(_d[name] for name in DECISION_COLUMNS)).where(
+    _d.owner == bindparam("at_owner"),
+    _d.session == bindparam("at_log"),
+    _d.sequence >= bindparam("first"),
+    _d.sequence <= bindparam("last"),
+)
 _EXISTS = select(exists().where(is_session()))
 
 
@@ -78,8 +106,10 @@ def advanced_values(after: Session) -> dict[str, Any]:
 class AdvancedRow(NamedTuple):
     """The columns of a session's row that an update returns."""
 
-    id: int
+    owner: int
+    number: int
     queued: int
+    accepted: int
     stop: str | None
     state: str | None = None
     """The state before the update; None unless the plan changes it."""
@@ -90,8 +120,9 @@ def advance_statement(statement: Update, *, with_state: bool) -> PreparedStateme
 
     Accepting a message locks the row. The count `queued` thus includes every message accepted before this transaction commits.
     """
-    updated = statement.values({name: bindparam(name) for name in ADVANCED})
-    return PreparedStatement(updated.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
+    updated = statement.values({name: bindparam(name) for name in ADVANCED} | {"bytes": _s.bytes + bindparam("size")})
+    columns = (_s.owner, _s.number, _s.queued, _s.accepted, _s.stop)
+    return PreparedStatement(updated.returning(*columns, *([_s.state] if with_state else [])))
 
 
 @cache
@@ -107,7 +138,7 @@ def append(connection: Connection, plan: AppendPlan, *, release: bool) -> Sessio
         SessionMissing: The session does not exist.
         StaleWriter: The session changed since the plan was made.
     """
-    values = token_params(plan.before) | advanced_values(plan.after)
+    values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size}
     row = _advance(release=release, with_state=bool(plan.delta.session)).row(connection, values)
     if row is None:
         raise missing_or_stale(connection, plan.before.key)
@@ -116,29 +147,35 @@ def append(connection: Connection, plan: AppendPlan, *, release: bool) -> Sessio
 
 def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder: str | None) -> Session:
     """Writes everything of a plan but the session's row, which is already updated. Returns the session as it is now."""
-    if plan.hide_from is not None:
-        _hide(connection, row.id, plan.hide_from, end=plan.before.last_sequence + 1)
+    at = {"owner": row.owner, "session": row.number}
+    if plan.spans is not None:
+        _hide(connection, row, plan)
     if plan.events:
-        _INSERT_EVENTS.run_many(connection, [event | {"session": row.id} for event in plan.events])
+        _INSERT_EVENTS.run_many(connection, [event | {"owner": row.owner, "log": row.number} for event in plan.events])
     if plan.decisions:
-        _INSERT_DECISIONS.run_many(connection, [decision | {"session": row.id} for decision in plan.decisions])
+        _INSERT_DECISIONS.run_many(connection, [decision | at | {"id": new_id()} for decision in plan.decisions])
     if plan.state_changes:
-        _SET_INVOCATION_STATE.run_many(
-            connection, [change | {"at_row": row.id, "user": plan.before.user} for change in plan.state_changes]
-        )
+        _SET_INVOCATION_STATE.run_many(connection, [change | _at(row) for change in plan.state_changes])
     if plan.jobs:
-        jobs.insert_jobs(connection, row.id, plan.jobs)
+        jobs.insert_jobs(connection, [job | at for job in plan.jobs])
     if plan.delta.app or plan.delta.user:
         write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
-    return plan.after.model_copy(update=update | _write_state(connection, row, plan))
+    session = plan.after.model_copy(update=update | _write_state(connection, row, plan))
+    _write_snapshot(connection, row, plan.before.last_sequence, session)
+    return session
 
 
-def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:
-    hidden = {"at_row": row_id, "at_from": first}
-    connection.execute(_HIDE, hidden | {"at_end": end})
-    connection.execute(_CLEAR_INVOCATION_STATE, hidden)
-    jobs.delete_hidden(connection, row_id, first)
+def _at(row: AdvancedRow) -> dict[str, Any]:
+    return {"at_owner": row.owner, "at_session": row.number}
+
+
+def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
+    assert plan.spans is not None
+    connection.execute(_SET_SPANS, _at(row) | {"spans": spans_text(plan.spans, row.number)})
+    if plan.hide_from is not None:
+        connection.execute(_CLEAR_INVOCATION_STATE, _at(row) | {"at_from": plan.hide_from})
+        jobs.delete_hidden(connection, row.owner, row.number, plan.hide_from)
 
 
 def _write_state(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> dict[str, Any]:
@@ -150,8 +187,19 @@ def _write_state(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> 
     else:
         # Merged into the stored state: the caller may have changed the dictionaries of its session object.
         state = merge(state_of(row.state), plan.delta.session)
-    _SET_STATE.rows(connection, {"at_row": row.id, "state": state_text(state)})
+    _SET_STATE.rows(connection, _at(row) | {"state": state_text(state)})
     return {"state": state}
+
+
+def _write_snapshot(connection: Connection, row: AdvancedRow, before: int, session: Session) -> None:
+    """Writes a snapshot when the append passed a multiple of the interval. Snapshots take a small part of the log's size."""
+    if session.last_sequence // SNAPSHOT_EVENTS == before // SNAPSHOT_EVENTS:
+        return
+    head, state = session.head.model_dump_json(), state_text(session.state)
+    interval = SNAPSHOT_EVENTS * (1 + (len(head) + len(state)) // SNAPSHOT_BYTES)
+    if session.last_sequence // interval != before // interval:
+        snapshot = {"owner": row.owner, "log": row.number, "sequence": session.last_sequence, "head": head, "state": state}
+        _INSERT_SNAPSHOT.run_many(connection, [snapshot | {"updated_at": time_text(session.updated_at)}])
 
 
 def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:
@@ -170,19 +218,36 @@ def session_missing(key: SessionKey) -> SessionMissing:
 
 
 def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> frozenset[str]:
-    """Returns which of these events the session already has."""
-    return frozenset(connection.execute(_KNOWN, session_params(key) | {"ids": list(ids)}).scalars())
+    """Returns which of these events the session already has, in its own log or visibly in an inherited one."""
+    found = read_spans(connection, key)
+    if found is None:
+        return frozenset()
+    number, spans = found
+    at, stored = session_params(key) | {"ids": list(ids)}, set[str]()
+    for log in logs_of(spans) | {number}:
+        for row in connection.execute(_KNOWN, at | {"at_log": log}):
+            if log == number or is_visible(spans, log, row.sequence):
+                stored.add(row.event_id)
+    return frozenset(stored)
+
+
+def read_spans(connection: Connection, key: SessionKey) -> tuple[int, Spans] | None:
+    """Returns the number of a session and the visible parts of its log; None for a missing session."""
+    row = _SPANS.row(connection, session_params(key))
+    return (row[0], spans_of(row[1], row[0])) if row is not None else None
 
 
 @cache
-def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> PreparedStatement:
-    found = select(_e.sequence, _e.body).where(_e.session == session_row_id, _e.sequence > bindparam("after"))
-    if bounded:
-        found = found.where(_e.sequence < bindparam("before"))
+def events_between(*, newest: bool, invocation: bool) -> PreparedStatement:
+    """Returns the query of one log's events from the number `first` to `last`, oldest or newest first."""
+    found = select(*(_e[name] for name in EventRow._fields)).where(
+        _e.owner == bindparam("at_owner"),
+        _e.log == bindparam("at_log"),
+        _e.sequence >= bindparam("first"),
+        _e.sequence <= bindparam("last"),
+    )
     if invocation:
         found = found.where(_e.invocation_id == bindparam("invocation"))
-    if not hidden:
-        found = found.where(_e.hidden.is_(False))
     order = _e.sequence.desc() if newest else _e.sequence
     return PreparedStatement(found.order_by(order).limit(bindparam("at_most")))
 
@@ -196,17 +261,72 @@ class Window(NamedTuple):
     limit: int | None
     invocation_id: str | None
     hidden: bool
+    verdicts: bool
 
 
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
-    newest, bounded, invocation = window.last is not None, window.before is not None, window.invocation_id is not None
+    found = read_spans(connection, key)
+    if found is None:
+        return []
+    number, spans = found
+    newest = window.last is not None
     at_most = window.last if newest else window.limit
-    values = session_params(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
-    if bounded:
-        values["before"] = window.before
-    if invocation:
-        values["invocation"] = window.invocation_id
-    rows = _events(newest=newest, bounded=bounded, invocation=invocation, hidden=window.hidden).rows(connection, values)
+    rows = read_rows(
+        connection,
+        owner_of(key.app, key.user),
+        all_of(spans, number) if window.hidden else spans,
+        after=window.after,
+        before=FOREVER if window.before is None else window.before,
+        at_most=FOREVER if at_most is None else at_most,
+        newest=newest,
+        invocation_id=window.invocation_id,
+    )
     if newest:
         rows = rows[::-1][: window.limit]
-    return [event_of(sequence, body) for sequence, body in rows]
+    records = _records(connection, key, spans, number, rows) if window.verdicts else {}
+    return [row.event(records.get(row.sequence)) for row in rows]
+
+
+def read_rows(
+    connection: Connection,
+    owner: int,
+    spans: Spans,
+    *,
+    after: int = 0,
+    before: int = FOREVER,
+    at_most: int = FOREVER,
+    newest: bool = False,
+    invocation_id: str | None = None,
+) -> list[EventRow]:
+    """Returns the events of the spans between two numbers, at most `at_most`, oldest or newest first."""
+    statement = events_between(newest=newest, invocation=invocation_id is not None)
+    rows: list[EventRow] = []
+    queries = runs(spans, after, before)
+    for run in reversed(queries) if newest else queries:
+        missing = at_most - len(rows)
+        if missing <= 0:
+            break
+        values: dict[str, Any] = {"at_owner": owner, "at_log": run.log, "first": run.first, "last": run.last}
+        values["at_most"] = min(missing + run.hidden_count, FOREVER)
+        if invocation_id is not None:
+            values["invocation"] = invocation_id
+        read = (EventRow(*row) for row in statement.rows(connection, values))
+        shown = [row for row in read if run.shows(row.sequence)] if run.hidden else list(read)
+        rows += shown[:missing]
+    return rows
+
+
+def _records(
+    connection: Connection, key: SessionKey, spans: Spans, number: int, rows: Sequence[EventRow]
+) -> dict[int, Selection]:
+    """Returns the whole selections of events, by sequence number. A decision that was deleted is missing."""
+    deciding = [row.sequence for row in rows if row.decides]
+    records: dict[int, Selection] = {}
+    if not deciding:
+        return records
+    span = {"at_owner": owner_of(key.app, key.user), "first": min(deciding), "last": max(deciding)}
+    for log in logs_of(spans) | {number}:
+        for row in connection.execute(_RECORDS, span | {"at_log": log}):
+            if log == number or is_visible(spans, log, row.sequence):
+                records[row.sequence] = selection_of(row)
+    return records

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import CompoundSelect, Connection, Select
 from sqlalchemy.sql.dml import UpdateBase
 
 
@@ -28,7 +28,7 @@ class PreparedStatement:
     On PostgreSQL it runs like any other statement: the saving is small next to the round trip.
     """
 
-    def __init__(self, statement: Select[Any] | UpdateBase) -> None:
+    def __init__(self, statement: Select[Any] | CompoundSelect[Any] | UpdateBase) -> None:
         self._statement = statement
         self._sqlite: _Prepared | None = None
 

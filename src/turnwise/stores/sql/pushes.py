@@ -29,9 +29,9 @@ from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.log import session_missing, session_row_id
+from turnwise.stores.sql.log import session_missing, session_number
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import clock, column_params, insert_for, pushes, session_params, sessions
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, new_id, pushes, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _p, _s = pushes.c, sessions.c
@@ -46,30 +46,31 @@ _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
 _IS_LEASED = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
 _TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
-_OF_SESSION = _p.session == session_row_id
+_OF_SESSION = and_(_p.owner == bindparam("at_owner"), _p.session == session_number)
 _IS_ONE = and_(_OF_SESSION, _OF_MESSAGE, _p.push_id == bindparam("at_push"))
 _IS_HELD = _p.holder == bindparam("at_holder")
 
-_OTHERS = select(func.count()).where(_p.session == bindparam("at_row"), _OF_MESSAGE, _p.push_id != bindparam("at_push"))
-_LAST = select(_s.last_sequence).where(_s.id == bindparam("at_row"))
+_OTHERS = select(func.count()).where(_OF_SESSION, _OF_MESSAGE, _p.push_id != bindparam("at_push"))
+_LAST = select(_s.last_sequence).where(is_session())
 _BODY = select(_p.body).where(_IS_ONE)
 _LIST = select(_p.body).where(_OF_SESSION, _OF_MESSAGE).order_by(_p.push_id)
 _REMOVE = delete(pushes).where(_IS_ONE)
+_OF_ROW = and_(_s.owner == _p.owner, _s.number == _p.session)
+# The condition of the partial index.
+_IS_CHOSEN = and_(_p.app == bindparam("at_push_app"), _IS_OPEN, _p.id.in_(bindparam("ids", expanding=True)))
 _DUE = (
     select(_p.id)
-    .join(sessions, _s.id == _p.session)
+    .join(sessions, _OF_ROW)
     .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_IS_LEASED), _s.last_sequence > _p.seen)
     # In random order, so that subscriptions that stay due do not starve the others.
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
-_CLAIM = update(pushes).where(_p.id.in_(bindparam("ids", expanding=True))).values(holder=bindparam("at_holder"), **_TAKEN)
+_CLAIM = update(pushes).where(_IS_CHOSEN).values(holder=bindparam("at_holder"), **_TAKEN)
 _PLACE = (_s.app, _s.user_id, _s.session_id, _p.message_id, _p.push_id)
-_CLAIMED = (
-    select(*_PLACE, _p.body, _p.told).join(sessions, _s.id == _p.session).where(_p.id.in_(bindparam("ids", expanding=True)))
-)
+_CLAIMED = select(*_PLACE, _p.body, _p.told).join(sessions, _OF_ROW).where(_IS_CHOSEN)
 _RENEW = update(pushes).where(_IS_HELD).values(**_TAKEN)
-_HELD = select(*_PLACE).join(sessions, _s.id == _p.session).where(_IS_HELD)
+_HELD = select(*_PLACE).join(sessions, _OF_ROW).where(_IS_HELD)
 _SET_TOLD = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
 _RELEASED: dict[str, Any] = {"holder": None, "since": None, "ends": None}
 _RELEASE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_RELEASED, seen=bindparam("number"))
@@ -126,9 +127,9 @@ class SqlPushes:
 
 @cache
 def _insert(dialect: str) -> UpdateBase:
-    inserted = insert_for(dialect, pushes).values(column_params(pushes, "id"))
+    inserted = insert_for(dialect, pushes).values(column_params(pushes))
     new = {column.name: inserted.excluded[column.name] for column in _p if column.name not in {"id", "created_at"}}
-    return inserted.on_conflict_do_update(index_elements=["session", "message_id", "push_id"], set_=new)
+    return inserted.on_conflict_do_update(index_elements=["owner", "session", "message_id", "push_id"], set_=new)
 
 
 def _put(
@@ -138,14 +139,14 @@ def _put(
     session = inbox.lock_session(connection, key)
     if session is None:
         raise session_missing(key)
-    place = {"at_row": session.id}
-    if connection.execute(_OTHERS, at_message | place).scalar_one() >= most:
+    if connection.execute(_OTHERS, at_message).scalar_one() >= most:
         return False
     body, now_text = config.model_dump_json(), time_text(now)
     if connection.execute(_BODY, at_message).scalar() == body:
         return True
-    told = connection.execute(_LAST, place).scalar_one() if after is None else after
-    row = {"session": session.id, "app": key.app, "message_id": message_id, "push_id": config.id, "state": OPEN}
+    told = connection.execute(_LAST, session_params(key)).scalar_one() if after is None else after
+    row: dict[str, Any] = {"owner": session.owner, "session": session.number, "id": new_id()}
+    row |= {"app": key.app, "message_id": message_id, "push_id": config.id, "state": OPEN}
     row |= {"told": told, "seen": UNSEEN, "created_at": now_text, "body": body, **_RELEASED}
     connection.execute(_insert(connection.dialect.name), row)
     return True
@@ -168,8 +169,9 @@ def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list
     ids = list(connection.execute(_due_and_free(), params).scalars())
     if not ids:
         return []
-    connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})
-    rows = connection.execute(_CLAIMED, {"ids": ids}).all()
+    chosen = {"ids": ids, "at_push_app": params["at_push_app"]}
+    connection.execute(_CLAIM, chosen | {"at_holder": lease.holder, "seconds": lease.seconds})
+    rows = connection.execute(_CLAIMED, chosen).all()
     return [Push(_place(row), PushConfig.model_validate_json(row.body), row.told) for row in rows]
 
 

@@ -1,18 +1,19 @@
 """Conversions between rows and facts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
-from sqlalchemy import Connection, Insert, Row, and_, bindparam, delete, select
+from sqlalchemy import Connection, Delete, Insert, Row, and_, bindparam, delete, literal, select
 
-from turnwise.facts.events import Event
+from turnwise.facts.events import NO_ACTIONS, Actions, Event
+from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head, ScopedState, Session, SessionKey
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
+from turnwise.stores.sql.tables import app_state, insert_for, owner_of, user_state
 
 if TYPE_CHECKING:
     AnyRow = Row[*tuple[Any, ...]]
@@ -48,7 +49,7 @@ def blank_session(key: SessionKey, now: datetime) -> Session:
 class HeadRow(NamedTuple):
     """The columns that opening a session reads."""
 
-    id: int
+    number: int
     epoch: int
     revision: int
     last_sequence: int
@@ -83,33 +84,82 @@ def session_of(key: SessionKey, row: HeadRow) -> Session:
     )
 
 
-def with_shared(session: Session, shared: Iterable[Sequence[Any]]) -> Session:
-    """Returns the session with the app's and the user's state, from rows of owner, key and value."""
-    app: dict[str, JsonValue] = {}
-    user: dict[str, JsonValue] = {}
-    for owner, key, value in shared:
-        (app if owner == APP_OWNER else user)[key] = from_json(value)
-    return session.model_copy(update={"app_state": app, "user_state": user})
+_EVENT_COLUMNS = frozenset({"sequence", "id", "invocation_id", "author"})
+_EVENT_DEFAULTS: dict[str, object] = {"branch": "", "scope": (), "attempt": 1, "partial": False, "offset": None}
+_ACTION_DEFAULTS: dict[str, object] = {name: getattr(NO_ACTIONS, name) for name in Actions.model_fields}
+_SELECTION_COLUMNS = ("agent", "method", "confidence", "outcome", "fingerprint")
+DECISION_COLUMNS = (*_SELECTION_COLUMNS, "record")
+"""The columns of a decision that hold its selection."""
+_SELECTION_MARK = '"selection":{'
 
 
 def event_text(event: Event) -> str:
-    # The number is a column, so that a fork renumbers without changing the text. Omitting None values saves a fifth.
-    return event.model_dump_json(exclude={"sequence"}, exclude_none=True)
+    """Returns an event as stored: without its columns, without defaults, and without the verdicts of its selection.
+
+    A clarifying selection keeps its last verdict, which holds the offered agents: the fold of the log needs them.
+    """
+    without: dict[str, Any] = dict.fromkeys(_EVENT_COLUMNS, True)
+    without |= {name: True for name, default in _EVENT_DEFAULTS.items() if getattr(event, name) == default}
+    actions = event.actions
+    if actions is NO_ACTIONS:
+        without["actions"] = True
+    else:
+        if actions.selection is not None:
+            event = event.model_copy(
+                update={"actions": actions.model_copy(update={"selection": short_selection(actions.selection)})}
+            )
+        dropped = {name: True for name, default in _ACTION_DEFAULTS.items() if getattr(actions, name) == default}
+        without["actions"] = True if len(dropped) == len(_ACTION_DEFAULTS) and not actions.model_extra else dropped
+    return event.model_dump_json(exclude=without, exclude_none=True)
 
 
-def event_of(sequence: int, body: str) -> Event:
-    return Event.model_validate_json(f'{{"sequence":{sequence},{body[1:]}')
+def short_selection(selection: Selection) -> Selection:
+    """Returns what the log itself keeps of a selection."""
+    last = selection.verdicts[-1:] if selection.outcome == "clarify" else ()
+    return Selection(
+        agent=selection.agent,
+        method=selection.method,
+        confidence=selection.confidence,
+        reason="",
+        outcome=selection.outcome,
+        occasion=selection.occasion,
+        verdicts=tuple(Verdict(selector=v.selector, outcome=v.outcome, candidates=v.candidates) for v in last),
+    )
 
 
-def event_row(event: Event, sequence: int, body: str, *, hidden: bool) -> dict[str, Any]:
-    rewind = event.actions.rewind
+class EventRow(NamedTuple):
+    """The columns of a stored event."""
+
+    sequence: int
+    event_id: str
+    invocation_id: str
+    author: str
+    body: str
+
+    @property
+    def decides(self) -> bool:
+        """True if the event may hold a selection. Quotes in texts are escaped, so that only a key can match."""
+        return _SELECTION_MARK in self.body
+
+    def event(self, record: Selection | None = None) -> Event:
+        """Returns the event.
+
+        Args:
+            record: The whole selection, from the decisions; None leaves the selection without verdicts.
+        """
+        columns = {"sequence": self.sequence, "id": self.event_id, "invocation_id": self.invocation_id, "author": self.author}
+        event = Event.model_validate_json(f"{to_json(columns).decode()[:-1]},{self.body[1:]}")
+        if record is None or event.actions.selection is None:
+            return event
+        return event.model_copy(update={"actions": event.actions.model_copy(update={"selection": record})})
+
+
+def event_row(event: Event, sequence: int, body: str) -> dict[str, Any]:
     return {
         "sequence": sequence,
         "event_id": event.id,
         "invocation_id": event.invocation_id,
         "author": event.author,
-        "hidden": hidden,
-        "rewind_from": rewind.from_sequence if rewind else None,
         "body": body,
     }
 
@@ -125,14 +175,22 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "agent": selection.agent,
         "method": selection.method,
         "confidence": selection.confidence,
+        "outcome": selection.outcome,
         "fingerprint": selection.fingerprint,
         "created_at": time_text(event.created_at),
         # For people to read. PostgreSQL's texts cannot hold NUL.
         "text": event.text[:TEXT_CHARACTERS].replace("\0", ""),
-        "selection": selection.model_dump_json(),
+        "record": selection.model_dump_json(exclude=set(_SELECTION_COLUMNS), exclude_defaults=True),
         "state": None,
         "changed_at": None,
     }
+
+
+def selection_of(row: AnyRow) -> Selection:
+    """Returns the selection of a decision's row."""
+    columns = {name: getattr(row, name) for name in _SELECTION_COLUMNS}
+    record = row.record[1:]
+    return Selection.model_validate_json(f"{to_json(columns).decode()[:-1]}{',' if record != '}' else ''}{record}")
 
 
 def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
@@ -144,48 +202,67 @@ def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
     ]
 
 
-_c = scoped_state.c
+_a, _u = app_state.c, user_state.c
 
+_OF_USER = and_(_u.owner == bindparam("at_owner"), _u.app == bindparam("at_app"), _u.user_id == bindparam("at_user"))
+_APP, _USER = "app", "user"
 _READ = PreparedStatement(
-    select(_c.owner, _c.key, _c.value).where(
-        _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
-    )
+    select(literal(_APP), _a.key, _a.value)
+    .where(_a.app == bindparam("at_app"))
+    .union_all(select(literal(_USER), _u.key, _u.value).where(_OF_USER))
 )
-_REMOVE = delete(scoped_state).where(
-    and_(_c.app == bindparam("at_app"), _c.owner == bindparam("at_owner"), _c.key == bindparam("at_key"))
-)
-_REMOVE_USER = delete(scoped_state).where(_c.app == bindparam("at_app"), _c.owner == bindparam("at_owner"))
+_REMOVE_APP_KEY = delete(app_state).where(_a.app == bindparam("at_app"), _a.key == bindparam("at_key"))
+_REMOVE_USER_KEY = delete(user_state).where(_OF_USER, _u.key == bindparam("at_key"))
+_REMOVE_USER = delete(user_state).where(_OF_USER)
 
 
 @cache
-def _write(dialect: str) -> Insert:
-    insert = insert_for(dialect, scoped_state)
-    return insert.on_conflict_do_update(index_elements=["app", "owner", "key"], set_={"value": insert.excluded.value})
+def _write_app(dialect: str) -> Insert:
+    insert = insert_for(dialect, app_state)
+    return insert.on_conflict_do_update(index_elements=["app", "key"], set_={"value": insert.excluded.value})
+
+
+@cache
+def _write_user(dialect: str) -> Insert:
+    insert = insert_for(dialect, user_state)
+    return insert.on_conflict_do_update(
+        index_elements=["owner", "app", "user_id", "key"], set_={"value": insert.excluded.value}
+    )
 
 
 def read_shared(connection: Connection, session: Session) -> Session:
     """Returns the session with the current state of the app and the user."""
-    owners = {"at_app": session.app, "at_app_owner": APP_OWNER, "at_user_owner": user_owner(session.user)}
-    return with_shared(session, _READ.rows(connection, owners))
+    at = {"at_owner": owner_of(session.app, session.user), "at_app": session.app, "at_user": session.user}
+    shared: dict[str, dict[str, JsonValue]] = {_APP: {}, _USER: {}}
+    for scope, key, value in _READ.rows(connection, at):
+        shared[scope][key] = from_json(value)
+    return session.model_copy(update={"app_state": shared[_APP], "user_state": shared[_USER]})
 
 
 def write_shared(connection: Connection, app: str, user: str, delta: ScopedState) -> None:
     """Writes the shared part of a delta. None values remove their keys."""
-    items = [(APP_OWNER, key, value) for key, value in delta.app.items()]
-    items += [(user_owner(user), key, value) for key, value in delta.user.items()]
     # In one order everywhere, so that two transactions never deadlock.
-    items.sort(key=lambda item: item[:2])
-    written: list[dict[str, Any]] = [
-        {"app": app, "owner": owner, "key": key, "value": to_json(value).decode()}
-        for owner, key, value in items
-        if value is not None
-    ]
-    removed = [{"at_app": app, "at_owner": owner, "at_key": key} for owner, key, value in items if value is None]
+    _write_keys(connection, sorted(delta.app.items()), {"app": app}, _write_app, _REMOVE_APP_KEY)
+    at_user = {"owner": owner_of(app, user), "app": app, "user_id": user}
+    _write_keys(connection, sorted(delta.user.items()), at_user, _write_user, _REMOVE_USER_KEY)
+
+
+def _write_keys(
+    connection: Connection,
+    items: Sequence[tuple[str, JsonValue]],
+    at: Mapping[str, Any],
+    write: Callable[[str], Insert],
+    remove: Delete,
+) -> None:
+    written = [{**at, "key": key, "value": to_json(value).decode()} for key, value in items if value is not None]
+    names = {"owner": "at_owner", "app": "at_app", "user_id": "at_user"}
+    of_delete = {names[name]: value for name, value in at.items()}
+    removed = [{**of_delete, "at_key": key} for key, value in items if value is None]
     if written:
-        connection.execute(_write(connection.dialect.name), written)
+        connection.execute(write(connection.dialect.name), written)
     if removed:
-        connection.execute(_REMOVE, removed)
+        connection.execute(remove, removed)
 
 
 def delete_user_state(connection: Connection, app: str, user: str) -> None:
-    connection.execute(_REMOVE_USER, {"at_app": app, "at_owner": user_owner(user)})
+    connection.execute(_REMOVE_USER, {"at_owner": owner_of(app, user), "at_app": app, "at_user": user})

@@ -32,8 +32,8 @@ from turnwise.ports.stores import (
     Receipt,
     SessionInfo,
 )
-from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, schema
-from turnwise.stores.sql.append_plan import AppendPlan, first_hidden, plan_append
+from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
+from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, has_rewind, plan_append
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
@@ -44,6 +44,7 @@ from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
+from turnwise.stores.sql.spans import Spans
 from turnwise.stores.sql.sqlite import SqliteExecutor
 from turnwise.stores.sql.threads import PATIENCE, Executor
 
@@ -151,17 +152,19 @@ class SqlSessionStore:
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
+        verdicts: bool = True,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
         self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
         plan = await self._plan(session, events)
-        start = leases.BeginRequest(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
+        started = leases.start_of(session, message, events)
+        start = leases.BeginRequest(lease, message, started, queue_limit, time_text(self._issuer.now()))
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start, self._clock_watch))
         except Duplicate:
@@ -197,18 +200,28 @@ class SqlSessionStore:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
 
     async def delete(self, key: SessionKey) -> None:
-        await self._executor.write(lambda connection: catalog.delete_session(connection, key))
+        removal = await self._executor.write(lambda connection: removals.hide_session(connection, key))
+        await self._remove(removal)
 
     async def delete_user(self, app: str, user: str) -> None:
-        await self._executor.write(lambda connection: catalog.delete_user(connection, app, user))
+        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+        await self._remove(removal)
+
+    async def maintain(self) -> bool:
+        pending = await self._executor.read(removals.pending)
+        for removal in pending:
+            await self._remove(removal)
+        return bool(pending)
+
+    async def _remove(self, removal: removals.Removal | None) -> None:
+        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
+            continue
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
-        new = SessionKey(key.app, key.user, new_id)
         for _ in range(FORK_TRIES):
-            source, span = await self._span(key, before_invocation)
-            progress = await self._fold(span, source.empty)
-            now = time_text(self._issuer.now())
-            job = partial(forks.write_fork, new=new, source=source, span=span, progress=progress, now=now)
+            source = await self._executor.read(lambda connection: forks.origin(connection, key))
+            fork = await self._inherit(source, new_id, before_invocation)
+            job = partial(forks.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
             try:
                 return await self._executor.write(job, repeatable=False)
             except forks.LogChanged:
@@ -224,14 +237,16 @@ class SqlSessionStore:
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
-        hidden_from = first_hidden(session, events)
-        if hidden_from is None:
+        if not has_rewind(events):
             return plan_append(session, events)
         # The write checks the revision, and nothing read here changes without it.
         source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
-        span = forks.Span(source.row_id, hidden_from)
-        visible = (await self._fold(span, source.empty)).session
-        return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+        hidden_from = first_hidden(session, events)
+        if hidden_from is None:
+            return plan_append(session, events, Rewound(session, source.spans))
+        visible = await self._fold(source, source.spans, hidden_from)
+        rewound = visible.model_copy(update={"last_sequence": session.last_sequence})
+        return plan_append(session, events, Rewound(rewound, source.spans))
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
         plan = await self._plan(session, events)
@@ -248,22 +263,27 @@ class SqlSessionStore:
         new = {event.id: event for event in reversed(events) if event.id not in stored}
         return [new[id_] for id_ in ids if id_ in new]
 
-    async def _span(self, key: SessionKey, before: str | None) -> tuple[forks.Origin, forks.Span]:
-        """Returns what a fork copies: all visible events before its end, except those of invocations that are open there."""
-        source = await self._executor.read(lambda connection: forks.origin(connection, key))
+    async def _inherit(self, source: forks.Origin, new_id: str, before: str | None) -> forks.Fork:
+        """Returns a fork of all visible events before its end, except those of invocations that are open there."""
         if before is None:
-            span, at_end = forks.Span(source.row_id, source.session.last_sequence + 1), source.session
+            end, at_end = source.session.last_sequence + 1, source.session
         else:
             end = await self._executor.read(lambda connection: forks.first_of(connection, source, before))
-            span = forks.Span(source.row_id, end)
-            at_end = (await self._fold(span, source.empty)).session
-        return source, span._replace(copy=True, excluded=frozenset(at_end.head.invocations))
+            at_end = await self._fold(source, source.spans, end)
+        open_ = at_end.head.invocations
+        if not open_:
+            return forks.new_fork(source, new_id, end, (), at_end)
+        left_out = await self._executor.read(lambda connection: forks.excluded_numbers(connection, source, end, tuple(open_)))
+        fork = forks.new_fork(source, new_id, end, left_out, at_end)
+        return fork._replace(session=await self._fold(source, fork.spans, end))
 
-    async def _fold(self, span: forks.Span, empty: Session) -> forks.Progress:
-        progress = forks.Progress(empty)
+    async def _fold(self, source: forks.Origin, spans: Spans, end: int) -> Session:
+        """Returns the fold of the spans below `end`."""
+        progress = await self._executor.read(partial(forks.start_fold, source=source, spans=spans, end=end))
         while not progress.done:
-            progress = await self._executor.read(partial(forks.fold_more, span=span, progress=progress))
-        return progress
+            step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
+            progress = await self._executor.read(step)
+        return progress.session
 
 
 class _Leases:

@@ -4,16 +4,18 @@ A new database is created from this file, an older one is migrated by `migration
 needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
+from hashlib import blake2b
+from secrets import randbits
+from threading import Lock
+from time import time_ns
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
-    Boolean,
     Column,
     ColumnElement,
     Double,
-    ForeignKey,
     Index,
     Integer,
     MetaData,
@@ -33,7 +35,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0005"
+SCHEMA = "0006"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -45,10 +47,11 @@ metadata = MetaData(
     }
 )
 
-# SQLite generates ids only for the type INTEGER.
-_Id = BigInteger().with_variant(Integer(), "sqlite")
 # Sorted by code point in every database, so that cursors and lists agree with Python's order.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+_NUMBER_BITS = 48
+_ID_BITS = 11
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
@@ -57,102 +60,153 @@ _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
 
-def _session(*, primary_key: bool = False) -> Column[int]:
-    owner = ForeignKey("turnwise_sessions.id", ondelete="CASCADE")
-    return Column("session", _Id, owner, nullable=False, primary_key=primary_key)
+def _owner() -> Column[int]:
+    return Column("owner", BigInteger, nullable=False, primary_key=True, autoincrement=False)
+
+
+def _session(name: str = "session") -> Column[int]:
+    return Column(name, BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
 version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nullable=False, primary_key=True))
 
-# Long texts come last, because a list reads only the front of a row and SQLite stores long texts on separate pages. Columns
-# of later migrations follow them: a table is not rebuilt for a column.
+# `owner` is the distribution key: a hash of app and user (`owner_of`). All rows of a user have it, as the first column of
+# their primary key, so that a sharded database keeps a user's rows together. `number` identifies a session within its owner.
+# Long texts come last, because a list reads only the front of a row and SQLite stores long texts on separate pages.
 sessions = Table(
     "turnwise_sessions",
     metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
+    _owner(),
+    _session("number"),
     Column("app", _Name, nullable=False),
     Column("user_id", _Name, nullable=False),
     Column("session_id", _Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
+    # The size of the session's own events in bytes.
+    Column("bytes", BigInteger, nullable=False),
+    # Messages in the inbox, and messages ever accepted.
     Column("queued", Integer, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
+    Column("lease_since", Double),
     Column("lease_until", Double),
     Column("lease_holder", Text),
+    Column("stop", Text),
     Column("created_at", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
     Column("head", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("initial_state", Text, nullable=False),
-    Column("lease_since", Double),
-    Column("stop", Text),
-    Index(None, "app", "user_id", "session_id", unique=True),
+    # The visible parts of the log (`spans`); NULL for the session's whole own log.
+    Column("spans", Text),
+    Index(None, "owner", "app", "user_id", "session_id", unique=True),
+    Index(None, "app", "user_id", "session_id"),
     Index("turnwise_sessions_due_ix", "app", sqlite_where=text(_MAY_BE_DUE), postgresql_where=text(_MAY_BE_DUE)),
     Index("turnwise_sessions_stops_ix", "lease_holder", sqlite_where=text(_STOPS), postgresql_where=text(_STOPS)),
 )
 
+# `log` is the number of the session that wrote the event. Forks of that session read the same rows. The body holds neither
+# the columns nor the verdicts of a selection, which are in `decisions`.
 events = Table(
     "turnwise_events",
     metadata,
-    _session(primary_key=True),
+    _owner(),
+    _session("log"),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("event_id", _Name, nullable=False),
     Column("invocation_id", _Name, nullable=False),
     Column("author", _Name, nullable=False),
-    Column("hidden", Boolean, nullable=False, server_default=false()),
-    Column("rewind_from", BigInteger),
     Column("body", Text, nullable=False),
-    Index(None, "session", "event_id", unique=True),
-    Index(None, "session", "invocation_id", "sequence"),
+    Index(None, "owner", "log", "event_id", unique=True),
+    Index(None, "owner", "log", "invocation_id", "sequence"),
 )
 
+# The fold of a log up to an event, written now and then, so that a rewind or a fork need not fold the log from its beginning.
+snapshots = Table(
+    "turnwise_snapshots",
+    metadata,
+    _owner(),
+    _session("log"),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("updated_at", Text, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("state", Text, nullable=False),
+)
+
+# The logs of other sessions that a fork reads. Events are deleted when no session names them.
+shares = Table(
+    "turnwise_shares",
+    metadata,
+    _owner(),
+    _session("log"),
+    _session(),
+    Index(None, "owner", "session"),
+)
+
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for all sessions of the user.
+removals = Table(
+    "turnwise_removals",
+    metadata,
+    _owner(),
+    _session(),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+)
+
+# `position` counts a session's messages in the order of acceptance. `sequence` is the number of the event that holds the
+# content of a started message; its body is then stored without the content.
 messages = Table(
     "turnwise_messages",
     metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
+    _owner(),
     _session(),
-    Column("message_id", _Name, nullable=False),
+    Column("message_id", _Name, primary_key=True),
+    Column("position", BigInteger, nullable=False),
     Column("state", String(16), nullable=False),
     Column("invocation_id", _Name),
+    Column("sequence", BigInteger),
     Column("accepted_at", Text, nullable=False),
     Column("problem", Text, nullable=False),
     Column("body", Text, nullable=False),
-    Index(None, "session", "message_id", unique=True),
     Index(
         "turnwise_messages_queued_ix",
+        "owner",
         "session",
-        "id",
+        "position",
         sqlite_where=text("state = 'queued'"),
         postgresql_where=text("state = 'queued'"),
     ),
 )
 
+# `id` increases with the time of the decision. `record` is the selection without the columns. `state` and `changed_at` are set
+# for a decision that began an invocation: its status, and since when.
 decisions = Table(
     "turnwise_decisions",
     metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
+    _owner(),
     _session(),
-    Column("sequence", BigInteger, nullable=False),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", BigInteger, nullable=False),
     Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
     Column("invocation_id", _Name, nullable=False),
     Column("agent", _Name, nullable=False),
     Column("method", _Name, nullable=False),
     Column("confidence", Double, nullable=False),
+    Column("outcome", _Name, nullable=False),
     Column("fingerprint", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("selection", Text, nullable=False),
-    # `state` and `changed_at` are set for a decision that began an invocation: its status, and since when.
-    Column("user_id", _Name),
     Column("state", _Name),
     Column("changed_at", _Name),
-    Index(None, "session", "sequence", unique=True),
+    Column("created_at", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("record", Text, nullable=False),
     Index(None, "app", "id"),
     Index(None, "app", "agent", "id"),
+    Index(None, "app", "method", "id"),
     Index(
-        "turnwise_decisions_stands_ix",
-        "app",
-        "user_id",
+        "turnwise_decisions_changed_ix",
+        "owner",
         "changed_at",
         "id",
         "state",
@@ -165,16 +219,27 @@ decisions = Table(
 labels = Table(
     "turnwise_labels",
     metadata,
-    _session(primary_key=True),
+    _owner(),
+    _session(),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("label", _Name, nullable=False),
 )
 
-scoped_state = Table(
-    "turnwise_state",
+user_state = Table(
+    "turnwise_user_state",
+    metadata,
+    _owner(),
+    Column("app", _Name, primary_key=True),
+    Column("user_id", _Name, primary_key=True),
+    Column("key", _Name, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+# The same for all users: a sharded database keeps it everywhere.
+app_state = Table(
+    "turnwise_app_state",
     metadata,
     Column("app", _Name, primary_key=True),
-    Column("owner", _Name, primary_key=True),
     Column("key", _Name, primary_key=True),
     Column("value", Text, nullable=False),
 )
@@ -213,11 +278,12 @@ places = Table(
 pushes = Table(
     "turnwise_pushes",
     metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
+    _owner(),
     _session(),
+    Column("message_id", _Name, primary_key=True),
+    Column("push_id", _Name, primary_key=True),
+    Column("id", BigInteger, nullable=False),
     Column("app", _Name, nullable=False),
-    Column("message_id", _Name, nullable=False),
-    Column("push_id", _Name, nullable=False),
     Column("state", String(16), nullable=False),
     Column("told", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
@@ -226,8 +292,7 @@ pushes = Table(
     Column("ends", Double),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),
-    Index(None, "session", "message_id", "push_id", unique=True),
-    Index("turnwise_pushes_open_ix", "app", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
+    Index("turnwise_pushes_open_ix", "app", "id", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
     Index("turnwise_pushes_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
@@ -236,11 +301,12 @@ pushes = Table(
 jobs = Table(
     "turnwise_jobs",
     metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
+    _owner(),
     _session(),
+    Column("kind", _Name, primary_key=True),
+    Column("agent", _Name, primary_key=True),
+    Column("id", BigInteger, nullable=False),
     Column("app", _Name, nullable=False),
-    Column("kind", _Name, nullable=False),
-    Column("agent", _Name, nullable=False),
     Column("event_id", _Name, nullable=False),
     Column("until_sequence", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
@@ -248,18 +314,38 @@ jobs = Table(
     Column("since", Double),
     Column("ends", Double),
     Column("body", Text, nullable=False),
-    Index(None, "session", "kind", "agent", unique=True),
     Index(None, "app", "id"),
     Index("turnwise_jobs_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
-APP_OWNER = ""
-"""The owner of an app's state in `scoped_state`."""
+
+def owner_of(app: str, user: str) -> int:
+    """Returns the distribution key of a user's rows: 64 bits of a hash of both names, as a signed integer."""
+    names = f"{len(app)}:{app}{user}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(names, digest_size=8).digest(), "big", signed=True)
 
 
-def user_owner(user: str) -> str:
-    """Returns the owner of a user's state in `scoped_state`; never equal to `APP_OWNER`."""
-    return f"user:{user}"
+def new_session_number() -> int:
+    """Returns a random number for a new session. It is short, because every index holds it."""
+    return randbits(_NUMBER_BITS)
+
+
+class _Clock:
+    """Gives ids that increase with the time and are different in every process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        with self._lock:
+            now = (time_ns() // 1000 << _ID_BITS) + randbits(_ID_BITS)
+            self._last = max(self._last + 1, now)
+            return self._last
+
+
+new_id = _Clock().next
+"""Returns an id that increases with the time: microseconds, followed by random bits."""
 
 
 class clock(FunctionElement[float]):
@@ -283,6 +369,7 @@ def _postgresql_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
 def is_session() -> ColumnElement[bool]:
     """Returns the condition that matches one session; its parameters come from `session_params`."""
     return and_(
+        sessions.c.owner == bindparam("at_owner"),
         sessions.c.app == bindparam("at_app"),
         sessions.c.user_id == bindparam("at_user"),
         sessions.c.session_id == bindparam("at_id"),
@@ -293,7 +380,7 @@ def session_params(key: SessionKey) -> dict[str, Any]:
     """Returns the parameters of `is_session`. StoreError for a name with NUL, which no database stores."""
     if "\0" in key.app or "\0" in key.user or "\0" in key.id:
         raise StoreError(f"A session cannot be named {key!r}: a name holds the character NUL.", fix="Leave it out.")
-    return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
+    return {"at_owner": owner_of(key.app, key.user), "at_app": key.app, "at_user": key.user, "at_id": key.id}
 
 
 def column_params(table: Table, *without: str) -> dict[str, BindParameter[Any]]:

@@ -110,7 +110,7 @@ async def a_long_log_is_rewound(store: SessionStore) -> None:
 
 
 async def a_fork_copies_the_visible_log(store: SessionStore) -> None:
-    """A44: with new numbers and its decisions, and independent from then on."""
+    """A44: with the events' numbers and their decisions, and independent from then on."""
     key = fresh_key()
     session = await store.create(key, state={"given": 1, "user:u": 1})
     session = await store.append(session, [asked("a"), ended(text="A", state_delta={"n": 1})])
@@ -119,11 +119,11 @@ async def a_fork_copies_the_visible_log(store: SessionStore) -> None:
     session = await store.append(session, [asked("c", invocation="i-3"), ended(text="C", invocation="i-3")])
     copy = await store.fork(key, "copy")
     assert copy.key == key._replace(id="copy")
-    assert (copy.last_sequence, copy.state, copy.user_state) == (4, {"given": 1, "n": 1}, {"u": 1})
+    assert (copy.last_sequence, copy.state, copy.user_state) == (7, {"given": 1, "n": 1}, {"u": 1})
     assert copy.head.turns == 2
     events = await store.events(copy.key, hidden=True)
-    assert [(event.sequence, event.text) for event in events] == [(1, "a"), (2, "A"), (3, "c"), (4, "C")]
-    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [1, 3]
+    assert [(event.sequence, event.text) for event in events] == [(1, "a"), (2, "A"), (5, ""), (6, "c"), (7, "C")]
+    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [1, 6]
     assert await check_fold(store, copy.key, {"given": 1}) == copy
     further = await store.append(copy, [said("help", "D"), rewinds(3)])
     assert further.state == {"given": 1, "n": 1}

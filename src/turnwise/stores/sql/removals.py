@@ -1,0 +1,195 @@
+"""Deletes sessions and users: they disappear at once, and their rows are deleted in short transactions.
+
+A removal is stored until all its rows are deleted, so that any process can continue it after a crash.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table, and_, bindparam, delete, select
+
+from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql.rows import delete_user_state
+from turnwise.stores.sql.spans import spans_of
+from turnwise.stores.sql.tables import (
+    decisions,
+    events,
+    insert_for,
+    is_session,
+    jobs,
+    labels,
+    messages,
+    owner_of,
+    pushes,
+    removals,
+    session_params,
+    sessions,
+    shares,
+    snapshots,
+)
+
+STEP_ROWS = 500
+"""The number of rows that one transaction deletes at most."""
+ALL_SESSIONS = 0
+PENDING = 100
+
+_s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
+
+_HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
+_OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
+_NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
+_HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
+_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id).order_by(_r.owner, _r.session).limit(PENDING)
+_PENDING_OF_USER = (
+    select(_r.owner, _r.session, _r.app, _r.user_id)
+    .where(
+        _r.owner == bindparam("at_owner"),
+        _r.app == bindparam("at_app"),
+        _r.user_id == bindparam("at_user"),
+        _r.session != ALL_SESSIONS,
+    )
+    .limit(1)
+)
+_DONE = delete(removals).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session"))
+_EXISTS = select(_s.number).where(_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
+_SHARED = select(_h.log).where(_h.owner == bindparam("at_owner"), _h.session == bindparam("at_session"))
+_UNSHARE = delete(shares).where(_h.owner == bindparam("at_owner"), _h.session == bindparam("at_session"))
+_READERS = (
+    select(_s.number, _s.spans)
+    .join(shares, and_(_h.owner == _s.owner, _h.session == _s.number))
+    .where(_h.owner == bindparam("at_owner"), _h.log == bindparam("at_session"))
+)
+_OF_SESSION = (messages, jobs, pushes)
+
+
+class Removal(NamedTuple):
+    """A deleted session, or with the session `ALL_SESSIONS` a deleted user, whose rows are still stored."""
+
+    owner: int
+    session: int
+    app: str
+    user: str
+
+
+def hide_session(connection: Connection, key: SessionKey) -> Removal | None:
+    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session."""
+    row = connection.execute(_HIDE, session_params(key)).first()
+    return _store(connection, Removal(row.owner, row.number, key.app, key.user)) if row else None
+
+
+def hide_user(connection: Connection, app: str, user: str) -> Removal:
+    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues."""
+    removal = _store(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
+    delete_user_state(connection, app, user)
+    _hide_some(connection, removal)
+    return removal
+
+
+def pending(connection: Connection) -> Sequence[Removal]:
+    """Returns removals that are not finished."""
+    return [Removal(*row) for row in connection.execute(_PENDING)]
+
+
+def remove_some(connection: Connection, removal: Removal) -> bool:
+    """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
+    if removal.session == ALL_SESSIONS:
+        return _remove_of_user(connection, removal)
+    at = _at(removal)
+    if connection.execute(_EXISTS, at).first() is not None:
+        return False
+    for table in _OF_SESSION:
+        if _delete_some(connection, table, "session", removal):
+            return True
+    _release_logs(connection, removal)
+    if _delete_log(connection, removal):
+        return True
+    connection.execute(_DONE, at)
+    return False
+
+
+def _remove_of_user(connection: Connection, removal: Removal) -> bool:
+    if _hide_some(connection, removal):
+        return True
+    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
+    session = connection.execute(_PENDING_OF_USER, at).first()
+    if session is not None:
+        remove_some(connection, Removal(*session))
+        return True
+    connection.execute(_DONE, _at(removal))
+    return False
+
+
+def _hide_some(connection: Connection, removal: Removal) -> bool:
+    """Hides up to `STEP_ROWS` sessions of a user. Returns whether it hid any."""
+    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
+    numbers = list(connection.execute(_NUMBERS, at).scalars())
+    if not numbers:
+        return False
+    for number in numbers:
+        _store(connection, removal._replace(session=number))
+    connection.execute(_HIDE_NUMBERS, at | {"ids": numbers})
+    return True
+
+
+def _store(connection: Connection, removal: Removal) -> Removal:
+    row = {"owner": removal.owner, "session": removal.session, "app": removal.app, "user_id": removal.user}
+    connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), row)
+    return removal
+
+
+def _release_logs(connection: Connection, removal: Removal) -> None:
+    """Ends the sharing of other logs. A log of a deleted session that nobody else reads is then removed, too."""
+    at = _at(removal)
+    logs = list(connection.execute(_SHARED, at).scalars())
+    if not logs:
+        return
+    connection.execute(_UNSHARE, at)
+    for log in logs:
+        if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
+            _store(connection, removal._replace(session=log))
+
+
+def _delete_log(connection: Connection, removal: Removal) -> bool:
+    """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
+    for first, last in _unread(connection, removal):
+        for table, column in ((snapshots, "log"), (labels, "session"), (decisions, "session"), (events, "log")):
+            if _delete_some(connection, table, column, removal, first, last):
+                return True
+    return False
+
+
+def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
+    """Returns the ranges of the log that no fork reads, as first and last numbers."""
+    log = removal.session
+    read = sorted(
+        (span.first, span.last)
+        for row in connection.execute(_READERS, _at(removal))
+        for span in spans_of(row.spans, row.number)
+        if span.log == log
+    )
+    unread, start = [], 1
+    for first, last in read:
+        if first > start:
+            unread.append((start, first - 1))
+        start = max(start, last + 1)
+    return [*unread, (start, 2**62)]
+
+
+def _delete_some(
+    connection: Connection, table: Table, column: str, removal: Removal, first: int | None = None, last: int | None = None
+) -> bool:
+    """Deletes up to `STEP_ROWS` rows of the session. Returns whether there may be more."""
+    key = [each for each in table.primary_key if each.name != "owner"]
+    is_here = and_(table.c.owner == removal.owner, table.c[column] == removal.session)
+    if first is not None:
+        is_here = and_(is_here, table.c.sequence >= first, table.c.sequence <= last)
+    rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(STEP_ROWS)).all()
+    if rows:
+        is_row = and_(table.c.owner == removal.owner, *(each == bindparam(f"at_{each.name}") for each in key))
+        values: list[dict[str, Any]] = [{f"at_{name}": value for name, value in row._mapping.items()} for row in rows]
+        connection.execute(delete(table).where(is_row), values)
+    return len(rows) == STEP_ROWS
+
+
+def _at(removal: Removal) -> dict[str, Any]:
+    return {"at_owner": removal.owner, "at_session": removal.session}
