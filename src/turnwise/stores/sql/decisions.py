@@ -68,6 +68,8 @@ def _search(*, user: bool, key: bool, agent: bool, method: bool) -> Select[Any]:
 def search(connection: Connection, filter_: Filter, after: str | None, limit: int) -> Page[Decision]:
     check_limit(limit)
     app, user, key, agent, method = filter_
+    if key is not None and (key.app, key.user) != (app, user or key.user):
+        return Page((), None)
     values: dict[str, Any] = {"at_decided_app": app, "at_most": limit + 1, "after": 0}
     if after is not None:
         (values["after"],) = read_cursor("decisions", after, int)
