@@ -96,7 +96,7 @@ _SELECTION_MARK = '"selection":{'
 def event_text(event: Event) -> str:
     """Returns an event as stored: without its columns, without defaults, and without the verdicts of its selection.
 
-    A clarifying selection keeps its last verdict, which holds the offered agents: the fold of the log needs them.
+    Of the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
     """
     without: dict[str, Any] = dict.fromkeys(_EVENT_COLUMNS, True)
     without |= {name: True for name, default in _EVENT_DEFAULTS.items() if getattr(event, name) == default}
@@ -115,7 +115,7 @@ def event_text(event: Event) -> str:
 
 def short_selection(selection: Selection) -> Selection:
     """Returns what the log itself keeps of a selection."""
-    last = selection.verdicts[-1:] if selection.outcome == "clarify" else ()
+    last = tuple(verdict for verdict in selection.verdicts[-1:] if verdict.outcome == "clarify")
     return Selection(
         agent=selection.agent,
         method=selection.method,
