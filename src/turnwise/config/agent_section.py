@@ -46,29 +46,12 @@ class ImportedModel(Section):
     path: str = Field(alias="import")
 
 
-def _model_form(value: Any) -> str:
-    if isinstance(value, str):
-        return "name"
-    return "" if not isinstance(value, dict) else "import" if "import" in value else "endpoint"
-
-
-def _plain_model_form(value: Any) -> str:
-    return "endpoint" if isinstance(value, dict) else _model_form(value)
-
-
-def _no_model(value: Any) -> PydanticCustomError:
-    return mistake(f"Here a model was expected, but this is {kind_of(value)}.", _MODEL_FORMS)
-
-
-def _number_form(value: Any) -> str:
-    return "several" if isinstance(value, list) else "one"
-
-
-_OneModel = Annotated[Any, OneOf(_model_form, {"name": str, "endpoint": Endpoint, "import": ImportedModel}, _no_model)]
-ModelItem = Annotated[Any, OneOf(_number_form, {"one": _OneModel, "several": tuple[_OneModel, ...]}, _no_model)]
+_NO_MODEL = ("Here a model was expected, but this is {given}.", _MODEL_FORMS)
+_OneModel = Annotated[Any, OneOf({str: str, "import": ImportedModel, dict: Endpoint}, _NO_MODEL)]
+ModelItem = Annotated[Any, OneOf({list: tuple[_OneModel, ...], object: _OneModel}, _NO_MODEL)]
 """A model, or a list of models, tried in order."""
-_PlainModel = Annotated[Any, OneOf(_plain_model_form, {"name": str, "endpoint": Endpoint}, _no_model)]
-PlainModelItem = Annotated[Any, OneOf(_number_form, {"one": _PlainModel, "several": tuple[_PlainModel, ...]}, _no_model)]
+_PlainModel = Annotated[Any, OneOf({str: str, dict: Endpoint}, _NO_MODEL)]
+PlainModelItem = Annotated[Any, OneOf({list: tuple[_PlainModel, ...], object: _PlainModel}, _NO_MODEL)]
 """As `ModelItem`, without models of the user's code."""
 
 
@@ -93,15 +76,8 @@ class McpConnection(Fact):
     headers: dict[str, str] = {}
 
 
-def _confirm_form(value: Any) -> str:
-    return "always" if isinstance(value, bool) else "tools" if isinstance(value, list) else ""
-
-
-def _no_confirm(_: Any) -> PydanticCustomError:
-    return mistake("{name}: write true, false, or a list of tools that have to be confirmed.")
-
-
-ConfirmItem = Annotated[Any, OneOf(_confirm_form, {"always": bool, "tools": tuple[str, ...]}, _no_confirm)]
+_NO_CONFIRMATION = ("{name}: write true, false, or a list of tools that have to be confirmed.", "")
+ConfirmItem = Annotated[Any, OneOf({bool: bool, list: tuple[str, ...]}, _NO_CONFIRMATION)]
 
 
 class McpTools(Section):
@@ -115,12 +91,6 @@ class McpTools(Section):
     confirm: ConfirmItem = False
     seconds: float | None = Field(default=None, gt=0)
     connect_seconds: float | None = Field(default=None, gt=0)
-
-
-def _tool_form(value: Any) -> str:
-    if isinstance(value, str):
-        return "name"
-    return next((key for key in ("mcp", "agent") if isinstance(value, dict) and key in value), "")
 
 
 def _no_tool(value: Any) -> PydanticCustomError:
@@ -139,7 +109,7 @@ def _known_tool(name: str) -> str:
 
 _TOOL_PATTERN = f"^({'|'.join(TOOL_NAMES)})$|:"
 _ToolName = Annotated[str, AfterValidator(_known_tool), Field(json_schema_extra={"pattern": _TOOL_PATTERN})]
-ToolItem = Annotated[Any, OneOf(_tool_form, {"name": _ToolName, "mcp": McpTools, "agent": AgentTool}, _no_tool)]
+ToolItem = Annotated[Any, OneOf({str: _ToolName, "mcp": McpTools, "agent": AgentTool}, _no_tool)]
 
 
 # Selectors: stages of a policy, and the selector of a team
@@ -168,20 +138,10 @@ def _stage_section(selector: str, options: type[Fact]) -> type[Section]:
     return create_model(f"{selector.capitalize()}Stage", __base__=Section, **fields)
 
 
-def _stage_form(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return "a name" if isinstance(value, str) else ""
-    selector = value.get("selector")
-    return selector if isinstance(selector, str) and selector in STAGE_OPTIONS else "one's own"
-
-
-def _no_stage(value: Any) -> PydanticCustomError:
-    return mistake(f"A stage is a selector's name or keys and values; this is {kind_of(value)}.", "Write `- selector: name`.")
-
-
 _STAGE_OPTIONS = {**STAGE_OPTIONS, "model": ModelOptions}
-_STAGES = {selector: _stage_section(selector, options) for selector, options in _STAGE_OPTIONS.items()}
-StageItem = Annotated[Any, OneOf(_stage_form, {"a name": str, "one's own": OwnStage, **_STAGES}, _no_stage)]
+_STAGES = {("selector", name): _stage_section(name, options) for name, options in _STAGE_OPTIONS.items()}
+_NO_STAGE = ("A stage is a selector's name or keys and values; this is {given}.", "Write `- selector: name`.")
+StageItem = Annotated[Any, OneOf({str: str, **_STAGES, dict: OwnStage}, _NO_STAGE)]
 
 
 def stage_of(item: Any) -> StageSpec:
@@ -206,18 +166,13 @@ class ResultSchema(Section):
     json_schema: dict[str, JsonValue] = Field(alias="schema")
 
 
-def _result_form(value: Any) -> Any:
-    if isinstance(value, str):
-        return "name" if value == "text" or ":" in value else ""
-    return next(iter(value)) if isinstance(value, dict) and len(value) == 1 else ""
-
-
-def _no_result(_: Any) -> PydanticCustomError:
-    return mistake("This is no kind of result.", _RESULT_FORMS)
+def _is_result_name(value: Any) -> bool:
+    return isinstance(value, str) and (value == "text" or ":" in value)
 
 
 _ResultName = Annotated[str, Field(json_schema_extra={"pattern": "^text$|:"})]
-ResultItem = Annotated[Any, OneOf(_result_form, {"name": _ResultName, "labels": Labels, "schema": ResultSchema}, _no_result)]
+_RESULTS: Mapping[Any, Any] = {_is_result_name: _ResultName, "labels": Labels, "schema": ResultSchema}
+ResultItem = Annotated[Any, OneOf(_RESULTS, ("This is no kind of result.", _RESULT_FORMS))]
 
 
 class TaskEntry(Section):
@@ -271,18 +226,18 @@ def _known_condition(name: str) -> str:
     return name
 
 
-def _until_form(value: Any) -> str:
-    forms: dict[type, str] = {str: "name", list: "list", dict: "keys"}
-    return forms.get(type(value), "") if value not in ([], {}) else ""
-
-
 def _no_condition(value: Any) -> PydanticCustomError:
-    found = "nothing" if value in ([], {}) else kind_of(value)
+    found = kind_of(value or None)
     return mistake(f"A condition is a name, or keys and values; this is {found}.", "Write `any_failed`, or `max_turns: 20`.")
 
 
+def _has_keys(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value)
+
+
 _Condition = Annotated[str, AfterValidator(_known_condition), Field(json_schema_extra={"enum": [*UNTIL_NAMES]})]
-UntilItem = Annotated[Any, OneOf(_until_form, {"name": _Condition, "list": UntilList, "keys": UntilKeys}, _no_condition)]
+_CONDITIONS: Mapping[Any, Any] = {str: _Condition, list: UntilList, _has_keys: UntilKeys}
+UntilItem = Annotated[Any, OneOf(_CONDITIONS, _no_condition)]
 
 
 def _known_strategy(name: str) -> str:
@@ -299,10 +254,6 @@ def _strategy_section(name: str, options: type[Fact]) -> type[Section]:
     return model
 
 
-def _strategy_form(value: Any) -> Any:
-    return "a name" if isinstance(value, str) else value.get("use") if isinstance(value, dict) else ""
-
-
 def _no_strategy(value: Any) -> PydanticCustomError:
     use = value.get("use") if isinstance(value, dict) else None
     if isinstance(use, str):
@@ -314,8 +265,8 @@ def _no_strategy(value: Any) -> PydanticCustomError:
 
 _PLAIN_STRATEGIES = [name for name, options in STRATEGY_OPTIONS.items() if not required_keys(options)]
 _Strategy = Annotated[str, AfterValidator(_known_strategy), Field(json_schema_extra={"enum": _PLAIN_STRATEGIES})]
-_STRATEGIES = {name: _strategy_section(name, options) for name, options in STRATEGY_OPTIONS.items()}
-StrategyItem = Annotated[Any, OneOf(_strategy_form, {"a name": _Strategy, **_STRATEGIES}, _no_strategy)]
+_STRATEGIES = {("use", name): _strategy_section(name, options) for name, options in STRATEGY_OPTIONS.items()}
+StrategyItem = Annotated[Any, OneOf({str: _Strategy, **_STRATEGIES}, _no_strategy)]
 
 
 # Agents
@@ -345,7 +296,6 @@ class AgentSection(Section, AgentCard):
 class FunctionSection(AgentSection):
     """A function or an agent of the user's code, with the fields of its card that differ."""
 
-    thing: ClassVar[str] = "An agent of kind 'function'"
     form: ClassVar[str] = "Write `run: module:attribute`, the function that answers."
     name: AgentName = ""
     """By default the name that it has in code."""
@@ -362,21 +312,18 @@ class CompositeSection(AgentSection):
 class SequentialSection(CompositeSection):
     """Runs its children one after the other."""
 
-    thing: ClassVar[str] = "An agent of kind 'sequential'"
     kind: Literal["sequential"]
 
 
 class ParallelSection(CompositeSection):
     """Runs its children at the same time."""
 
-    thing: ClassVar[str] = "An agent of kind 'parallel'"
     kind: Literal["parallel"]
 
 
 class LoopSection(CompositeSection):
     """Runs its children again and again."""
 
-    thing: ClassVar[str] = "An agent of kind 'loop'"
     kind: Literal["loop"]
     max_iterations: int = Field(default=10, ge=1)
 
@@ -384,7 +331,6 @@ class LoopSection(CompositeSection):
 class TeamSection(CompositeSection):
     """Its children talk in turns."""
 
-    thing: ClassVar[str] = "An agent of kind 'team'"
     kind: Literal["team"]
     selector: StageItem = "conversational"
     lead: str | None = None
@@ -404,22 +350,16 @@ class ImportedInstructions(Section):
     path: str = Field(alias="import")
 
 
-def _instructions_form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "import" if isinstance(value, dict) and "import" in value else ""
-
-
-def _no_instructions(value: Any) -> PydanticCustomError:
-    fix = "Write text, below `instructions: |` if it has several lines, or `{import: module:function}`."
-    return mistake(f"{{name}} should be text, but is {kind_of(value)}.", fix)
-
-
-_Instructions = Annotated[Any, OneOf(_instructions_form, {"text": str, "import": ImportedInstructions}, _no_instructions)]
+_NO_INSTRUCTIONS = (
+    "{name} should be text, but is {given}.",
+    "Write text, below `instructions: |` if it has several lines, or `{import: module:function}`.",
+)
+_Instructions = Annotated[Any, OneOf({str: str, "import": ImportedInstructions}, _NO_INSTRUCTIONS)]
 
 
 class LlmSection(AgentSection):
     """An agent that uses a language model."""
 
-    thing: ClassVar[str] = "An agent of kind 'llm'"
     kind: Literal["llm"]
     model: ModelItem
     instructions: _Instructions = ""
@@ -440,7 +380,6 @@ class LlmSection(AgentSection):
 class FlowSection(AgentSection):
     """Tasks that other agents do."""
 
-    thing: ClassVar[str] = "An agent of kind 'flow'"
     error: ClassVar[type[ConfigError] | None] = FlowDefinitionError
     kind: Literal["flow"]
     tasks: tuple[TaskEntry, ...] = Field(min_length=1)
@@ -464,13 +403,10 @@ AGENT_SECTIONS: Mapping[str, type[AgentSection]] = {
 """The keys of agents, by kind."""
 
 
-def _agent_form(value: Any) -> Any:
-    """An imported agent has the keys of a function, whatever kind its card names."""
-    if not isinstance(value, dict):
-        return "a path" if isinstance(value, str) else "removed" if value is None else ""
-    kind = value.get("kind", "function")
-    is_imported = kind == "remote" or (kind == "llm" and "run" in value and "model" not in value)
-    return "function" if is_imported else kind
+def _is_imported(value: Any) -> bool:
+    """Whether an agent has the keys of a function. An imported agent has them, whatever kind its card names."""
+    kind = value.get("kind", "function") if isinstance(value, dict) else None
+    return kind in ("function", "remote") or (kind == "llm" and "run" in value and "model" not in value)
 
 
 def _no_agent(value: Any) -> PydanticCustomError:
@@ -487,9 +423,13 @@ def _removed(value: None, info: ValidationInfo) -> None:
 
 
 _Removed = SkipJsonSchema[Annotated[None, AfterValidator(_removed)]]
-AgentItem = Annotated[Any, OneOf(_agent_form, {"a path": str, "removed": _Removed, **AGENT_SECTIONS}, _no_agent)]
+_BY_KIND = {("kind", kind): section for kind, section in AGENT_SECTIONS.items() if kind != "function"}
+_AGENTS: Mapping[Any, Any] = {str: str, type(None): _Removed, _is_imported: FunctionSection, **_BY_KIND}
+AgentItem = Annotated[Any, OneOf(_AGENTS, _no_agent)]
 """An agent: an import path, or keys and values. None takes the place of one that is invalid."""
 assert set(AGENT_SECTIONS) - {"function", "llm"} == COMPOSITES
+for _kind, _section in AGENT_SECTIONS.items():
+    _section.thing = f"An agent of kind {_kind!r}"
 _RECURSIVE: tuple[type[BaseModel], ...] = (UntilList, UntilKeys, *AGENT_SECTIONS.values())
 for _each in _RECURSIVE:
     _each.model_rebuild()

@@ -52,10 +52,6 @@ def _path_alone(value: Any) -> Any:
 ReferenceItem = Annotated[Reference, BeforeValidator(_path_alone, json_schema_input_type=str | Reference)]
 
 
-def _place_form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "import" if isinstance(value, dict) and "import" in value else ""
-
-
 def _no_place(value: Any) -> PydanticCustomError:
     if isinstance(value, dict):
         return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
@@ -65,7 +61,7 @@ def _no_place(value: Any) -> PydanticCustomError:
     return mistake(f"{{name}} should be text, but is {kind_of(value)}.", fix)
 
 
-PlaceItem = Annotated[Any, OneOf(_place_form, {"text": str, "import": Reference}, _no_place)]
+PlaceItem = Annotated[Any, OneOf({str: str, "import": Reference}, _no_place)]
 """A URL, a folder, or an object of the user's code."""
 
 
@@ -80,13 +76,7 @@ class EndpointEncoderSection(Section):
     """Empty = no API key is sent."""
 
 
-def _encoder_form(value: Any) -> str:
-    return "endpoint" if isinstance(value, dict) and "import" not in value else _place_form(value)
-
-
-EncoderItem = Annotated[
-    Any, OneOf(_encoder_form, {"text": str, "import": Reference, "endpoint": EndpointEncoderSection}, _no_place)
-]
+EncoderItem = Annotated[Any, OneOf({str: str, "import": Reference, dict: EndpointEncoderSection}, _no_place)]
 
 
 # The policy
@@ -103,31 +93,19 @@ def _known_policy(name: str) -> str:
 PolicyName = Annotated[str, AfterValidator(_known_policy), Field(json_schema_extra={"enum": [*NAMED]})]
 
 
-def _change_form(value: Any) -> str:
-    return "model" if isinstance(value, dict) and "model" in value else "other"
-
-
-def _one_or_several(value: Any) -> str:
-    return "one" if isinstance(value, str) else "several" if isinstance(value, list) else ""
-
-
-def _no_value(value: Any) -> PydanticCustomError:
-    return mistake(f"{{name}} should be text or a list, but is {kind_of(value)}.", "Write one value, or `[one, other]`.")
-
-
-def _no_options(value: Any) -> PydanticCustomError:
-    return mistake(f"{{name}} should be keys and values, but is {kind_of(value)}.", "Write the options below the stage's name.")
-
-
-StageChange = Annotated[Any, OneOf(_change_form, {"model": ModelOptions, "other": dict[str, JsonValue]}, _no_options)]
+_NO_OPTIONS = ("{name} should be keys and values, but is {given}.", "Write the options below the stage's name.")
+StageChange = Annotated[Any, OneOf({"model": ModelOptions, dict: dict[str, JsonValue]}, _NO_OPTIONS)]
 """Options of a stage that is named elsewhere. Only the selector `model` has an option `model`."""
+
+
+_NO_CONDITION = ("{name} should be text or a list, but is {given}.", "Write one value, or `[one, other]`.")
 
 
 class SegmentSection(Section):
     """Changes of a policy for some callers."""
 
     thing: ClassVar[str] = "A segment"
-    when: dict[str, Annotated[Any, OneOf(_one_or_several, {"one": str, "several": tuple[str, ...]}, _no_value)]]
+    when: dict[str, Annotated[Any, OneOf({str: str, list: tuple[str, ...]}, _NO_CONDITION)]]
     options: dict[str, StageChange] = {}
     default: str | None = None
     name: str | None = None
@@ -157,20 +135,12 @@ class WrittenPolicy(Section):
     several: str | None = None
 
 
-def _policy_form(value: Any) -> str:
-    if isinstance(value, str):
-        return "name"
-    return "" if not isinstance(value, dict) else "changed" if "use" in value else "written"
-
-
 def _no_policy(value: Any) -> PydanticCustomError:
     problem = f"{{name}} should be a policy's name or keys and values, but is {kind_of(value)}."
     return mistake(problem, "Write `policy: default`.", error=PolicyError)
 
 
-PolicyItem = Annotated[
-    Any, OneOf(_policy_form, {"name": PolicyName, "changed": ChangedPolicy, "written": WrittenPolicy}, _no_policy)
-]
+PolicyItem = Annotated[Any, OneOf({str: PolicyName, "use": ChangedPolicy, dict: WrittenPolicy}, _no_policy)]
 
 
 # Guardrails
@@ -228,13 +198,9 @@ GUARDRAILS: Mapping[str, type[GuardrailSection]] = {
 _BY_NAME_ALONE = [name for name, section in GUARDRAILS.items() if required_keys(section) == ["use"]]
 
 
-def _guardrail_form(value: Any) -> Any:
-    if isinstance(value, str):
-        return "a path" if ":" in value else "a name"
-    return ("an import" if "import" in value else value.get("use")) if isinstance(value, dict) else ""
-
-
 def _known_guardrail(name: str) -> str:
+    if ":" in name:
+        return name
     if name not in GUARDRAILS:
         fix = f"{did_you_mean(name, GUARDRAILS)} Or write an import path, module:attribute."
         raise mistake(f"There is no guardrail {name!r}.", fix)
@@ -253,16 +219,11 @@ def _no_guardrail(value: Any) -> PydanticCustomError:
     return mistake(f"There is no guardrail {value['use']!r}.", fix, "use")
 
 
-_GuardrailName = Annotated[str, AfterValidator(_known_guardrail), Field(json_schema_extra={"enum": _BY_NAME_ALONE})]
-_GuardrailPath = Annotated[str, Field(json_schema_extra={"pattern": ":"})]
-GuardrailItem = Annotated[
-    Any,
-    OneOf(
-        _guardrail_form,
-        {"a name": _GuardrailName, "a path": _GuardrailPath, "an import": Reference, **GUARDRAILS},
-        _no_guardrail,
-    ),
+_BUILT_IN = {("use", name): section for name, section in GUARDRAILS.items()}
+_GuardrailName = Annotated[
+    str, AfterValidator(_known_guardrail), Field(json_schema_extra={"pattern": f"^({'|'.join(_BY_NAME_ALONE)})$|:"})
 ]
+GuardrailItem = Annotated[Any, OneOf({str: _GuardrailName, "import": Reference, **_BUILT_IN}, _no_guardrail)]
 
 
 # The file
@@ -276,10 +237,6 @@ def _named(name: str) -> str:
 
 def _misplaced(_: Any) -> Any:
     raise mistake("Limits belong at the top of the file, not below 'run'.", "Move them to `limits:`.")
-
-
-def _text_form(value: Any) -> str:
-    return "text" if isinstance(value, str) else ""
 
 
 class RunSection(Section, RunConfig):
@@ -297,7 +254,7 @@ class AppFile(Section):
     thing: ClassVar[str] = "This file"
     app: Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": r"\S"})] = ""
     """The app's name. Sessions are stored under it."""
-    root: Annotated[Any, OneOf(_text_form, {"text": str}, _no_place)] = None
+    root: Annotated[Any, OneOf({str: str}, _no_place)] = None
     """The root agent: a name, or module:attribute."""
     agents: tuple[AgentItem, ...] = ()
     """The agents, in a list or nested."""

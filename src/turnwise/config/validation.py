@@ -74,17 +74,16 @@ class OneOf:
     """Metadata of a field whose value has one of several forms: `Annotated[Any, OneOf(…)]`. A discriminated union.
 
     Args:
-        form_of: names the form of a value.
-        forms: the types by name.
-        explain: the mistake in a value that has none of these forms.
+        forms: the types by form; the first form that fits a value decides. A form is the type of the value, a key that it has,
+            a key with its value, or a function that says whether the value has this form.
+        refusal: problem and fix for a value of another form, or a function of the value that returns the mistake. `{name}` in
+            the problem becomes the path of the key, `{given}` the type of the value.
     """
 
-    def __init__(
-        self, form_of: Callable[[Any], Any], forms: Mapping[str, Any], explain: Callable[[Any], PydanticCustomError]
-    ) -> None:
-        self._form_of, self._forms, self._explain = form_of, forms, explain
-        members = [Annotated[form, Tag(_tag(name))] for name, form in forms.items()]
-        refused = Annotated[SkipJsonSchema[Annotated[Any, PlainValidator(self._refuse)]], Tag(_tag(""))]
+    def __init__(self, forms: Mapping[Any, Any], refusal: tuple[str, str] | Callable[[Any], PydanticCustomError]) -> None:
+        self._forms, self._refusal = [*forms], refusal
+        members = [Annotated[each, Tag(_tag(number))] for number, each in enumerate(forms.values())]
+        refused = Annotated[SkipJsonSchema[Annotated[Any, PlainValidator(self._refuse)]], Tag(_tag(len(forms)))]
         self.union = Annotated[Union[(*members, refused)], Discriminator(self._tag_of)]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
@@ -93,15 +92,28 @@ class OneOf:
         return {**schema, "serialization": core_schema.plain_serializer_function_ser_schema(lambda value: value)}
 
     def _tag_of(self, value: Any) -> str:
-        name = self._form_of(value)
-        return _tag(name if isinstance(name, str) and name in self._forms else "")
+        fitting = (number for number, form in enumerate(self._forms) if _fits(form, value))
+        return _tag(next(fitting, len(self._forms)))
 
     def _refuse(self, value: Any) -> Any:
-        raise self._explain(value)
+        if callable(self._refusal):
+            raise self._refusal(value)
+        problem, fix = self._refusal
+        raise mistake(problem.replace("{given}", kind_of(value)), fix)
 
 
-def _tag(form: str) -> str:
-    return f"<{form}>"
+def _fits(form: Any, value: Any) -> bool:
+    if isinstance(form, type):
+        return form in (object, type(value))
+    if callable(form):
+        return bool(form(value))
+    if not isinstance(value, dict):
+        return False
+    return value.get(form[0]) == form[1] if isinstance(form, tuple) else form in value
+
+
+def _tag(number: int) -> str:
+    return f"<{number}>"
 
 
 def validated(
@@ -223,8 +235,9 @@ def _existing(loc: Where, data: Any) -> Where:
     """The steps of pydantic's location that lead to a value of the data, without its names for members of unions."""
     where: list[str | int] = []
     for step in loc:
-        if (isinstance(data, Mapping) and step in data) or (isinstance(data, list) and step in range(len(data))):
-            data = data[step]
+        known: Any = dict(enumerate(data)) if isinstance(data, list) else data if isinstance(data, Mapping) else {}
+        if step in known:
+            data = known[step]
             where.append(step)
     return tuple(where)
 

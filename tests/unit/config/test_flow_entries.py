@@ -195,7 +195,7 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
             "tasks: [{name: a, agents: [writer]}]\n    strategy: {use: single, agent: reader}",
             "6: The flow 'report': Single gives every turn to 'reader', who may do none of its tasks. Known: writer.",
         ),
-        ("tasks: [{name: a}]\n    until: []", "13: A condition is a name, or keys and values; this is nothing."),
+        ("tasks: [{name: a}]\n    until: []", "13: 'until' is empty."),
         ("tasks: [{name: a}]\n    until: any_faild", "13: There is no condition 'any_faild'."),
         ("tasks: [{name: a}]\n    side_by_side: 0", "13: 'side_by_side' should be greater than or equal to 1."),
         ("tasks: [{name: a}]\n    max_turns: many", "13: 'max_turns' should be a whole number, but is text."),

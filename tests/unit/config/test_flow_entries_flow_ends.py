@@ -55,7 +55,7 @@ def test_conditions_and_how_they_compose(tmp_path: Path, text: str, meant: str) 
         ("\n  any:\n    - any_failed\n    - 3", "4: A condition is a name, or keys and values; this is a number."),
         ("{all: any_failed}", "1: 'all' should be a list, but is text. Write `- ` before each item."),
         ("{}", "1: A condition is a name, or keys and values; this is nothing."),
-        ("[]", "1: A condition is a name, or keys and values; this is nothing."),
+        ("[]", "1: 'until' is empty."),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, problem: str) -> None:
