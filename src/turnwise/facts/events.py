@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -214,6 +214,14 @@ class Event(Fact):
     def is_private(self) -> bool:
         """True if the event belongs to a privately called agent: other agents neither see nor resume it."""
         return "/>" in self.branch
+
+    def with_actions(self, **changes: Any) -> Self:
+        """Returns the event with the given actions replaced; the other actions stay."""
+        return self.replace(actions=self.actions.replace(**changes))
+
+    def with_content(self, content: Content | None) -> Self:
+        """Returns the event with that content."""
+        return self.replace(content=content)
 
 
 def sees(viewer_branch: str, event_branch: str) -> bool:

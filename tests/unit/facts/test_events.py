@@ -66,7 +66,7 @@ def test_unknown_fields_at_every_level_survive_a_round_trip() -> None:
     written["content"]["parts"].append({"kind": "smell", "of": "roses"})
     read = Event.model_validate_json(json.dumps(written))
     assert json.loads(read.model_dump_json()) == written
-    numbered = read.model_copy(update={"sequence": 8})
+    numbered = read.replace(sequence=8)
     assert json.loads(numbered.model_dump_json()) == {**written, "sequence": 8}
 
 
@@ -154,3 +154,21 @@ def test_an_answer_says_something_to_the_asker_or_names_the_next(
 ) -> None:
     """B7"""
     assert event(content=content, actions=actions).is_answer is answers
+
+
+def test_with_actions_replaces_the_named_actions_only() -> None:
+    made = event(actions=Actions(next="b", steps=(StepRecord(key="k"),)))
+    assert made.with_actions(next=None, end=End()).actions == Actions(steps=(StepRecord(key="k"),), end=End())
+    assert made.actions.next == "b"
+    with pytest.raises(TypeError, match="Actions has no field 'nxt'"):
+        made.with_actions(nxt="b")  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        made.with_actions(next=1)  # type: ignore[arg-type]
+
+
+def test_with_content_replaces_the_content_only() -> None:
+    made = event(content=text_content("hi"), offset=3)
+    assert made.with_content(None) == event(offset=3)
+    assert made.with_content(text_content("ho")).text == "ho"
+    with pytest.raises(ValidationError):
+        made.with_content("ho")  # type: ignore[arg-type]
