@@ -72,7 +72,7 @@ class EventWriter:
         call = self._calls.get(awaits.id) if awaits and event.content is None else None
         if call is None or not self._view.answers(kind_of(call, event)):
             return event
-        return event.model_copy(update={"content": Ours(parts=(call,))})
+        return event.with_content(Ours(parts=(call,)))
 
     def _content(self, event: OurEvent) -> Content | None:
         if event.content is None:
@@ -141,7 +141,7 @@ def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) ->
 def _shared_effects(event: OurEvent) -> OurEvent:
     """Strips the event to its state and artifact changes, which everyone may see."""
     actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
-    return event.model_copy(update={"content": None, "error": None, "actions": actions})
+    return event.replace(content=None, error=None, actions=actions)
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.chat.completion import (
     Waits,
@@ -171,9 +172,9 @@ class _Chunks:
             }
             yield self._chunk({"tool_calls": [begun]})
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
-        self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
+        self._head = replaced(self._head, system_fingerprint=fingerprint_of(result))
         end = self._chunk({}, finish_of(result, waits.calls))
-        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, waits, self._view)})
+        yield replaced(end, turnwise=decision_metadata(self._invocation, result, waits, self._view))
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 
