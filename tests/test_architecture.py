@@ -36,6 +36,9 @@ FACE_OF_IMPLEMENTATIONS = "turnwise.stores"
 BY_URL = ("turnwise.runner.runner", "turnwise.stores.sql")
 """A runner opens the store that a URL names: this module names that implementation, and no other one."""
 
+CHECKED_CHANGES = "turnwise.facts.fact"
+"""The module whose functions check the changes of models before they copy one."""
+
 FILE_LINES, FUNCTION_LINES, PUBLIC_METHODS = 500, 60, 12
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "base", "core", "manager"})
 UNFINISHED = re.compile(r"\b(TODO|FIXME)\b|\bfor later\b")
@@ -177,6 +180,22 @@ def unfinished_work(source: Path) -> list[str]:
     return found
 
 
+def _only_copies(call: ast.Call) -> bool:
+    return not call.args and all(each.arg == "deep" for each in call.keywords)
+
+
+def unchecked_changes(source: Path) -> list[str]:
+    """Changes of models that nothing checks. `Fact.replace` and `replaced` check the fields' names and the values."""
+    found = []
+    for module, path in files(source):
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, ast.Call) or _only_copies(node) or module == CHECKED_CHANGES:
+                continue
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "model_copy":
+                found.append(f"{module}:{node.lineno}: model_copy(update=…); use replace")
+    return found
+
+
 # Runs in a fresh interpreter. It prints only at the end, because an audit hook that raises could be caught on the way.
 _WATCH_THE_IMPORT = """
 import os, sys
@@ -209,6 +228,7 @@ CHECKS: tuple[Check, ...] = (
     size_violations,
     name_violations,
     unfinished_work,
+    unchecked_changes,
     import_costs,
 )
 
@@ -286,6 +306,12 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
     "vague folder": ({"facts/common/a": ""}, name_violations, "common"),
     "unfinished": ({"facts/a": "# TODO: think"}, unfinished_work, "facts/a.py:1"),
     "put off": ({"facts/a": '"""Kept for later."""'}, unfinished_work, "facts/a.py:1"),
+    "unchecked change": ({"facts/a": "def f(x): return x.model_copy(update={'a': 1})"}, unchecked_changes, "facts.a:1"),
+    "unchecked change from a mapping": (
+        {"facts/a": "def f(x, y): return x.model_copy(**y)"},
+        unchecked_changes,
+        "use replace",
+    ),
     "heavy import": ({"__init__": "import turnwise.facts.a", "facts/a": "import yaml"}, import_costs, "loads yaml"),
     "writes a file": ({"__init__": "open(__file__ + '.log', 'w').close()"}, import_costs, "for writing"),
     "opens a socket": (
@@ -314,7 +340,8 @@ def test_a_broken_house_is_refused(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_sound_house_passes(check: Check, tmp_path: Path) -> None:
     sources = {
-        "facts/a": "def short():\n    return 1",
+        "facts/a": "def short(x):\n    return x.model_copy(deep=True)",
+        "facts/fact": "def replaced(x, y):\n    return x.model_copy(update=y)",
         "ports/a": "from turnwise.facts.a import short",
         "stores/sql/a": "from turnwise.ports.a import short\nfrom turnwise.stores.sql import b",
         "stores/sql/b": "import yaml",

@@ -81,7 +81,7 @@ def asks(*said: str | Part, invocation: str = "i1", **fields: Any) -> Event:
 
 def numbered(events: Sequence[Event]) -> list[Event]:
     """The events as a store gives them back."""
-    return [event.model_copy(update={"id": f"e{n}", "sequence": n}) for n, event in enumerate(events, 1)]
+    return [event.replace(id=f"e{n}", sequence=n) for n, event in enumerate(events, 1)]
 
 
 def log_of(chance: Random, *, most: int = 24) -> list[Event]:

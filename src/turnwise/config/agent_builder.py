@@ -206,7 +206,7 @@ class AgentBuilder:
             return None
         if team.selector.selector not in self._selectors and ":" in team.selector.selector:
             return None  # the failed import was reported
-        members = AgentTree([card.model_copy(update={"parent": None}), *_child_cards(card.name, children)])
+        members = AgentTree([card.replace(parent=None), *_child_cards(card.name, children)])
         site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
@@ -270,4 +270,4 @@ def _run_location(entry: AgentEntry) -> Where:
 
 
 def _child_cards(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
-    return [agent.card.model_copy(update={"parent": parent}) for agent in agents]
+    return [agent.card.replace(parent=parent) for agent in agents]

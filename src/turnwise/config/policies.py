@@ -119,8 +119,7 @@ def _policy_with_changes(document: Document, given: Mapping[str, Any]) -> Policy
     if changed is None:
         return None
     policy = named_policy(changed.use, options=changed.options, default=changed.default)
-    changes = {"name": changed.name or policy.name, "segments": changed.segments, "several": changed.several}
-    return policy.model_copy(update=changes)
+    return policy.replace(name=changed.name or policy.name, segments=changed.segments, several=changed.several)
 
 
 def location_of_error(document: Document, error: TurnwiseError) -> Where:

@@ -173,7 +173,7 @@ def _run(document: Document) -> RunConfig:
         document.report(("run", "limits"), "Limits belong at the top of the file, not below 'run'.", "Move them to `limits:`.")
     checked = validated(document, ("limits",), Limits, limits) or Limits()
     config = validated(document, ("run",), RunConfig, {key: value for key, value in run.items() if key != "limits"})
-    return (config or RunConfig()).model_copy(update={"limits": checked})
+    return (config or RunConfig()).replace(limits=checked)
 
 
 def _mapping(document: Document, key: str) -> dict[str, Any]:

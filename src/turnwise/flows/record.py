@@ -207,7 +207,7 @@ class _Run:
             self._turns[number] = TurnRecord(number, *fields)
         if task_end := task_end_of(event):
             if task_end.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite the content but not the label
-                task_end = task_end.model_copy(update={"task": tasks[0]})
+                task_end = task_end.replace(task=tasks[0])
             self._progress = with_task_ended(self.graph, self._progress, task_end)
         if data := data_of(event, FLOW):
             self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))

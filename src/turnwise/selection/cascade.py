@@ -284,7 +284,7 @@ class Cascade:
             confidence=verdict.confidence,
             reason=verdict.reason,
             occasion="answer",
-            verdicts=(verdict.model_copy(update={"ms": ms}),),
+            verdicts=(verdict.replace(ms=ms),),
             policy=self.spec.name,
             fingerprint=self.fingerprint,
             tree_version=self._tree_version,
@@ -419,4 +419,4 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
-    return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})
+    return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))

@@ -81,12 +81,12 @@ def _cut(part: Part, characters: int) -> Part:
         case ToolResultPart():
             result = cut(as_text(part.result), characters)
             changed = len(result) < len(as_text(part.result))
-            return part.model_copy(update={"result": result}) if changed else part
+            return part.replace(result=result) if changed else part
         case ToolCallPart(raw=str(raw)):
-            return part.model_copy(update={"raw": cut(raw, characters)})
+            return part.replace(raw=cut(raw, characters))
         case ToolCallPart():
             arguments = {key: _cut_within(value, lambda text: cut(text, characters)) for key, value in part.arguments.items()}
-            return part.model_copy(update={"arguments": arguments})
+            return part.replace(arguments=arguments)
     return part
 
 

@@ -320,7 +320,7 @@ async def test_an_agent_cannot_forge_what_only_the_runner_decides(make_runner: M
             finished=("1",),
             positions={"iterative": 7},
         )
-        yield forged.model_copy(update={"author": USER, "invocation_id": "other", "branch": "9", "sequence": 1})
+        yield forged.replace(author=USER, invocation_id="other", branch="9", sequence=1)
 
     runner = make_runner(forger)
     await ask(runner, "hi")

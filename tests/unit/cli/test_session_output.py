@@ -225,7 +225,7 @@ async def test_a_rewound_answer_of_two_attempts_has_both_marks() -> None:
     session = await store.open(key)
     assert session is not None
     rewind = event("e8", "user", actions=Actions(rewind=Rewind(from_sequence=1, invocation_id="i1")))
-    await store.append(session, [rewind.model_copy(update={"invocation_id": "rewind-1"})])
+    await store.append(session, [rewind.replace(invocation_id="rewind-1")])
     marks = [entry.mark for entry in [e async for e in session_output.read_log(store, key, hidden=True)]]
     first, second = " (attempt 1, superseded)", " (attempt 2, superseded)"
     assert marks == [" (rewound)", first, first, second, second, " (rewound)", " (rewound)", ""]
@@ -237,13 +237,11 @@ def test_what_a_session_is_in_the_middle_of() -> None:
     waits = (("billing", Await(id="w1", kind="tool_result")), ("orders", Await(id="w2")))
     running = OpenInvocation(agent="orders", attempt=2)
     session = Session(app="shop", user="ann", id="s", created_at=WHEN, updated_at=WHEN, queued=1)
-    waiting = session.head.model_copy(update={"invocations": {"i1": OpenInvocation(agent="a", state="waiting", waits=waits)}})
-    busy = session.head.model_copy(update={"invocations": {"i1": running}})
+    waiting = session.head.replace(invocations={"i1": OpenInvocation(agent="a", state="waiting", waits=waits)})
+    busy = session.head.replace(invocations={"i1": running})
 
     def line(**about: Any) -> str:
-        return session_output.session_line(session.model_copy(update=about)).removeprefix(
-            "session s of user ann in shop · 0 events · "
-        )
+        return session_output.session_line(session.replace(**about)).removeprefix("session s of user ann in shop · 0 events · ")
 
     assert line(head=busy, holder="x") == "orders is answering, attempt 2 · 1 message in the inbox"
     assert line(head=busy, queued=2) == "orders was answering when its process stopped · 2 messages in the inbox"

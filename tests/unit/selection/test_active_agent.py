@@ -88,7 +88,7 @@ def with_model() -> PolicySpec:
         else each
         for each in spec.stages
     ]
-    return spec.model_copy(update={"stages": tuple(stages)})
+    return spec.replace(stages=tuple(stages))
 
 
 POLICIES = {
@@ -98,9 +98,9 @@ POLICIES = {
     ),
     "never asks": named_policy("default", options={"contextual": {"margin": 0.9, "nobody": 0.9}, "clarify": {"margin": 0.0}}),
     "with a model": with_model(),
-    "several": named_policy("default").model_copy(update={"several": "root"}),
-    "a segment": named_policy("default").model_copy(
-        update={"segments": (SegmentSpec(when={"channel": "web"}, options={"contextual": {"nobody": 0.95, "margin": 0.5}}),)}
+    "several": named_policy("default").replace(several="root"),
+    "a segment": named_policy("default").replace(
+        segments=(SegmentSpec(when={"channel": "web"}, options={"contextual": {"nobody": 0.95, "margin": 0.5}}),)
     ),
 }
 
@@ -280,6 +280,6 @@ def test_every_agent_that_waits_for_a_reply_may_go_on() -> None:
         f"i{number}": OpenInvocation(agent=name, state="waiting", began=number, last=9, waits=((name, Await(id="w")),))
         for number, name in enumerate(("orders", "billing"), 1)
     }
-    head = had("orders").model_copy(update={"invocations": waits})
+    head = had("orders").replace(invocations=waits)
     found = conversation_state(request_for(TREE, "x", head=head))
     assert (found.active, found.awaiting, found.passed_over) == ("orders", "billing", ())

@@ -119,14 +119,14 @@ class TestAsking:
         verdict = verdict_of(Clarify(), asked_before)
         assert (verdict.outcome, verdict.agent, verdict.method) == ("chosen", "orders", "clarify_skipped")
         assert verdict_of(Clarify(only="question"), asked_before).agent == "orders"
-        after = answer("hm", OFFERED.model_copy(update={"offered": ()}))._replace(verdicts=(tie,))
+        after = answer("hm", OFFERED.replace(offered=()))._replace(verdicts=(tie,))
         assert verdict_of(Clarify(), after).outcome == "clarify"
 
     def test_nobody_is_offered_for_what_rather_nobody_should_take(self) -> None:
         """C20: an abstention for novelty is no tie."""
         tie = ranked(("orders", 0.42), ("returns", 0.38))
-        assert verdict_of(Clarify(), asking(tie.model_copy(update={"novelty": 0.6}))).outcome == "abstained"
-        assert verdict_of(Clarify(), asking(tie.model_copy(update={"novelty": 0.4}))).outcome == "clarify"
+        assert verdict_of(Clarify(), asking(tie.replace(novelty=0.6))).outcome == "abstained"
+        assert verdict_of(Clarify(), asking(tie.replace(novelty=0.4))).outcome == "clarify"
 
     def test_nothing_is_asked_about_an_answer(self) -> None:
         tie = ranked(("orders", 0.42), ("returns", 0.38))

@@ -91,7 +91,7 @@ class TestPermission:
     async def test_a_forbidding_agent_anywhere_on_the_chain_forbids(self, rule: str, culprit: str) -> None:
         """A3, A13: the root included; the record names it."""
         plain = {"root": card("root", None), "boss": card("boss"), "a": card("a", "boss")}
-        cards = [each.model_copy(update={"disallow_transfer_to_parent": name == culprit}) for name, each in plain.items()]
+        cards = [each.replace(disallow_transfer_to_parent=name == culprit) for name, each in plain.items()]
         verdict = await resumed(AgentTree(cards), [says("a")], rule=rule)
         assert passed(verdict) == [("a", "forbidden")]
         assert verdict.passed_over[0].detail == f"{culprit} disallows the transfer to its parent"

@@ -55,7 +55,7 @@ async def test_without_an_open_question_nothing_changes() -> None:
     """C9: nor once somebody else has been preferred since, or the asker may not be chosen."""
     patient = HoldOpenQuestion(Sure("orders", 0.2), awaited=0.9)
     assert patient.name == "sure"
-    since = ASKED.model_copy(update={"authors": {**ASKED.authors, "orders": AuthorMark(spoke=9)}})
+    since = ASKED.replace(authors={**ASKED.authors, "orders": AuthorMark(spoke=9)})
     for request in (
         request_for(TREE, "x"),
         request_for(TREE, "x", head=since),

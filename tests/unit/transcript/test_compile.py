@@ -160,7 +160,7 @@ def test_with_room_everything_is_shown_once(seed: int) -> None:
     """D8: every text of the user, of the agent and of others that it sees, and the opening."""
     case = situation(seed)
     log, view, opening, _ = case
-    log = [each.model_copy(update={"actions": each.actions.model_copy(update={"summary": None})}) for each in log]
+    log = [each.with_actions(summary=None) for each in log]
     found = words(compile_transcript(log, view, opening, PLENTY).messages)
     opens = words(parts_of(opening, TextPart))
     for each in seen(log, view):

@@ -50,7 +50,7 @@ def test_events_are_counted_too() -> None:
 
 
 def test_a_call_is_kept_with_its_results_or_not_at_all() -> None:
-    past_run = [each.model_copy(update={"invocation_id": "i0"}) for each in RUN]
+    past_run = [each.replace(invocation_id="i0") for each in RUN]
     made = choice(*past_run, event("a", "So it is.", invocation="i0"), NOW, budget=Budget(1_000, 1_000))
     assert texts(made) == ["So it is.", "And now?"]
 

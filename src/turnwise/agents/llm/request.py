@@ -49,7 +49,7 @@ class ModelRequests:
         request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
             event, reply = await self._call_model(request, marks, show)
-            event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
+            event = event.with_actions(usage=reply.usage)
             if self._design.output is None or reply.content.tool_calls:
                 return self._with_end(answer_event(event, reply, marks, most=self._most_parts()))
             await self._reject(event)
@@ -128,7 +128,7 @@ class ModelRequests:
         assert event.content is not None
         if event.content.tool_calls:
             return event
-        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))
+        return self._summarizing.put(event.with_actions(end=End()))
 
 
 def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:

@@ -53,7 +53,7 @@ class Summarizing:
         """Returns the event, with the job request if a summary is due."""
         if self._job is None:
             return event
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"jobs": (self._job,)})})
+        return event.with_actions(jobs=(self._job,))
 
 
 def older_part(events: Sequence[Event], view: View, *, above: int = 0) -> Sequence[Event]:

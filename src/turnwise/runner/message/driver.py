@@ -28,7 +28,7 @@ from turnwise.ports.stores import Lease
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to, with_actions
+from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.context import TurnContext, run_turn
@@ -148,7 +148,7 @@ class Driver:
         if plan.continues:
             events = await self._runtime.store.events(run.key, invocation_id=plan.invocation_id)
             tools = await tools_offered_to(self._runtime.store, run.key, events)
-            journal, context = journal_of(events), context.model_copy(update={"tools": tools})
+            journal, context = journal_of(events), context.replace(tools=tools)
         return InvocationState(
             self._runtime,
             recorder,
@@ -275,7 +275,7 @@ class Driver:
         buffered = invocation.take_buffered()
         if not buffered or buffered[-1].author != handoff.by or buffered[-1].error:
             buffered.append(empty_event(self._runtime.issuer, handoff.by, invocation.invocation_id, branch))
-        buffered[-1] = with_actions(buffered[-1], transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
+        buffered[-1] = buffered[-1].with_actions(transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
         await invocation.recorder.append(buffered)
 
     async def _conclude(self, invocation: InvocationState, holder: str, end: End) -> None:
@@ -289,7 +289,7 @@ class Driver:
         if not buffered:
             author = invocation.recorder.session.head.active_agent or holder
             buffered = [empty_event(self._runtime.issuer, author, invocation.invocation_id)]
-        buffered[-1] = with_actions(buffered[-1], end=end)
+        buffered[-1] = buffered[-1].with_actions(end=end)
         await invocation.recorder.append(buffered, release=True)
 
 

@@ -162,11 +162,10 @@ class MessageRun:
         """The message as stored: after guardrails, once they have run."""
         if self.prepared is None:
             return self.message
-        changed: dict[str, object] = {"content": self.prepared.content, "guarded": self.prepared.guarded}
         context = self.message.context
         if context.tools != self.prepared.tools:
-            changed["context"] = context.model_copy(update={"tools": self.prepared.tools})
-        return self.message.model_copy(update=changed)
+            context = context.replace(tools=self.prepared.tools)
+        return self.message.replace(content=self.prepared.content, guarded=self.prepared.guarded, context=context)
 
     @property
     def blocked(self) -> MessageBlocked | None:

@@ -20,7 +20,7 @@ from turnwise.runner.message.recovery_rules import (
     orphan_end,
     orphan_of,
 )
-from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of, with_actions
+from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of
 from turnwise.runner.record.journal import inherited_steps
 from turnwise.runner.turn.state import Runtime
 
@@ -125,7 +125,7 @@ class Recovery:
         id_, open_ = unfinished.orphan
         event = empty_event(self._runtime.issuer, open_.agent, id_, str(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
-        return with_actions(event, rewind=rewind, steps=unfinished.steps)
+        return event.with_actions(rewind=rewind, steps=unfinished.steps)
 
 
 def _plan(unfinished: UnfinishedWork) -> Plan:

@@ -75,20 +75,20 @@ def step_value(event: Event) -> JsonValue:
     return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
-def event_fields(value: JsonValue) -> dict[str, object]:
-    """Returns the event fields that restore a value of `step_value`."""
+def with_step_value(event: Event, value: JsonValue) -> Event:
+    """Returns the event with the content that a value of `step_value` holds."""
     read: Any = value
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
-    return {"content": content, "actions": actions, "scope": tuple(read["scope"])}
+    return event.replace(content=content, actions=actions, scope=tuple(read["scope"]))
 
 
 def public_event(event: Event) -> Event:
     """Returns the event without step values, which only their agent may read. The keys remain."""
     if all(step.value is None for step in event.actions.steps):
         return event
-    steps = tuple(step.model_copy(update={"value": None}) for step in event.actions.steps)
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": steps})})
+    steps = tuple(step.replace(value=None) for step in event.actions.steps)
+    return event.with_actions(steps=steps)
 
 
 def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
@@ -109,7 +109,7 @@ def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ..
 def _as_inherited(step: StepRecord, event: Event) -> StepRecord:
     if not step.says or step.value is not None:
         return step
-    return step.model_copy(update={"value": step_value(event), "model_calls": model_calls(event)})
+    return step.replace(value=step_value(event), model_calls=model_calls(event))
 
 
 def journal_of(events: Sequence[Event]) -> Journal:

@@ -95,7 +95,7 @@ class TurnContext:
 
     @awaited("context.say")
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
-        return await self.emitter.say(self.event(content).model_copy(update={"scope": (*self.scope.labels, *scope)}))
+        return await self.emitter.say(self.event(content).replace(scope=(*self.scope.labels, *scope)))
 
     @named("context.stream")
     def stream(self) -> AbstractAsyncContextManager[Stream]:
@@ -130,7 +130,7 @@ class TurnContext:
                     fix="Look for it in context.message_context.tools before you call it.",
                 )
             call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {}, offered=offered)
-            content = content.model_copy(update={"parts": (*content.parts, call)})
+            content = content.with_parts((*content.parts, call))
         asked = await self.emitter.say(self.event(content, awaits=wait), buffer=True)
         if asked.actions.awaits is None:
             what = f"call of {tool!r} by" if tool else "question of"
@@ -262,9 +262,7 @@ class TurnContext:
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
-        stored = await self.emitter.say_permitted(
-            event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})})
-        )
+        stored = await self.emitter.say_permitted(event.with_actions(steps=()))
         awaits = stored.actions.awaits
         self.waits = self.waits or (awaits is not None and awaits.id not in self._invocation.journal.replies)
 
@@ -293,7 +291,7 @@ class TurnContext:
             await self.transfer(target, message=brief)
         except TransferRefused as refused:
             info = ErrorInfo(code=refused.code, message=str(refused))
-            await self._invocation.emit(self.event().model_copy(update={"error": info}))
+            await self._invocation.emit(self.event().replace(error=info))
 
     async def _call_privately(self, agent: str, message: Content, segment: str) -> Outcome:
         if self.branch.count("/>") >= self.config.limits.call_depth:

@@ -71,7 +71,7 @@ def nested_context(context: MessageContext, branch: str, assignment: Assignment 
     """
     if not context.tools or not ("/>" in branch or (assignment is not None and assignment.tools)):
         return context
-    return context.model_copy(update={"tools": ()})
+    return context.replace(tools=())
 
 
 _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}

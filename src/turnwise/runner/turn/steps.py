@@ -7,7 +7,7 @@ from typing import Any
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
-from turnwise.runner.record.journal import StepScope, event_fields, step_scope
+from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
 from turnwise.runner.turn.emitter import EventEmitter
 from turnwise.runner.turn.pending_writes import PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState
@@ -65,8 +65,8 @@ class Steps:
         elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
             said = self._emitter.find_recorded(recorded)
         else:
-            again = self._emitter.event().model_copy(update=event_fields(known.value))
-            said = await self._emitter.say(_with(again, known.model_copy(update={"value": None})))
+            again = with_step_value(self._emitter.event(), known.value)
+            said = await self._emitter.say(_with(again, known.replace(value=None)))
         self._once[full_key] = said
         return said
 
@@ -77,15 +77,15 @@ class Steps:
             made = await make(self._emitter.show)
         record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
         # The journal skips events without content, so the event gets an empty one.
-        said = await self._emitter.say_permitted(_with(made.model_copy(update={"content": made.content or Content()}), record))
+        said = await self._emitter.say_permitted(_with(made.with_content(made.content or Content()), record))
         self._invocation.steps[full_key] = record
         return said
 
     async def _guarded_result(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
         """Returns the tool result after guardrails, and the event that records it with their actions."""
-        said = await self._invocation.guardrails.event(event.model_copy(update={"content": Content(parts=(part,))}))
+        said = await self._invocation.guardrails.event(event.with_content(Content(parts=(part,))))
         left = (said.content or Content()).tool_results[0]
-        return said.model_copy(update={"content": None}), {"result": left.result, "failed": left.failed}
+        return said.with_content(None), {"result": left.result, "failed": left.failed}
 
     def _find_record(self, full_key: str) -> StepRecord | None:
         known = self._invocation.steps.get(full_key)
@@ -99,4 +99,4 @@ class Steps:
 
 
 def _with(event: Event, record: StepRecord) -> Event:
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": (record,)})})
+    return event.with_actions(steps=(record,))

@@ -207,7 +207,7 @@ class Contextual:
         if other == verdict.agent:
             return verdict
         note = explain.previous_agents_note(verdict.agent, other)
-        return verdict.model_copy(update={"reason": f"{verdict.reason} {note}"})
+        return verdict.replace(reason=f"{verdict.reason} {note}")
 
     async def _with_second_agent(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
         """Adds the second agent when the message clearly contains requests for two agents."""
@@ -223,7 +223,7 @@ class Contextual:
             return verdict
         other = second if verdict.agent == first else first
         why = f"{verdict.reason} The message also holds a request for {other}."
-        return verdict.model_copy(update={"also": (other,), "reason": why})
+        return verdict.replace(also=(other,), reason=why)
 
     def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
         """Returns the agent that this part is clearly a request for; None when unclear."""

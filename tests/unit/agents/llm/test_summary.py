@@ -37,7 +37,7 @@ def noting(sequence: int, text: str, *, until: int) -> Event:
     """The event of a summary."""
     (event,) = log("job-1")
     actions = Actions(summary=Summary(text=text, until=until))
-    return event.model_copy(update={"sequence": sequence, "content": None, "actions": actions})
+    return event.replace(sequence=sequence, content=None, actions=actions)
 
 
 def log(*invocations: str) -> list[Event]:

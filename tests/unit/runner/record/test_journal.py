@@ -37,7 +37,7 @@ def test_replies_are_kept_by_the_wait_they_answer() -> None:
             event(1, "user", "hi"),
             event(2, "a", "name?", awaits=Await(id="w")),
             event(3, "user", "Ada", answers="w"),
-            event(4, "user").model_copy(update={"content": result}),
+            event(4, "user").with_content(result),
         ]
     )
     assert {id_: reply.text for id_, reply in journal.replies.items()} == {"w": "Ada", "c": ""}
@@ -68,7 +68,7 @@ def test_the_public_reads_that_there_was_a_step_and_not_what_it_gave() -> None:
     said = event(1, "a", "paid", steps=(paid,))
     left = public_event(said)
     assert left.actions.steps == (StepRecord(key="1:pay", state_delta={"n": 1}),)
-    assert left.model_copy(update={"actions": said.actions}) == said
+    assert left.replace(actions=said.actions) == said
     bare = event(2, "a", "x", steps=(StepRecord(key="1:x", says=True),))
     assert public_event(bare) is bare
 
