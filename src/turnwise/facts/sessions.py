@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact, optional
 
@@ -45,7 +46,7 @@ class OpenCall(Fact):
     agent: str
     invocation_id: str
     tool: str
-    branch: str = optional("")
+    branch: Branch = optional(NO_BRANCH)
     """The branch on which the call was made."""
 
 
@@ -299,7 +300,7 @@ def _named_next(head: Head, event: Event) -> str | None:
         return None
     if not event.is_answer:
         return head.named_next if event.author == head.active_agent else None
-    return None if "/" in event.branch else event.actions.next or None
+    return None if event.branch.parent else event.actions.next or None
 
 
 def _after_silent_end(mark: AuthorMark, end: End, sequence: int) -> AuthorMark:

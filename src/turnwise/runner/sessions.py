@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import InvocationMissing, MessageError, MessageTooLarge, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import USER, End, Event, Rewind
@@ -109,7 +110,7 @@ class ConversationImport:
 
     async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._runtime.issuer, author, invocation_id, branch="1")
+        event = empty_event(self._runtime.issuer, author, invocation_id, branch=Branch.of_turn(1))
         return await self._guardrails.event(event.with_content(content.replace(role="agent")))
 
     def _check(self, content: Content) -> None:

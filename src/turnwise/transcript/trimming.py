@@ -104,7 +104,7 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
     """Returns the place of the event that holds the opening, before the reader's first event of this run; None when there is
     none.
     """
-    if _is_called(view) or view.giver is not None:
+    if view.branch.is_private or view.giver is not None:
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
@@ -123,9 +123,9 @@ def opening_author(reading: VisibleLog, view: View) -> str | None:
 
     It is the view's giver, or the agent that made the private call; empty when that agent has no event here.
     """
-    if view.giver is not None or not _is_called(view):
+    if view.giver is not None or not view.branch.is_private:
         return view.giver
-    caller = view.branch.rpartition("/>")[0]
+    caller = view.branch.caller
     events = (reading.events[place] for place in reversed(reading.order[reading.current :]))
     return next((event.author for event in events if event.branch == caller), "")
 
@@ -137,10 +137,6 @@ def run_begins(reading: VisibleLog, view: View) -> int:
         if event.author == view.agent and event.branch == view.branch:
             return index
     return len(reading.order)
-
-
-def _is_called(view: View) -> bool:
-    return "/>" in view.branch
 
 
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Event, in_scope, sees
+from turnwise.facts.events import USER, Event, in_scope
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
 
@@ -88,7 +89,7 @@ class _Visibility:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._branches: dict[str, bool] = {}
+        self._branches: dict[Branch, bool] = {}
 
     def see(self, event: Event) -> bool:
         if event.error is not None:
@@ -100,7 +101,7 @@ class _Visibility:
             return not event.is_private
         known = self._branches.get(event.branch)
         if known is None:
-            known = self._branches[event.branch] = sees(self._view.branch, event.branch)
+            known = self._branches[event.branch] = self._view.branch.sees(event.branch)
         return known
 
 

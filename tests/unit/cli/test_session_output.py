@@ -8,6 +8,7 @@ from rich.text import Text
 
 from turnwise.agents.function import agent
 from turnwise.cli import session_output
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ThinkingPart, text_content
 from turnwise.facts.events import Actions, Await, End, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message
@@ -136,8 +137,15 @@ def event(id_: str, author: str, text: str = "", **about: Any) -> Event:
     actions = about.pop("actions", Actions())
     content = text_content(text, "user" if author == "user" else "agent") if text else None
     return Event(
-        id=id_, author=author, invocation_id="i1", created_at=WHEN, branch="1", content=content, actions=actions, **about
-    )  # fmt: skip
+        id=id_,
+        author=author,
+        invocation_id="i1",
+        created_at=WHEN,
+        branch=Branch("1"),
+        content=content,
+        actions=actions,
+        **about,
+    )
 
 
 ASKED = Selection(

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord, sees
+from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -43,7 +44,7 @@ def full_event() -> Event:
         selection=selection,
         positions={"iterative": 3},
         steps=(StepRecord(key="k", value={"v": 1}),),
-        finished=("1/~x",),
+        finished=(Branch("1/~x"),),
         blocked_by="g",
         rewind=Rewind(from_sequence=3, invocation_id="i0"),
         end=End(reason="failed", detail="d"),
@@ -127,7 +128,7 @@ def test_text_of_an_event_without_content_is_empty() -> None:
 )
 def test_who_sees_what(viewer: str, other: str, seen: bool) -> None:
     """A41: children of a parallel agent do not see each other, later agents see all, calls are private."""
-    assert sees(viewer, other) is seen
+    assert Branch(viewer).sees(Branch(other)) is seen
 
 
 def test_a_called_agents_events_are_private() -> None:

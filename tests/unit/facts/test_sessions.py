@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Candidate, Selection, Verdict
@@ -44,7 +45,7 @@ def event(author: str, text: str | None = None, *, invocation: str = "i1", branc
     if text is not None:
         own["content"] = text_content(text, "user" if author == "user" else "agent")
     return Event(
-        id="e", author=author, invocation_id=invocation, created_at=NOW, branch=branch, actions=Actions(**fields), **own
+        id="e", author=author, invocation_id=invocation, created_at=NOW, branch=Branch(branch), actions=Actions(**fields), **own
     )
 
 
@@ -281,7 +282,7 @@ class TestInvocations:
         """A6, A42"""
         call = Content(parts=(ToolCallPart(call_id="c1", tool="t"),))
         log = [asks("a"), event("a", content=call, awaits=Await(id="c1", kind="tool_result"))]
-        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t", branch="1")}
+        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t", branch=Branch("1"))}
         result = Content(role="user", parts=(ToolResultPart(call_id="c1", result=1),))
         head = head_of([*log, event("user", content=result)])
         assert head.calls == {}

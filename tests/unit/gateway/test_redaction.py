@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.approval import CONFIRM
+from turnwise.facts.branch import Branch
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
@@ -42,7 +43,7 @@ def event(*parts: Part, author: str = "desk", branch: str = "1", partial: bool =
         created_at=NOW,
         content=Content(parts=parts) if parts else None,
         actions=Actions(**actions),
-        branch=branch,
+        branch=Branch(branch),
         partial=partial,
     )
 

@@ -3,6 +3,7 @@
 import pytest
 from logs import asks, call, event, numbered, question, result
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -22,7 +23,7 @@ from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME
 from turnwise.transcript.view import View, tokens_of_parts
 from turnwise.transcript.visible import visible_log
 
-ME = View("a", "1", "i1")
+ME = View("a", Branch("1"), "i1")
 SEAL = Seal(provider="p", data={"id": "x"})
 
 

@@ -2,6 +2,7 @@
 
 from logs import asks, call, event, numbered, result
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import USER, Event, Summary
 from turnwise.transcript.groups import Group
@@ -9,7 +10,7 @@ from turnwise.transcript.trimming import ChosenGroups, choose_groups
 from turnwise.transcript.view import Budget, View
 from turnwise.transcript.visible import visible_log
 
-ME = View("a", "1", "now")
+ME = View("a", Branch("1"), "now")
 OPENING = text_content("And now?", "user")
 PLENTY = Budget(100_000, 1_000)
 

@@ -4,12 +4,13 @@ import pytest
 from logs import asks, call, event, numbered, question, result
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event, Rewind, Summary
 from turnwise.transcript.view import View
 from turnwise.transcript.visible import VisibleLog, visible_log
 
-ME = View("a", "1", "i1")
+ME = View("a", Branch("1"), "i1")
 
 
 def reading(*events: Event, view: View = ME) -> VisibleLog:
@@ -45,7 +46,7 @@ def test_branches_and_private_calls_are_respected() -> None:
         event("a", "mine", branch="1/~a"),
         event("b", "the sibling's", branch="1/~b"),
         event("c", "called", branch="1/~a/>c#1"),
-        view=View("a", "1/~a", "i1"),
+        view=View("a", Branch("1/~a"), "i1"),
     )
     assert texts(seen) == ["old", "hello", "mine"]
 
@@ -113,7 +114,7 @@ def test_questions_for_leave_are_nobodys_and_private_calls_only_their_callers() 
     )
     assert [each.awaited for calls in reading(*log).calls.values() for each in calls] == [False, True]
     assert [each.part.call_id for calls in reading(*log).calls.values() for each in calls] == ["k2", "k3"]
-    others = reading(*log, view=View("b", "2", "i1"))
+    others = reading(*log, view=View("b", Branch("2"), "i1"))
     assert [each.part.call_id for calls in others.calls.values() for each in calls] == ["k3"]
 
 

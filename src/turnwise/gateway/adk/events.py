@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content as Ours, ToolCallPart
 from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
 from turnwise.facts.selections import Selection
@@ -155,7 +156,7 @@ def _usage(usage: Usage | None) -> UsageMetadata | None:
     )
 
 
-def _branch(branch: str) -> str | None:
+def _branch(branch: Branch) -> str | None:
     """Returns the names in a branch, joined by dots; None for the main branch."""
-    names = [part[1:] for part in branch.split("/") if part[:1] in ("~", ">")]
+    names = [part[1:] for part in branch.segments if part[:1] in ("~", ">")]
     return ".".join(names) or None

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, Event
@@ -164,7 +165,9 @@ class Driver:
         if plan.selection.outcome == "clarify":
             invocation.buffer(
                 _question(
-                    TurnContext(invocation, plan.holder, str(plan.turn), invocation.message), plan.selection, self._runtime.tree
+                    TurnContext(invocation, plan.holder, Branch.of_turn(plan.turn), invocation.message),
+                    plan.selection,
+                    self._runtime.tree,
                 )
             )
             await self._conclude(invocation, plan.holder, End(reason="clarify"))
@@ -230,7 +233,7 @@ class Driver:
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
         while True:
-            context = TurnContext(invocation, holders[-1], str(turn), message)
+            context = TurnContext(invocation, holders[-1], Branch.of_turn(turn), message)
             try:
                 await run_turn(context)
             except Suspend:
@@ -243,7 +246,7 @@ class Driver:
                 end = End(reason=reason, detail=f"{' → '.join([*holders, handoff.target])} was stopped.")
                 handoff = Handoff(self._runtime.tree.root, handoff.by)
                 invocation.stop(end)
-            await self._store_handoff(invocation, handoff, str(turn))
+            await self._store_handoff(invocation, handoff, Branch.of_turn(turn))
             holders.append(handoff.target)
             turn, message = turn + 1, handoff.brief or invocation.message
 
@@ -269,7 +272,7 @@ class Driver:
         )
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
 
-    async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: str) -> None:
+    async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: Branch) -> None:
         """Stores the handoff, on the agent's last event if that is still buffered."""
         invocation.handoff = None
         buffered = invocation.take_buffered()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import End, Event, Rewind, StepRecord
@@ -123,7 +124,7 @@ class Recovery:
         steps.
         """
         id_, open_ = unfinished.orphan
-        event = empty_event(self._runtime.issuer, open_.agent, id_, str(open_.turn))
+        event = empty_event(self._runtime.issuer, open_.agent, id_, Branch.of_turn(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
         return event.with_actions(rewind=rewind, steps=unfinished.steps)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import USER, End, Event, StepRecord
 from turnwise.facts.ids import Issuer
@@ -13,7 +14,7 @@ from turnwise.ports.stores import SessionStore
 from turnwise.runner.record.journal import journal_of
 
 
-def empty_event(issuer: Issuer, author: str, invocation_id: str, branch: str = "") -> Event:
+def empty_event(issuer: Issuer, author: str, invocation_id: str, branch: Branch = NO_BRANCH) -> Event:
     """Returns an event without content or actions."""
     return Event(id=issuer.new_id("event"), author=author, invocation_id=invocation_id, created_at=issuer.now(), branch=branch)
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.concurrency import LoopYielder
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event
@@ -93,7 +94,7 @@ class EventEmitter:
     """
 
     def __init__(
-        self, invocation: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites
+        self, invocation: InvocationState, agent: str, branch: Branch, labels: tuple[str, ...], writes: PendingWrites
     ) -> None:
         self.last: Event | None = None
         """The last event that answers."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
@@ -121,7 +122,7 @@ class InvocationState:
             merged |= event.actions.state_delta
         return merged
 
-    def finish_branch(self, branch: str) -> None:
+    def finish_branch(self, branch: Branch) -> None:
         """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
@@ -17,17 +18,17 @@ from turnwise.runner.turn.views import as_json
 class Keys:
     """The keys of a run's recorded steps (`AgentContext.recorded`)."""
 
-    def __init__(self, invocation: InvocationState, branch: str) -> None:
+    def __init__(self, invocation: InvocationState, branch: Branch) -> None:
         self._invocation, self._branch = invocation, branch
 
     def __contains__(self, key: object) -> bool:
-        return f"{self._branch}:{key}" in self._invocation.steps
+        return isinstance(key, str) and self._branch.step_key(key) in self._invocation.steps
 
 
 class Steps:
     """The steps of one agent run on one branch."""
 
-    def __init__(self, invocation: InvocationState, branch: str, emitter: EventEmitter, writes: PendingWrites) -> None:
+    def __init__(self, invocation: InvocationState, branch: Branch, emitter: EventEmitter, writes: PendingWrites) -> None:
         self._invocation, self._branch, self._emitter, self._writes = invocation, branch, emitter, writes
         self._once: dict[str, Event] = {}
         self._seen_keys: set[str] = set()
@@ -35,7 +36,7 @@ class Steps:
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         """Returns the result of `work`, or its recorded result (`AgentContext.step`)."""
-        full_key = f"{self._branch}:{key}"
+        full_key = self._branch.step_key(key)
         known = self._find_record(full_key)
         scope = StepScope(self._branch, full_key)
         if known is not None:
@@ -58,7 +59,7 @@ class Steps:
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
         """Emits the event of `make` once (`AgentContext.once`)."""
-        full_key = f"{self._branch}:{key}"
+        full_key = self._branch.step_key(key)
         known = self._find_record(full_key)
         if known is None:
             said = await self._say(full_key, make)

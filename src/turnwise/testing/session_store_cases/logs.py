@@ -1,5 +1,6 @@
 """The log of a session: order, windows, refused appends, and the head folded from it (behaviours A24, A30, A31, A33, A34)."""
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
@@ -281,13 +282,13 @@ def _full_event() -> Event:
             selection=Selection(agent="help", method="m", confidence=1.0, reason="r", verdicts=(verdict,)),
             positions={"p": 1},
             steps=(StepRecord(key="k", value={"v": 1}),),
-            finished=("1/a",),
+            finished=(Branch("1/a"),),
             blocked_by="g",
             rewind=Rewind(from_sequence=1, invocation_id="i-0"),
             end=End(reason="limit:turns", detail="d"),
         ),
         error=ErrorInfo(code="agent.failed", message="m"),
-        branch="1/~a/>b",
+        branch=Branch("1/~a/>b"),
         scope=("task:1",),
         attempt=2,
     )

@@ -56,7 +56,7 @@ class AnswerText:
         return self._take_waiting()
 
     def _piece(self, event: Event) -> str:
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or event.branch.is_in_parallel:
             return ""
         begins = self._open is None or self._open.id != event.id
         if begins and self._open is not None and self._open.branch != event.branch:

@@ -128,7 +128,7 @@ class ResponseEvents:
 
     def _piece(self, event: Event) -> Iterator[Wire]:
         # Texts of parallel agents interleave, so they are sent in the order of the log.
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or event.branch.is_in_parallel:
             return
         id_ = self._name.item(event)
         if self._open is not None and self._open.item.id != id_:

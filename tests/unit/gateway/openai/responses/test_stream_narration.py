@@ -130,7 +130,7 @@ def test_words_that_come_between_pieces_are_an_item_of_their_own() -> None:
 def test_other_ends() -> None:
     for status, type_ in (("failed", "failed"), ("incomplete", "incomplete"), ("cancelled", "incomplete")):
         narration = ResponseEvents(NAME, BLANK, VIEW)
-        (last,) = narration.end(replaced(BLANK, status=status))
+        (last,) = narration.end(ResponseObject.model_validate({**dict(BLANK), "status": status}))
         assert (last["type"], last["response"]["status"]) == (f"response.{type_}", status)
     assert ResponseEvents(NAME, BLANK, VIEW).problem("c", "m") == {
         "type": "error",
