@@ -36,6 +36,43 @@ FACE_OF_IMPLEMENTATIONS = "turnwise.stores"
 BY_URL = ("turnwise.runner.runner", "turnwise.stores.sql")
 """A runner opens the store that a URL names: this module names that implementation, and no other one."""
 
+TUPLE_FIELDS = 5
+WIDE_TUPLES = frozenset(
+    {
+        "assemble.Report",
+        "client.request.ApiRequest",
+        "config.settings.Settings",
+        "flows.record.TaskRecord",
+        "flows.record.TurnRecord",
+        "gateway.a2a.errors.Refusal",
+        "gateway.ag_ui.start.RunRequest",
+        "gateway.front.Front",
+        "gateway.problems.Problem",
+        "gateway.services.conversations.ConversationRequest",
+        "gateway.services.messages.MessageRequest",
+        "gateway.services.sessions.Window",
+        "learning.lint_examples.Finding",
+        "learning.measures.Measures",
+        "learning.outcomes.Outcome",
+        "learning.report.curves.Frame",
+        "learning.results.Subject",
+        "matching.encoder.graph.Shape",
+        "matching.encoder.source.SourceModel",
+        "matching.index._Cells",
+        "matching.match.Match",
+        "matching.scorers.TrainingSet",
+        "matching.text_features.TextFeatures",
+        "ports.stores.Decision",
+        "ports.stores.InvocationInfo",
+        "selection.contextual.features.Features",
+        "selection.contextual.model.Coefficients",
+        "stores.sql.append_plan.AppendPlan",
+        "stores.sql.log.Window",
+        "stores.sql.rows.HeadRow",
+    }
+)
+"""The named tuples of more fields: rows and arrays that are made from sequences, and values that are not yet converted."""
+
 CHECKED_CHANGES = "turnwise.facts.fact"
 """The module whose functions check the changes of models before they copy one."""
 
@@ -180,6 +217,19 @@ def unfinished_work(source: Path) -> list[str]:
     return found
 
 
+def wide_tuples(source: Path) -> list[str]:
+    """Named tuples of many fields: a caller could unpack or compare them by place. A frozen dataclass has names only."""
+    found = []
+    for module, path in files(source):
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, ast.ClassDef) or "NamedTuple" not in map(ast.unparse, node.bases):
+                continue
+            fields = sum(isinstance(item, ast.AnnAssign) for item in node.body)
+            if fields > TUPLE_FIELDS and f"{module}.{node.name}".removeprefix("turnwise.") not in WIDE_TUPLES:
+                found.append(f"{module}.{node.name}: a NamedTuple of {fields} fields; use a frozen dataclass")
+    return found
+
+
 def _only_copies(call: ast.Call) -> bool:
     return not call.args and all(each.arg == "deep" for each in call.keywords)
 
@@ -229,6 +279,7 @@ CHECKS: tuple[Check, ...] = (
     name_violations,
     unfinished_work,
     unchecked_changes,
+    wide_tuples,
     import_costs,
 )
 
@@ -312,6 +363,11 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
         unchecked_changes,
         "use replace",
     ),
+    "wide tuple": (
+        {"facts/a": "from typing import NamedTuple\nclass Wide(NamedTuple):\n" + "".join(f"    f{n}: int\n" for n in range(6))},
+        wide_tuples,
+        "facts.a.Wide: a NamedTuple of 6 fields",
+    ),
     "heavy import": ({"__init__": "import turnwise.facts.a", "facts/a": "import yaml"}, import_costs, "loads yaml"),
     "writes a file": ({"__init__": "open(__file__ + '.log', 'w').close()"}, import_costs, "for writing"),
     "opens a socket": (
@@ -345,6 +401,7 @@ def test_a_sound_house_passes(check: Check, tmp_path: Path) -> None:
         "ports/a": "from turnwise.facts.a import short",
         "stores/sql/a": "from turnwise.ports.a import short\nfrom turnwise.stores.sql import b",
         "stores/sql/b": "import yaml",
+        "runner/a": "from typing import NamedTuple\nclass Narrow(NamedTuple):\n    a: int\n    def b(self): ...",
         "assemble": "from turnwise.stores.sql.a import short",
         "cli/a": "from turnwise import assemble",
         "testing/a": "from turnwise.stores.sql import b",

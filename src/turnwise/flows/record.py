@@ -1,6 +1,7 @@
 """Rebuilds a flow's run from the session log: its tasks, its turns with their reasons, and its end. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -46,7 +47,8 @@ class TurnRecord(NamedTuple):
     """The open question to the user; None if there is none."""
 
 
-class FlowRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
     """The progress of one run of a flow."""
 
     flow: str
@@ -74,7 +76,8 @@ class FlowRecord(NamedTuple):
         return tuple(turn for turn in self.turns if not turn.is_over)
 
 
-class UnplannedRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UnplannedRun:
     """A run that has not recorded its tasks yet."""
 
     flow: str
@@ -160,9 +163,9 @@ class FlowReader:
         if self._unplanned is None or self._unplanned.invocation_id != id_:
             return
         if actions.awaits is not None:
-            self._unplanned = self._unplanned._replace(asked_by=event.author, question=event.text)
+            self._unplanned = replace(self._unplanned, asked_by=event.author, question=event.text)
         if actions.end is not None:
-            self._unplanned = self._unplanned._replace(end=actions.end.reason, detail=actions.end.detail, question=None)
+            self._unplanned = replace(self._unplanned, end=actions.end.reason, detail=actions.end.detail, question=None)
 
 
 class _Run:

@@ -1,6 +1,7 @@
 """Selects the groups to show: those of the current run, then the newest ones, within the budget (behaviour D9)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -144,7 +145,8 @@ _SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
 """The size of the smallest group."""
 
 
-class ChosenGroups(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChosenGroups:
     """The groups to show, in order."""
 
     groups: list[Group]
@@ -180,7 +182,7 @@ def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Cont
     first = _summary_groups(summary, required.room.tokens)
     room = required.room._replace(tokens=required.room.tokens - sum(group.tokens for group in first))
     newer = _add_newest(reading, view, required._replace(room=room), above=summary.until)
-    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
+    return replace(choice, groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
 
 
 def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:

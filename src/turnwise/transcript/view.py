@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -11,7 +12,8 @@ from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
 
-class View(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class View:
     """The agent run that reads the log: `agent` on `branch` of the invocation."""
 
     agent: str

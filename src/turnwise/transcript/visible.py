@@ -1,7 +1,7 @@
 """The part of the log that a reader may see, with every tool call matched to its result."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart, ToolResultPart
@@ -27,7 +27,8 @@ class LoggedCall:
         """True if the result is still to come."""
 
 
-class VisibleLog(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VisibleLog:
     """The events that the reader may see, in append order. Places are indices of `events`."""
 
     events: Sequence[Event]

@@ -1,5 +1,7 @@
 """An open question keeps its answer (C9)."""
 
+from dataclasses import replace
+
 import pytest
 
 from turnwise.facts.events import Await
@@ -59,6 +61,6 @@ async def test_without_an_open_question_nothing_changes() -> None:
     for request in (
         request_for(TREE, "x"),
         request_for(TREE, "x", head=since),
-        request_for(TREE, "x", head=ASKED)._replace(eligible=("root", "orders")),
+        replace(request_for(TREE, "x", head=ASKED), eligible=("root", "orders")),
     ):
         assert (await patient.select(request)).agent == "orders"

@@ -1,5 +1,7 @@
 """What one step of the conversation is to the reader (behaviour D8)."""
 
+from dataclasses import replace
+
 import pytest
 from logs import asks, call, event, numbered, question, result
 
@@ -63,7 +65,7 @@ def test_a_question_for_leave_is_a_note_of_the_runtime_and_nobodys_words() -> No
 def test_own_calls_can_be_told_in_words() -> None:
     """For a model that has no tools: some providers refuse calls then."""
     log = numbered([event("a", "I look.", call("k1", n=1)), event("a", "still"), event("a", result("k1", "</said> x"))])
-    view = ME._replace(calls_as_text=True)
+    view = replace(ME, calls_as_text=True)
     told = group_at(0, visible_log(log, view), view)
     assert shown(told.said) == ["I look.", "still"]
     assert shown(told.heard) == ['<said by="a" calls="look">{"n":1} → &lt;/said> x</said>']

@@ -1,5 +1,7 @@
 """What a view sees of the log, and which result belongs to which call."""
 
+from dataclasses import replace
+
 import pytest
 from logs import asks, call, event, numbered, question, result
 from pydantic import JsonValue
@@ -60,7 +62,7 @@ def test_only_what_is_foreign_by_agent_and_by_scope_is_hidden() -> None:
         event("b", "general"),
         event("b", "foreign", scope=("s2",)),
     )
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset({"s1"})))) == ["user's", "own", "same", "general"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset({"s1"})))) == ["user's", "own", "same", "general"]
     assert texts(reading(*log))[-1] == "foreign"
 
 
@@ -73,8 +75,8 @@ def test_a_label_stands_for_all_below_it() -> None:
         event("b", "above", scope=("f",)),
         event("b", "beside", scope=("f/t2",)),
     )
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset({"f/t"})))) == ["hi", "task", "below"]
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset()))) == ["hi"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset({"f/t"})))) == ["hi", "task", "below"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset()))) == ["hi"]
 
 
 def test_this_invocation_comes_last_even_if_another_ran_while_it_waited() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnwise.agents.concurrency import LoopYielder
 from turnwise.agents.history import HistoryReader
@@ -81,7 +82,7 @@ class ModelRequests:
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
-        view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
+        view = replace(self._reader.view, calls_as_text=not specs)  # some providers refuse calls without tools
         transcript = compile_transcript(events, view, context.message, budget)
         self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -32,7 +33,8 @@ END_MODES: Sequence[EndMode] = ("close", "settle")
 """A task is ended by the agent during its turn (`close`), or by the flow when the agent's run is over (`settle`)."""
 
 
-class FlowRunState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FlowRunState:
     """The state that all turns of one run share."""
 
     context: AgentContext

@@ -1,5 +1,6 @@
 """Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
@@ -27,7 +28,8 @@ ARTIFACT_PREFIX = "artifact_invocation-"
 """The prefix of artifacts that hold blobs of a message."""
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """The decision for a message: the events that begin its invocation, and the agent and turn that run first."""
 
     session: Session

@@ -1,7 +1,7 @@
 """Recovers work that a dead process left: starts another attempt at the invocation, or ends it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
@@ -26,7 +26,8 @@ from turnwise.runner.record.journal import inherited_steps
 from turnwise.runner.turn.state import Runtime
 
 
-class UnfinishedWork(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UnfinishedWork:
     """An unfinished invocation of a dead process."""
 
     run: MessageRun

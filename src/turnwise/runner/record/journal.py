@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -20,7 +21,8 @@ DECISION = "?"
 _STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
-class Journal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Journal:
     """A pure fold over the stored events of one invocation."""
 
     said: Mapping[Branch, tuple[Event, ...]]
@@ -43,13 +45,13 @@ class Journal(NamedTuple):
     """The events that have no content but write state."""
     stopped: End | None
     """The end that the invocation will have because handoffs were stopped; None when they were not."""
-    once_events: Mapping[str, Event] = {}
+    once_events: Mapping[str, Event] = field(default_factory=dict)
     """The events emitted by `once`, by the step's key."""
-    waits: Mapping[str, Await] = {}
+    waits: Mapping[str, Await] = field(default_factory=dict)
     """The waits by id, as first recorded."""
-    branches_below: Mapping[Branch, tuple[Branch, ...]] = {}
+    branches_below: Mapping[Branch, tuple[Branch, ...]] = field(default_factory=dict)
     """For each branch with descendants that emitted events: the branch itself and those descendants."""
-    model_calls: Mapping[Branch, int] = {}
+    model_calls: Mapping[Branch, int] = field(default_factory=dict)
     """The number of model calls on each branch and below it."""
     event_count: int = 0
     """The number of events that are not the user's."""
@@ -63,7 +65,7 @@ class Journal(NamedTuple):
         events = [e for b in below if b.call_depth == branch.call_depth for e in self.said[b]]
         own = any(event.actions.escalate for event in self.said.get(branch, ()))
         outcome = outcome_of(sorted(events, key=lambda e: e.sequence or 0))
-        return outcome._replace(escalated=own, model_calls=self.model_calls.get(branch, 0))
+        return replace(outcome, escalated=own, model_calls=self.model_calls.get(branch, 0))
 
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -32,7 +33,8 @@ from turnwise.selection.next_tag import take_next
 _LONG_TEXT = 16_384
 
 
-class Runtime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Runtime:
     """The agents and services of an app. An invocation keeps the Runtime it began with."""
 
     agents: Mapping[str, Agent]

@@ -3,6 +3,7 @@
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Verdict
@@ -112,7 +113,7 @@ class Contextual:
         takes_part = verdict.agent is not None and verdict.agent in (state.awaiting, *state.visited)
         if state.passed_over and not takes_part:
             # Decides again without the other participants: they must not help an agent that may not continue.
-            situation = self._rebuilt(request, situation.turn._replace(visited=(), awaiting=None))
+            situation = self._rebuilt(request, replace(situation.turn, visited=(), awaiting=None))
             if not situation.candidates:
                 return abstained(self.name, _NOTHING, passed_over=state.passed_over)
             verdict = self._verdict_for(request, state, situation, self._model.scores(features(situation)))
@@ -200,7 +201,7 @@ class Contextual:
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
-        without = self._rebuilt(request, turn._replace(previous=()))
+        without = self._rebuilt(request, replace(turn, previous=()))
         other = None
         if without.candidates:
             other = self._verdict_for(request, state, without, self._model.scores(features(without))).agent

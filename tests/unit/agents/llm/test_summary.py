@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_turn_that_reads_much_asks_for_a_job() -> None:
     """Up to the end of the older half; what a flow's agent sees goes with it."""
     events = log(*"aabbccdd", "now")
     assert considered(events).actions.jobs == (JobRequest(kind="summary", until=4),)
-    (job,) = considered(events, VIEW._replace(scopes=frozenset({"b", "a"}))).actions.jobs
+    (job,) = considered(events, replace(VIEW, scopes=frozenset({"b", "a"}))).actions.jobs
     assert job.scopes == ("a", "b")
     assert considered(log(*"aabb", "now")).actions.jobs == ()
     assert considered(events, wanted=False).actions.jobs == ()
