@@ -157,7 +157,7 @@ async def test_a_process_dies_before_the_call_waits(process: Process) -> None:
     assert await awaited(alive) == []
     await alive.recover()
     (open_,) = await awaited(alive)
-    assert (open_.call.tool, open_.kind, len(model.requests)) == ("show_map", "offered", 1)
+    assert (open_.tool, open_.kind, len(model.requests)) == ("show_map", "tool_result", 1)
     done = await answer(process(worker))
     assert (done.text, [part.result for part in last_results(model.requests[1])]) == ("Done.", ["shown", "slow", "quick"])
     assert set(ran) == {"quick"}

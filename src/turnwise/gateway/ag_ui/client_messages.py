@@ -11,12 +11,12 @@ from ag_ui.core import AssistantMessage, Message
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Event
+from turnwise.facts.waits import is_approval
 from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import shown_text
-from turnwise.transcript.waits import kind_of
 
 
 class ClientState(NamedTuple):
@@ -136,7 +136,7 @@ def messages_in(events: Iterable[Event], view: Redactor) -> list[Wire]:
         if text := shown_text(shown):
             recorded.set_text(shown, text, None)
         for part in shown.content.tool_calls if shown.content else ():
-            if kind_of(part, shown) != "confirm":
+            if not is_approval(part):
                 recorded.add_call(shown, part, None)
                 calls.add(part.call_id)
         for result in results:

@@ -12,16 +12,16 @@ from turnwise.facts.content import ThinkingPart, ToolCallPart
 from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.facts.usage import Usage
+from turnwise.facts.waits import calls_in, is_approval, is_late
 from turnwise.gateway.ag_ui.client_messages import ClientMessages
 from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import arguments_of, calls_in
+from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
 from turnwise.runner import Result
-from turnwise.transcript.waits import kind_of
 
 
 class TextStreams:
@@ -138,7 +138,7 @@ class RunEvents:
 
     def add_earlier(self, events: Iterable[Event]) -> None:
         """Registers calls that an earlier run of the invocation sent, so that their results are sent too."""
-        self._earlier_calls |= {made.call.call_id for made in calls_in(map(self._view.event, events)) if made.kind == "late"}
+        self._earlier_calls |= {call.call_id for call in calls_in(map(self._view.event, events)) if is_late(call)}
 
     def wires_of(self, source: Event) -> Iterator[Wire]:
         """Yields the wire events for a stored or partial event."""
@@ -191,7 +191,7 @@ class RunEvents:
         if shown.content is None:
             return
         for part in shown.content.tool_calls:
-            if kind_of(part, shown) != "confirm":
+            if not is_approval(part):
                 yield from self._call(shown, part, tag)
         for result in shown.content.tool_results:
             if result.call_id in self._earlier_calls or self._client.has_call(result.call_id):

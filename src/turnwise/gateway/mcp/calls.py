@@ -16,6 +16,7 @@ from turnwise.facts.errors import Closing, NothingHere, RequestInvalid, Turnwise
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.waits import Wait
 from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
@@ -29,7 +30,6 @@ from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import digest, new_session
 from turnwise.gateway.shared.tool_calls import result_value
 from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
-from turnwise.gateway.shared.waits import Wait
 from turnwise.runner import Invocation, Result
 
 CHARACTERS = 300
@@ -138,7 +138,7 @@ def _answer_value(arguments: AskAgent, wait: Wait | None) -> str | bool | ToolRe
             raise _invalid("The agent waits for an approval.", "Send `approved`, true or false, as the user says.", "approved")
         return arguments.approved
     if wait is not None and wait.kind == "tool_result":
-        return ToolResultPart(call_id=wait.call_id, result=result_value(arguments.message))
+        return ToolResultPart(call_id=wait.id, result=result_value(arguments.message))
     return arguments.message
 
 

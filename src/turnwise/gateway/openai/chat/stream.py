@@ -11,14 +11,14 @@ from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.chat.completion import (
-    Waits,
+    OpenCalls,
     call_of,
     decision_metadata,
     failure_of,
     fingerprint_of,
     finish_of,
+    open_calls,
     usage_of,
-    waits_of,
 )
 from turnwise.gateway.openai.chat.schema import Chunk, ChunkChoice, Finish, Head
 from turnwise.gateway.openai.errors import Refusal, error_of
@@ -140,8 +140,8 @@ async def _chunks(front: Front, request: Request, invocation: Invocation, chunks
         if (failure := failure_of(result, redactor_of(request), request)) is not None:
             yield _error_body(failure)
             return
-        awaited = await front.conversations.open_calls(invocation, result)
-        for chunk in chunks.end(result, waits_of(awaited, redactor_of(request))):
+        waits = await front.invocations.waits(invocation, result)
+        for chunk in chunks.end(result, open_calls(waits, result, redactor_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
@@ -160,9 +160,9 @@ class _Chunks:
     def text(self, text: str) -> Chunk:
         return self._chunk({"content": text})
 
-    def end(self, result: Result, waits: Waits) -> Iterator[Chunk]:
+    def end(self, result: Result, open_: OpenCalls) -> Iterator[Chunk]:
         """Yields the awaited tool calls, the finish reason and the usage."""
-        for place, call in enumerate(map(call_of, waits.calls)):
+        for place, call in enumerate(map(call_of, open_.calls)):
             begun = {
                 "index": place,
                 "id": call.id,
@@ -172,8 +172,8 @@ class _Chunks:
             yield self._chunk({"tool_calls": [begun]})
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
         self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
-        end = self._chunk({}, finish_of(result, waits.calls))
-        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, waits, self._view)})
+        end = self._chunk({}, finish_of(result, open_.calls))
+        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, open_, self._view)})
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 

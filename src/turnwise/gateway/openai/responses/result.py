@@ -6,6 +6,7 @@ from datetime import datetime
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, USER, End, Event
 from turnwise.facts.sessions import visible
+from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import (
     CallItem,
@@ -20,7 +21,7 @@ from turnwise.gateway.openai.responses.schema import (
     Tokens,
 )
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import CallMade, arguments_of, calls_in
+from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
 
 
@@ -33,13 +34,13 @@ class Items:
 
     def __init__(self, name: ResponseId, view: Redactor) -> None:
         self._name, self._view = name, view
-        self._calls: dict[str, CallMade] = {}
+        self._calls: dict[str, ToolCallPart] = {}
         self._asked: set[str] = set()
         self.pending = False
 
-    def know(self, calls: Iterable[CallMade]) -> None:
+    def know(self, calls: Iterable[ToolCallPart]) -> None:
         """Adds earlier tool calls that may still be awaited."""
-        self._calls |= {made.call.call_id: made for made in calls}
+        self._calls |= {call.call_id: call for call in calls}
 
     def of(self, event: Event) -> list[Item]:
         """Returns the output items of a stored event."""
@@ -53,10 +54,10 @@ class Items:
         awaits = event.actions.awaits
         if awaits is not None and awaits.kind == "tool_result" and awaits.id not in self._asked:
             self._asked.add(awaits.id)
-            if (made := self._calls.get(awaits.id)) is not None:
-                self.pending |= made.kind == "late"
-                if self._view.answers(made.kind):
-                    items.append(self._call(made.call, event.author))
+            if (call := self._calls.get(awaits.id)) is not None:
+                self.pending |= is_late(call)
+                if self._view.answers(call):
+                    items.append(self._call(call, event.author))
         return items
 
     def _call(self, call: ToolCallPart, agent: str) -> CallItem:
@@ -72,7 +73,7 @@ _EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
 
 
 def final_response(
-    name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[CallMade] = ()
+    name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[ToolCallPart] = ()
 ) -> ResponseObject:
     """Returns the response once it is answered or waits.
 

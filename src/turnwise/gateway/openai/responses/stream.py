@@ -22,6 +22,7 @@ from starlette.requests import HTTPConnection
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.errors import error_of
 from turnwise.gateway.openai.responses.ids import ResponseId
@@ -30,7 +31,6 @@ from turnwise.gateway.openai.responses.schema import CallItem, MessageItem, Outp
 from turnwise.gateway.openai.responses.start import StartedResponse
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import is_shown_to_user
 
 PIECE_CHARACTERS = 8

@@ -10,11 +10,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
 from turnwise.facts.tree import AgentTree
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import Items
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import calls_in
 
 NAME = ResponseId("s", "m")
 TREE = AgentTree([AgentCard(name="a")])
