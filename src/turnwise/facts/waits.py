@@ -1,7 +1,8 @@
 """Waits: the questions and tool calls that an invocation waits for, computed from a log or from a head. Pure functions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from turnwise.facts.content import ToolCallPart
@@ -12,6 +13,7 @@ APPROVAL_TOOL = "confirm"
 """The internal tool by which an agent asks a person for approval of a call."""
 WaitKind = Literal["reply", "tool_result", "confirmation"]
 """The awaited answer: the user's reply, a tool's result, or a person's approval of a call."""
+_NO_CALLS: Mapping[str, ToolCallPart] = MappingProxyType({})
 
 
 class Wait(NamedTuple):
@@ -79,9 +81,12 @@ def open_waits(events: Iterable[Event]) -> tuple[Wait, ...]:
     )
 
 
-def wait_opened_by(event: Event) -> Wait | None:
-    """Returns the wait that this event opens; None if it opens none."""
-    return next(iter(open_waits([event])), None)
+def wait_opened_by(event: Event, earlier: Mapping[str, ToolCallPart] = _NO_CALLS) -> Wait | None:
+    """Returns the wait that this event opens; None if it opens none. `earlier`: the calls before it, by id."""
+    if (awaits := event.actions.awaits) is None:
+        return None
+    own = next((call for call in calls_in([event]) if call.call_id == awaits.id), None)
+    return _wait(event.invocation_id, event.author, awaits, own or earlier.get(awaits.id), event)
 
 
 def waits_of(head: Head) -> Iterator[Wait]:

@@ -173,7 +173,7 @@ async def test_arguments_that_plainly_do_not_fit_go_back_to_the_model(process: P
     missing, broken = last_results(model.requests[1])
     assert (missing.failed, str(missing.result)) == (True, "The arguments do not fit: 'city' is missing. Parameters: city.")
     assert broken.failed
-    assert [each.call.arguments for each in await awaited(runner)] == [{"city": "Bonn"}]
+    assert [each.call and each.call.arguments for each in await awaited(runner)] == [{"city": "Bonn"}]
     assert (await answer(runner)).invocation_id == first.invocation_id
 
 
@@ -181,7 +181,7 @@ async def test_a_failed_result_is_told_as_one_and_a_long_one_is_cut(process: Pro
     agent_, model = desk([shows(), shows()], "Sorry.", result_characters=20)
     runner = process(agent_)
     await ask(runner, "go", context=offering())
-    first, second = (each.call.call_id for each in await awaited(runner))
+    first, second = (each.id for each in await awaited(runner))
     await ask(runner, answering(first, "no screen", failed=True))
     await ask(runner, answering(second, "x" * 50))
     failed, long = last_results(model.requests[1])

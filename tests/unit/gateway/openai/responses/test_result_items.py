@@ -69,7 +69,7 @@ def test_calls_that_were_made_before_may_still_be_waited_for() -> None:
     items = items_for()
     assert items.of(event("a", awaits=WAITS)) == []
     items = items_for()
-    items.know(calls_in(before))
+    items.stream.know(calls_in(before))
     assert [item.type for item in items.of(event("a", awaits=WAITS))] == ["function_call"]
 
 
