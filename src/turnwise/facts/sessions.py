@@ -220,9 +220,11 @@ def fold(session: Session, events: Iterable[Event]) -> Session:
 
 def visible(events: Iterable[Event]) -> list[Event]:
     """Returns the events that no rewind hides, in append order. The input may be the whole log or one invocation."""
-    kept: list[Event] = []
+    log, kept = list(events), list[Event]()
+    if all([event.actions.rewind is None for event in log]):  # noqa: C419 - a list is faster here
+        return log
     hidden_from: float = inf
-    for event in sorted(events, key=lambda event: -(event.sequence or 0)):
+    for event in sorted(log, key=lambda event: -(event.sequence or 0)):
         if (event.sequence or 0) < hidden_from:
             kept.append(event)
         if event.actions.rewind is not None:
@@ -339,14 +341,24 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
     changed: dict[str, Any] = {"last": sequence, "attempt": event.attempt}
     if actions.transfer_to and not event.is_private:
         changed |= {"agent": actions.transfer_to, "turn": open_.turn + 1, "since": sequence}
+    if (waits := waits_after(open_.waits, event)) != open_.waits:
+        changed["waits"] = waits
     if actions.awaits:
-        others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
-        changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}
+        changed["state"] = "waiting"
     if actions.checkpoint:
         changed |= {"since": sequence, "settled": event.attempt - 1}
     if event.author == USER:
-        results = event.content.tool_results if event.content else ()
-        answered = {actions.answers} | {result.call_id for result in results}
-        waits = tuple(wait for wait in open_.waits if wait[1].id not in answered)
-        changed |= {"state": "running", "waits": waits, "since": sequence, "attempt": 1, "settled": 0}
+        changed |= {"state": "running", "since": sequence, "attempt": 1, "settled": 0}
     return others | {id_: open_.replace(**changed)}
+
+
+def waits_after(waits: tuple[tuple[str, Await], ...], event: Event) -> tuple[tuple[str, Await], ...]:
+    """Returns the open waits of an invocation after its next event: the agents that wait and their waits, oldest first."""
+    actions, content = event.actions, event.content
+    closed = {actions.answers} | {result.call_id for result in (content.tool_results if content else ())}
+    if actions.end:
+        return ()
+    if actions.awaits:
+        closed.add(actions.awaits.id)
+    left = tuple(wait for wait in waits if wait[1].id not in closed)
+    return (*left, (event.author, actions.awaits)) if actions.awaits else left

@@ -13,7 +13,7 @@ from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event
 from turnwise.facts.selections import Exclusion, Selection, Verdict
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.transcript.waits import Kind, kind_of
+from turnwise.facts.waits import is_late
 
 FAILED = "The agent failed."
 """Shown to users instead of an agent's exception text."""
@@ -40,9 +40,9 @@ class Redactor:
         """Returns whether the caller may know the agent. Agents that no longer exist may be known."""
         return self.inside or self._any_role or agent not in self._tree or self._tree.reachable(agent, self._roles)
 
-    def answers(self, kind: Kind) -> bool:
-        """Returns whether the caller may answer a call of this kind."""
-        return kind != "late" or self._reports_late_results
+    def answers(self, call: ToolCallPart | None) -> bool:
+        """Returns whether the caller may answer a wait for this call; None is a wait for a reply."""
+        return call is None or not is_late(call) or self._reports_late_results
 
     def event(self, event: Event) -> Event:
         """Returns the event as the caller may read it. An event always remains, even if it is empty.
@@ -114,7 +114,7 @@ class Redactor:
             return content
         if event.is_private and awaited is None:
             return None
-        asked = {call.call_id for call in content.tool_calls if awaited and self.answers(kind_of(call, event))}
+        asked = {call.call_id for call in content.tool_calls if awaited and self.answers(call)}
         parts = tuple(_parts(content, awaited.id if awaited and awaited.id in asked else None, partial=event.partial))
         return content.with_parts(parts) if parts else None
 

@@ -65,7 +65,8 @@ async def test_a_guardrail_blocks_or_rewrites_a_call(process: Process) -> None:
     runner = process(agent_, guardrails=[Watch()])
     await ask(runner, "go", context=offering())
     (open_,) = await awaited(runner)
-    assert (open_.call.arguments, open_.kind, open_.call.offered) == ({"city": "[place]"}, "offered", True)
+    assert open_.call is not None
+    assert (open_.call.arguments, open_.call.offered) == ({"city": "[place]"}, True)
     assert (await answer(runner)).text == "Done."
     assert [part.result for part in last_results(model.requests[1])] == [
         "shown",
@@ -116,7 +117,7 @@ async def test_a_caller_takes_over_no_call_that_was_meant_for_somebody_else(proc
     runner = process(clerk)
     await ask(runner, "go", context=offering(OfferedTool(name="approve")))
     (open_,) = await awaited(runner)
-    assert (open_.kind, open_.call.offered) == ("late", False)
+    assert (open_.kind, open_.call and open_.call.offered) == ("tool_result", False)
 
 
 async def test_an_agent_of_your_own_is_told_what_was_not_offered(process: Process) -> None:

@@ -11,6 +11,7 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.waits import Wait
 from turnwise.gateway.a2a.lookup import find_task, user_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
@@ -18,14 +19,13 @@ from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
-from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation
 
 APPROVED, REASON, RESULT, FAILED = "approved", "reason", "result", "failed"
 """Keys of data parts: whether a tool call is approved and why; a tool's result and whether it is an error."""
 
 
-def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Content, MessageContext]:
+def answer_to(waits: Sequence[Wait], message: IncomingMessage) -> tuple[Content, MessageContext]:
     """Builds the message that answers a wait: the one that the message names, or the oldest.
 
     A reply may be any content. An approval must be data, or a plain yes. A tool result must be data, because text could come
@@ -36,22 +36,21 @@ def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Cont
     """
     wait, data = _select_wait(waits, message), message.data
     if wait.kind == "reply":
-        return message.content, message.context.replace(answers=wait.awaited.id)
-    tool = wait.call.tool if wait.call else ""
-    part = ToolResultPart(call_id=wait.awaited.id, tool=tool)
+        return message.content, message.context.replace(answers=wait.id)
+    part = ToolResultPart(call_id=wait.id, tool=wait.tool)
     if wait.kind == "confirmation":
         return _content(
             part, {"approved": _approval(data), REASON: data.get(REASON)} if APPROVED in data else message.content.text, message
         )
     if RESULT not in data:
-        problem = f"The task waits for the result of the tool {tool!r}."
+        problem = f"The task waits for the result of the tool {wait.tool!r}."
         raise invalid_field("message.parts", problem, fix='Send it as data: {"callId": …, "result": …}.')
     return _content(part.replace(failed=data.get(FAILED) is True), data[RESULT], message)
 
 
-def _select_wait(waits: Sequence[OpenWait], message: IncomingMessage) -> OpenWait:
+def _select_wait(waits: Sequence[Wait], message: IncomingMessage) -> Wait:
     call_id = message.call if message.call is not None else message.data.get(CALL)
-    selected = next((wait for wait in waits if call_id in (None, wait.awaited.id)), None)
+    selected = next((wait for wait in waits if call_id in (None, wait.id)), None)
     if selected is None:
         raise invalid_field(
             f"metadata.{CALL}", "The task does not wait for this call.", fix="See the open waits in its status."

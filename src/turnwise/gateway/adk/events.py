@@ -11,11 +11,11 @@ from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
+from turnwise.facts.waits import is_approval
 from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text
-from turnwise.transcript.waits import kind_of
 
 METADATA_KEY = "turnwise"
 """The key in an event's metadata that holds the selected agent and the reason."""
@@ -71,7 +71,7 @@ class EventWriter:
             self._calls |= {call.call_id: call for call in event.content.tool_calls if not call.offered}
         awaits = event.actions.awaits
         call = self._calls.get(awaits.id) if awaits and event.content is None else None
-        if call is None or not self._view.answers(kind_of(call, event)):
+        if call is None or not self._view.answers(call):
             return event
         return event.with_content(Ours(parts=(call,)))
 
@@ -86,7 +86,7 @@ class EventWriter:
 
     def _actions(self, event: OurEvent) -> Actions:
         actions = event.actions
-        confirmations = [call for call in self._open_calls(event) if kind_of(call, event) == "confirm"]
+        confirmations = [call for call in self._open_calls(event) if is_approval(call)]
         hint = event.text
         return Actions(
             state_delta=actions.state_delta,
@@ -100,7 +100,7 @@ class EventWriter:
         """Yields the event's calls whose results this reader may supply."""
         awaits, content = event.actions.awaits, event.content or Ours()
         for call in () if event.partial else content.tool_calls:
-            if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(kind_of(call, event)):
+            if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(call):
                 yield call
 
     def _error(self, event: OurEvent) -> tuple[str, str] | None:

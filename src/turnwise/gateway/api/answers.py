@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from turnwise.facts.events import Event
 from turnwise.facts.fact import replaced
+from turnwise.facts.waits import Wait, open_waits
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, InvocationStatus, Result
 from turnwise.wire.messages import Answer, OpenCall
 
@@ -57,14 +57,13 @@ def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
     )
 
 
-def _open_call(wait: OpenWait, view: Redactor) -> OpenCall:
-    event, call = wait.event, wait.call
+def _open_call(wait: Wait, view: Redactor) -> OpenCall:
     return OpenCall(
-        invocation_id=event.invocation_id,
-        call_id=wait.awaited.id,
+        invocation_id=wait.invocation_id,
+        call_id=wait.id,
         kind=wait.kind,
-        agent=event.author,
-        tool=call.tool if call else "",
-        arguments=call.arguments if call and wait.is_for(view) else {},
-        text=event.text,
+        agent=wait.agent,
+        tool=wait.tool,
+        arguments=wait.call.arguments if wait.call and view.answers(wait.call) else {},
+        text=wait.text,
     )

@@ -63,7 +63,7 @@ def test_each_end_is_a_state(reason: str, events: list[Event], state: str) -> No
 def test_what_waits_for_somebody_else_is_at_work() -> None:
     record = TaskRecord(NAME, "waiting", [HI, LATE])
     assert (record.waits(USERS), record.state(USERS)) == ([], TaskState.TASK_STATE_WORKING)
-    assert ([wait.awaited.id for wait in record.waits(KEEPERS)], record.state(KEEPERS)) == (
+    assert ([wait.id for wait in record.waits(KEEPERS)], record.state(KEEPERS)) == (
         ["k"],
         TaskState.TASK_STATE_INPUT_REQUIRED,
     )

@@ -57,9 +57,10 @@ def test_a_call_is_found_though_the_wait_comes_in_a_later_event() -> None:
 
 def test_leave_for_a_call_is_a_confirmation() -> None:
     """A42."""
-    asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay"}, private=True)
+    asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay", "call": "c"}, private=True)
     (wait,) = open_waits_of([waiting("c-ok", TextPart(text="May I?"), asked)], KEEPER)
-    assert (wait.kind, wait.tool, wait.arguments, wait.text) == ("confirmation", CONFIRM, {"tool": "pay"}, "May I?")
+    expected = ("confirmation", CONFIRM, {"tool": "pay", "call": "c"}, "May I?")
+    assert (wait.kind, wait.tool, wait.arguments, wait.text) == expected
 
 
 def test_the_answer_says_how_it_ended_but_not_what_was_raised() -> None:

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheCaller, TheFront, User, redactor_of
-from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
+from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, open_calls
 from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
@@ -98,8 +98,8 @@ async def _completion_response(
         answer = error_response(failure)
         answer.headers.update(headers)
         return answer
-    waits = waits_of(await front.conversations.open_calls(invocation, result), redactor_of(request))
-    completion = completion_of(head, invocation, result, waits, body.metadata, redactor_of(request))
+    open_ = open_calls(await front.invocations.waits(invocation, result), result, redactor_of(request))
+    completion = completion_of(head, invocation, result, open_, body.metadata, redactor_of(request))
     return JSONResponse(completion.model_dump(), headers=headers)
 
 

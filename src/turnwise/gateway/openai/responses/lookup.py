@@ -13,6 +13,7 @@ from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, Ses
 from turnwise.facts.events import Event
 from turnwise.facts.fact import replaced
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import SELECTING_MODEL
@@ -24,7 +25,6 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
-from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import DecisionInfo
 
 PARAMETERS_ATTRIBUTE = "openai.response"

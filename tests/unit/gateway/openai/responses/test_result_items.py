@@ -10,11 +10,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
 from turnwise.facts.tree import AgentTree
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import Items
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import calls_in
 
 NAME = ResponseId("s", "m")
 TREE = AgentTree([AgentCard(name="a")])
@@ -69,7 +69,7 @@ def test_calls_that_were_made_before_may_still_be_waited_for() -> None:
     items = items_for()
     assert items.of(event("a", awaits=WAITS)) == []
     items = items_for()
-    items.know(calls_in(before))
+    items.stream.know(calls_in(before))
     assert [item.type for item in items.of(event("a", awaits=WAITS))] == ["function_call"]
 
 
