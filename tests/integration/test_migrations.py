@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -364,7 +365,7 @@ def test_a_move_that_was_cut_off_goes_on(new_url: NewUrl, monkeypatch: pytest.Mo
         for _ in range(steps):
             assert on(url, old_tables.move_some), "this was to be cut off before the end"
         for copy in (0, 1):
-            using(url, lambda store, app=f"desk-{copy}": check_fifth(store, app))
+            using(url, partial(check_fifth, app=f"desk-{copy}"))
 
 
 _START = """

@@ -192,7 +192,7 @@ class AgentBuilder:
         stage = stage_of(entry.section.selector)
         if stage.selector not in self._selectors and ":" in stage.selector:
             return None  # the failed import was reported
-        members = AgentTree([card.model_copy(update={"parent": None}), *_child_cards(card.name, children)])
+        members = AgentTree([card.replace(parent=None), *_child_cards(card.name, children)])
         site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, stage.name or stage.selector, stage).selector
         return Team(card.name, children, selector=selector, lead=entry.section.lead, ends=entry.section.ends, **fields)
@@ -250,4 +250,4 @@ def _run_location(entry: AgentEntry) -> Where:
 
 
 def _child_cards(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
-    return [agent.card.model_copy(update={"parent": parent}) for agent in agents]
+    return [agent.card.replace(parent=parent) for agent in agents]

@@ -107,8 +107,8 @@ def _with_absolute_paths(config: GatewayConfig, folder: Path) -> GatewayConfig:
     adk = config.protocols.adk
     if adk.web is None:
         return config
-    placed = adk.model_copy(update={"web": str(folder / adk.web)})
-    return config.model_copy(update={"protocols": config.protocols.model_copy(update={"adk": placed})})
+    placed = adk.replace(web=str(folder / adk.web))
+    return config.replace(protocols=config.protocols.replace(adk=placed))
 
 
 def _is_network(text: str) -> bool:

@@ -70,7 +70,7 @@ def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
         stages = tuple(stage_of(stage) for stage in item.stages)
         return PolicySpec(**{**dict(item), "stages": stages, "segments": segments})
     policy = named_policy(item.use, options=_options(item), default=item.default)
-    return policy.model_copy(update={"name": item.name or policy.name, "segments": segments, "several": item.several})
+    return policy.replace(name=item.name or policy.name, segments=segments, several=item.several)
 
 
 def _segment(section: SegmentSection) -> SegmentSpec:

@@ -13,13 +13,13 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.waits import waits_of
 from turnwise.gateway.adk.apps import check_app
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
 from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_error
 from turnwise.gateway.front import Front, IdempotencyKey, TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.shared.waits import waits_of
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
@@ -72,7 +72,7 @@ async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *
         user=body.user_id,
         id=key,
         context=await _context(front, caller, body, content),
-        config=front.runner.config.model_copy(update={"streaming": streaming, "create_session": False}),
+        config=front.runner.config.replace(streaming=streaming, create_session=False),
     )
     return await front.messages.start(caller, message_request)
 
@@ -93,7 +93,7 @@ async def _context(front: Front, caller: Caller, body: RunBody, content: Content
         open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
         if not open_questions:
             raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
-        answers = open_questions[0].call_id
+        answers = open_questions[0].id
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 
 

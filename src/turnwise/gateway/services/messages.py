@@ -14,12 +14,12 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.revisions import Expected
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
-from turnwise.transcript.waits import Kind, kind_of
 
 
 async def check_results(
@@ -50,8 +50,9 @@ async def check_results(
     session = await runner.store.open(key, blank=create) or await runner.sessions.get(key)
     owner = tool_result_owner(content, session.head)
     assert owner is not None
-    kinds = await _reporters_of_results(runner, key, owner[0])
-    if any(kinds.get(result.call_id, "late") == "late" for result in content.tool_results):
+    events = await runner.sessions.events(key, invocation_id=owner[0])
+    callers = {call.call_id for call in calls_in(events) if not is_late(call)}
+    if not callers.issuperset(result.call_id for result in content.tool_results):
         raise Forbidden(
             "This credential may not report the result of an agent's own tool.",
             fix="Report the result with a key that acts for users.",
@@ -62,12 +63,6 @@ async def _is_started(runner: Runner, key: SessionKey, message_id: str) -> bool:
     """Returns whether the message was started before. If so, a repeated request only attaches to it."""
     receipt = await runner.store.inbox.receipt(key, message_id)
     return receipt is not None and receipt.state != "queued"
-
-
-async def _reporters_of_results(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
-    """Returns, for each call of the invocation, who has to report its result."""
-    events = await runner.sessions.events(key, invocation_id=invocation_id)
-    return {call.call_id: kind_of(call, event) for event in events if event.content for call in event.content.tool_calls}
 
 
 NO_CONTEXT = MessageContext()
@@ -194,10 +189,10 @@ class Messages:
         """Returns the message's context with the roles that the caller holds, and with the named agent."""
         roles, tree = roles_of(caller, given.roles), self._runner.tree
         if agent is None:
-            return given.model_copy(update={"roles": roles})
+            return given.replace(roles=roles)
         if agent not in tree or not tree.reachable(agent, roles):
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
-        return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
+        return given.replace(roles=roles, direct_agent_id=agent)
 
     async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
         """Checks the idempotency key and the expected revision of a message that is not stored yet.
@@ -220,9 +215,7 @@ class Messages:
     def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""
         has = caller.agent_roles
-        return (
-            before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
-        )
+        return before if has is None else before.replace(roles=tuple(role for role in before.roles if role in has))
 
     async def _acquire_slot(self, caller: Caller, user: str) -> AsyncExitStack:
         if self._closing.is_set():

@@ -55,8 +55,8 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
         raise session_missing(key)
     session = session_of(key, row)
     state = initial_state(connection, key)
-    nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
-    return Origin(row.number, found[1], session, session.model_copy(update=nothing))
+    begun = session.replace(last_sequence=0, head=Head(), state=state, updated_at=session.created_at)
+    return Origin(row.number, found[1], session, begun)
 
 
 def first_of(connection: Connection, source: Origin, invocation_id: str) -> int:
@@ -88,7 +88,7 @@ def start_fold(connection: Connection, source: Origin, spans: Spans, end: int) -
         if row is not None:
             sequence, updated_at, head, state = row
             at = {"last_sequence": sequence, "head": Head.model_validate_json(head), "state": state_of(state)}
-            return Progress(source.empty.model_copy(update=at | {"updated_at": moment(updated_at)}), sequence)
+            return Progress(source.empty.replace(**(at | {"updated_at": moment(updated_at)})), sequence)
     return Progress(source.empty)
 
 

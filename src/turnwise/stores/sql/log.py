@@ -161,7 +161,7 @@ def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder:
     if plan.delta.app or plan.delta.user:
         write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
-    session = plan.after.model_copy(update=update | _write_state(connection, row, plan))
+    session = plan.after.replace_valid(**(update | _write_state(connection, row, plan)))
     _write_snapshot(connection, row, plan.before.last_sequence, session)
     return session
 

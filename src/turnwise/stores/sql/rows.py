@@ -107,9 +107,7 @@ def event_text(event: Event) -> str:
         without["actions"] = True
     else:
         if actions.selection is not None:
-            event = event.model_copy(
-                update={"actions": actions.model_copy(update={"selection": short_selection(actions.selection)})}
-            )
+            event = event.replace(actions=actions.replace(selection=short_selection(actions.selection)))
         dropped: dict[str, Any] = {
             name: True for name, default in _ACTION_DEFAULTS.items() if getattr(actions, name) == default
         }
@@ -163,7 +161,7 @@ class EventRow(NamedTuple):
         event = Event.model_validate_json(f"{to_json(columns).decode()[:-1]},{self.body[1:]}")
         if record is None or event.actions.selection is None:
             return event
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"selection": record})})
+        return event.replace(actions=event.actions.replace(selection=record))
 
 
 def event_row(event: Event, sequence: int, body: str) -> dict[str, Any]:
@@ -248,7 +246,7 @@ def read_shared(connection: Connection, session: Session) -> Session:
     shared: dict[str, dict[str, JsonValue]] = {_APP: {}, _USER: {}}
     for scope, key, value in _READ.rows(connection, at):
         shared[scope][key] = from_json(value)
-    return session.model_copy(update={"app_state": shared[_APP], "user_state": shared[_USER]})
+    return session.replace_valid(app_state=shared[_APP], user_state=shared[_USER])
 
 
 def write_shared(connection: Connection, app: str, user: str, delta: ScopedState) -> None:

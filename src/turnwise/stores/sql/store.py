@@ -194,7 +194,7 @@ class SqlSessionStore:
         if current is None:
             raise log.session_missing(session.key)
         # Another holder may have a newer epoch by now, which this caller must not get.
-        return current.model_copy(update={"epoch": session.epoch})
+        return current.replace(epoch=session.epoch)
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
@@ -245,7 +245,7 @@ class SqlSessionStore:
         if hidden_from is None:
             return plan_append(session, events, Rewound(session, source.spans))
         visible = await self._fold(source, source.spans, hidden_from)
-        rewound = visible.model_copy(update={"last_sequence": session.last_sequence})
+        rewound = visible.replace(last_sequence=session.last_sequence)
         return plan_append(session, events, Rewound(rewound, source.spans))
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:

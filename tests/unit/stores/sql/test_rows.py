@@ -54,8 +54,8 @@ def test_an_event_comes_back_with_its_number(
     text: str, sequence: int, actions: dict[str, Any], fields: dict[str, Any], author: str
 ) -> None:
     """A31: whatever fields it sets."""
-    event = said("help", **actions).model_copy(update={"content": text_content(text), "author": author, **fields})
-    assert stored(event, sequence).event() == event.model_copy(update={"sequence": sequence})
+    event = said("help", **actions).replace(**{"content": text_content(text), "author": author, **fields})
+    assert stored(event, sequence).event() == event.replace(sequence=sequence)
 
 
 def test_an_event_that_does_nothing_is_small() -> None:
@@ -94,7 +94,7 @@ def test_a_selection_is_stored_once_and_comes_back_whole(selection: Selection) -
     row = decision_row(Session(app="a", user="u", id="s", created_at=NOW, updated_at=NOW), event, 1)
     whole = selection_of(cast("Any", SimpleNamespace(**row)))
     assert whole == selection
-    assert stored(event, 1).event(whole) == event.model_copy(update={"sequence": 1})
+    assert stored(event, 1).event(whole) == event.replace(sequence=1)
     short = stored(event, 1).event().actions.selection
     assert short is not None
     assert (short.agent, short.outcome, short.reason) == (selection.agent, selection.outcome, "")
