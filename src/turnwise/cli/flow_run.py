@@ -169,7 +169,7 @@ class FlowConversation:
     ) -> None:
         self._runner, self._flow, self._key = runner, flow, key
         self._place = RunLocation(config, key.user, key.id)
-        self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
+        self._context = context.replace(direct_agent_id=flow.card.name)
         self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
         self._stopped = False

@@ -49,35 +49,37 @@ def map_strings(content: Content, place: Place, change: Change) -> Content:
     are
     changed at the place `tool_call` only.
     """
-    return content.model_copy(update={"parts": tuple(_part(part, place, change) for part in content.parts)})
+    return content.with_parts(_part(part, place, change) for part in content.parts)
 
 
 def _part(part: Part, place: Place, change: Change) -> Part:
     match part:
         case TextPart() | ThinkingPart():
-            return part.model_copy(update={"text": change(part.text)})
+            return part.replace(text=change(part.text))
         case DataPart():
-            return part.model_copy(
-                update={"data": _value(part.data, change), "name": change(part.name) if part.name else part.name}
-            )
+            return part.replace(data=_value(part.data, change), name=change(part.name) if part.name else part.name)
         case ToolResultPart():
-            return part.model_copy(update={"result": _value(part.result, change)})
+            return part.replace(result=_value(part.result, change))
         case ToolCallPart() if place == "tool_call":
             raw = change(part.raw) if part.raw is not None else None
-            return part.model_copy(update={"arguments": _value(part.arguments, change), "raw": raw})
+            return part.replace(arguments=_object(part.arguments, change), raw=raw)
         case BlobPart():
-            return part.model_copy(update={"name": change(part.name) if part.name else part.name})
+            return part.replace(name=change(part.name) if part.name else part.name)
         case ArtifactPart():
-            return part.model_copy(update={"title": change(part.title) if part.title else part.title})
+            return part.replace(title=change(part.title) if part.title else part.title)
         case _:
             return part
+
+
+def _object(value: dict[str, JsonValue], change: Change) -> dict[str, JsonValue]:
+    return {change(key): _value(item, change) for key, item in value.items()}
 
 
 def _value(value: JsonValue, change: Change) -> JsonValue:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _value(item, change) for key, item in value.items()}
+        return _object(value, change)
     if isinstance(value, list | tuple):
         return [_value(item, change) for item in value]
     if isinstance(value, int) and abs(value) >= _LONG_NUMBER:

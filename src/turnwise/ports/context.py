@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -92,7 +93,8 @@ class Stream(Protocol):
     async def write(self, text: str) -> None: ...
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """The result of a nested agent run."""
 
     text: str = ""

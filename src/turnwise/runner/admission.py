@@ -54,13 +54,13 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
     try:
         size = sum(_size(part) for part in content.parts)
         if content.model_extra:
-            size += len(content.model_copy(update={"parts": ()}).model_dump_json())
+            size += len(content.with_parts(()).model_dump_json())
     except ValueError as error:
         raise _unwritable("message", error) from None
     _check_size("message", "text and data", size, limits)
     for result in content.tool_results:
         _check_result(result)
-    return content.model_copy(update={"role": "user"})
+    return content.replace(role="user")
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
@@ -154,7 +154,7 @@ def _size(part: Part) -> int:
     if isinstance(part, TextPart) and not part.model_extra:
         return len(part.text.encode())
     if isinstance(part, BlobPart):
-        part = part.model_copy(update={"data": b""})
+        part = part.replace(data=b"")
     return len(part.model_dump_json())
 
 

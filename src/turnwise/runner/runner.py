@@ -227,7 +227,7 @@ class Runner:
             MessageError: The message is refused now. The session was not rewound.
         """
         asked = await self.sessions.message_of(key, invocation_id)
-        config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
+        config = (config or asked.config or self.config).replace(when_busy="queue")
         run = self._run(asked.content, key, None, context or asked.context, config)
         await self._loop_runtimes.current.driver.prepare(run)
         if run.blocked:

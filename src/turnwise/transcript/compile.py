@@ -44,7 +44,7 @@ def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int
     if not messages or messages[-1][0] == "agent":
         note(YOUR_TURN)
     # Copies skip validation: the parts were validated when they were read, and there may be thousands.
-    return tuple(_BLANK.model_copy(update={"role": role, "parts": tuple(parts)}) for role, parts in messages), tokens
+    return tuple(_BLANK.replace(role=role, parts=tuple(parts)) for role, parts in messages), tokens
 
 
 def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence[Part]]:
@@ -67,10 +67,7 @@ def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence
 
 def _renamed(parts: Sequence[Part], ids: Sequence[str]) -> list[Part]:
     left = iter(ids)
-    return [
-        part.model_copy(update={"call_id": next(left)}) if isinstance(part, ToolCallPart | ToolResultPart) else part
-        for part in parts
-    ]
+    return [part.replace(call_id=next(left)) if isinstance(part, ToolCallPart | ToolResultPart) else part for part in parts]
 
 
 class Transcript(NamedTuple):

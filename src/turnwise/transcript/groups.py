@@ -142,10 +142,8 @@ def _texts_of(part: Part, *, sealed: bool) -> list[Part]:
 
 
 def _provider_call(part: ToolCallPart, *, sealed: bool) -> ToolCallPart:
-    changed: dict[str, object] = {} if sealed or part.seal is None else {"seal": None}
-    tool = _provider_tool_name(part.tool)
-    changed |= {} if tool == part.tool else {"tool": tool}
-    return part.model_copy(update=changed) if changed else part
+    seal, tool = part.seal if sealed else None, _provider_tool_name(part.tool)
+    return part if (seal, tool) == (part.seal, part.tool) else part.replace(seal=seal, tool=tool)
 
 
 def _provider_result(call: LoggedCall) -> ToolResultPart:

@@ -1,6 +1,7 @@
 """Selects the groups to show: those of the current run, then the newest ones, within the budget (behaviour D9)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -81,12 +82,12 @@ def _cut(part: Part, characters: int) -> Part:
         case ToolResultPart():
             result = cut(as_text(part.result), characters)
             changed = len(result) < len(as_text(part.result))
-            return part.model_copy(update={"result": result}) if changed else part
+            return part.replace(result=result) if changed else part
         case ToolCallPart(raw=str(raw)):
-            return part.model_copy(update={"raw": cut(raw, characters)})
+            return part.replace(raw=cut(raw, characters))
         case ToolCallPart():
             arguments = {key: _cut_within(value, lambda text: cut(text, characters)) for key, value in part.arguments.items()}
-            return part.model_copy(update={"arguments": arguments})
+            return part.replace(arguments=arguments)
     return part
 
 
@@ -104,7 +105,7 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
     """Returns the place of the event that holds the opening, before the reader's first event of this run; None when there is
     none.
     """
-    if _is_called(view) or view.giver is not None:
+    if view.branch.is_private or view.giver is not None:
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
@@ -123,9 +124,9 @@ def opening_author(reading: VisibleLog, view: View) -> str | None:
 
     It is the view's giver, or the agent that made the private call; empty when that agent has no event here.
     """
-    if view.giver is not None or not _is_called(view):
+    if view.giver is not None or not view.branch.is_private:
         return view.giver
-    caller = view.branch.rpartition("/>")[0]
+    caller = view.branch.caller
     events = (reading.events[place] for place in reversed(reading.order[reading.current :]))
     return next((event.author for event in events if event.branch == caller), "")
 
@@ -139,16 +140,13 @@ def run_begins(reading: VisibleLog, view: View) -> int:
     return len(reading.order)
 
 
-def _is_called(view: View) -> bool:
-    return "/>" in view.branch
-
-
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
 _SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
 """The size of the smallest group."""
 
 
-class ChosenGroups(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChosenGroups:
     """The groups to show, in order."""
 
     groups: list[Group]
@@ -184,7 +182,7 @@ def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Cont
     first = _summary_groups(summary, required.room.tokens)
     room = required.room._replace(tokens=required.room.tokens - sum(group.tokens for group in first))
     newer = _add_newest(reading, view, required._replace(room=room), above=summary.until)
-    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
+    return replace(choice, groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
 
 
 def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:

@@ -1,10 +1,11 @@
 """The part of the log that a reader may see, with every tool call matched to its result."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Event, in_scope, sees
+from turnwise.facts.events import USER, Event, in_scope
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
 
@@ -26,7 +27,8 @@ class LoggedCall:
         """True if the result is still to come."""
 
 
-class VisibleLog(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VisibleLog:
     """The events that the reader may see, in append order. Places are indices of `events`."""
 
     events: Sequence[Event]
@@ -88,7 +90,7 @@ class _Visibility:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._branches: dict[str, bool] = {}
+        self._branches: dict[Branch, bool] = {}
 
     def see(self, event: Event) -> bool:
         if event.error is not None:
@@ -100,7 +102,7 @@ class _Visibility:
             return not event.is_private
         known = self._branches.get(event.branch)
         if known is None:
-            known = self._branches[event.branch] = sees(self._view.branch, event.branch)
+            known = self._branches[event.branch] = self._view.branch.sees(event.branch)
         return known
 
 

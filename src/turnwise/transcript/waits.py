@@ -1,8 +1,9 @@
 """The open tool calls of a log that the caller, a person or a background task must answer."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Event
@@ -12,7 +13,8 @@ from turnwise.transcript.visible import question_of
 Kind = Literal["offered", "confirm", "late"]
 
 
-class AwaitedCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AwaitedCall:
     """A tool call that its agent waits for. A message with a ToolResultPart for `call.call_id` answers it."""
 
     call: ToolCallPart
@@ -50,7 +52,7 @@ def open_calls(events: Iterable[Event]) -> tuple[AwaitedCall, ...]:
         if event.actions.end is not None:
             calls = {place: call for place, call in calls.items() if place[0] != invocation}
             waits = {place: until for place, until in waits.items() if place[0] != invocation}
-    return tuple(call._replace(expires_at=waits[place]) for place, call in calls.items() if place in waits)
+    return tuple(replace(call, expires_at=waits[place]) for place, call in calls.items() if place in waits)
 
 
 def kind_of(call: ToolCallPart, event: Event) -> Kind:

@@ -234,7 +234,7 @@ async def test_its_calls_count_as_steps_of_the_run(process: Process) -> None:
 async def test_its_schema_counts_in_what_a_model_is_sent(process: Process) -> None:
     """A caller that offers more than the agent has room for is told so, and the session goes on."""
     agent_, _ = desk("Hello.")
-    large = SHOW.model_copy(update={"description": "word " * 40_000})
+    large = SHOW.replace(description="word " * 40_000)
     runner = process(agent_)
     result = await ask(runner, "hi", context=offering(large))
     assert result.error is not None

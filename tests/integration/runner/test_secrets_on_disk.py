@@ -47,12 +47,12 @@ def typed() -> str:
 
 @agent
 async def yielded(context: AgentContext) -> AsyncIterator[Event]:
-    yield context.event("hi").model_copy(update={"error": ErrorInfo(code="bad", message=f"It is {KEY}.")})
+    yield context.event("hi").replace(error=ErrorInfo(code="bad", message=f"It is {KEY}."))
 
 
 @agent
 async def yielded_bare(context: AgentContext) -> AsyncIterator[Event]:
-    yield context.event().model_copy(update={"error": ErrorInfo(code=KEY, message=f"It is {KEY}.")})
+    yield context.event().replace(error=ErrorInfo(code=KEY, message=f"It is {KEY}."))
 
 
 @agent

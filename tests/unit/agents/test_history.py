@@ -41,7 +41,7 @@ class Context:
         self.history, self.pages = self, 0
 
     def event(self) -> Event:
-        return event(len(self.log) + 1).model_copy(update={"author": "clerk"})
+        return event(len(self.log) + 1).replace(author="clerk")
 
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
         for end in range(len(self.log), 0, -page):

@@ -2,6 +2,7 @@
 
 from logs import asks, call, event, numbered, result
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import USER, Event, Summary
 from turnwise.transcript.groups import Group
@@ -9,7 +10,7 @@ from turnwise.transcript.trimming import ChosenGroups, choose_groups
 from turnwise.transcript.view import Budget, View
 from turnwise.transcript.visible import visible_log
 
-ME = View("a", "1", "now")
+ME = View("a", Branch("1"), "now")
 OPENING = text_content("And now?", "user")
 PLENTY = Budget(100_000, 1_000)
 
@@ -50,7 +51,7 @@ def test_events_are_counted_too() -> None:
 
 
 def test_a_call_is_kept_with_its_results_or_not_at_all() -> None:
-    past_run = [each.model_copy(update={"invocation_id": "i0"}) for each in RUN]
+    past_run = [each.replace(invocation_id="i0") for each in RUN]
     made = choice(*past_run, event("a", "So it is.", invocation="i0"), NOW, budget=Budget(1_000, 1_000))
     assert texts(made) == ["So it is.", "And now?"]
 

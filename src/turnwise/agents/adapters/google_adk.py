@@ -23,6 +23,7 @@ from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -148,7 +149,7 @@ class GoogleAdkAgent:
         from google.adk.agents.run_config import RunConfig, StreamingMode
 
         mode = StreamingMode.SSE if streaming else StreamingMode.NONE
-        return (self._run_config or RunConfig()).model_copy(update={"streaming_mode": mode})
+        return replaced(self._run_config or RunConfig(), streaming_mode=mode)
 
     def _event(self, message: Content) -> Any:
         from google.adk.events import Event as TheirEvent

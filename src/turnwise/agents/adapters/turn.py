@@ -136,14 +136,14 @@ class PieceWriter:
             return
         event, before = self._shown.get(key) or (self._context.event(), "")
         self._shown[key] = event, before + text
-        await self._show(event.model_copy(update={"content": text_content(text), "partial": True}))
+        await self._show(event.replace(content=text_content(text), partial=True))
 
     async def whole(self, parts: Sequence[Part], usage: Usage | None, *, ends: bool = True) -> Event:
         """Returns the event of the answer. Its text equals the chunks that were shown under its id."""
         content = Content(parts=tuple(parts))
         event = await self._event_of(content.text)
-        actions = event.actions.model_copy(update={"usage": usage, "end": End() if ends else None})
-        return event.model_copy(update={"content": content, "actions": actions})
+        actions = event.actions.replace(usage=usage, end=End() if ends else None)
+        return event.replace(content=content, actions=actions)
 
     async def _event_of(self, text: str) -> Event:
         candidates = [(key, shown) for key, (_, shown) in self._shown.items() if shown and text.startswith(shown)]
@@ -190,7 +190,7 @@ def _event_maker(
             raise
         except Exception as error:
             raise explain(error) from error
-        usage = answer.usage and answer.usage.model_copy(update={"ms": (time.perf_counter() - began) * 1000})
+        usage = answer.usage and answer.usage.replace(ms=(time.perf_counter() - began) * 1000)
         if answer.question is not None:
             context.state[place] = {"question": answer.question, "kept": answer.checkpoint}
             return context.event(usage=usage)
@@ -284,7 +284,7 @@ def _with_preamble(messages: tuple[Content, ...], context: AgentContext) -> tupl
         return messages
     first = messages[0]
     preamble = TextPart(text=f'You are "{context.card.name}".\n{PREAMBLE}')
-    return (first.model_copy(update={"parts": (preamble, *first.parts)}), *messages[1:])
+    return (first.with_parts((preamble, *first.parts)), *messages[1:])
 
 
 def _piece(part: Part) -> str | BlobPart:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnwise.agents.concurrency import LoopYielder
 from turnwise.agents.history import HistoryReader
@@ -49,7 +50,7 @@ class ModelRequests:
         request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
             event, reply = await self._call_model(request, marks, show)
-            event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
+            event = event.with_actions(usage=reply.usage)
             if self._design.output is None or reply.content.tool_calls:
                 return self._with_end(answer_event(event, reply, marks, most=self._most_parts()))
             await self._reject(event)
@@ -81,7 +82,7 @@ class ModelRequests:
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
-        view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
+        view = replace(self._reader.view, calls_as_text=not specs)  # some providers refuse calls without tools
         transcript = compile_transcript(events, view, context.message, budget)
         self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(
@@ -128,7 +129,7 @@ class ModelRequests:
         assert event.content is not None
         if event.content.tool_calls:
             return event
-        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))
+        return self._summarizing.put(event.with_actions(end=End()))
 
 
 def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:

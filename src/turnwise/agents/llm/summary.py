@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from turnwise.facts.branch import NO_BRANCH
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
@@ -41,7 +42,7 @@ class Summarizing:
     def consider(self, events: Sequence[Event], transcript: Transcript, view: View, budget: Budget) -> None:
         """Prepares a job request if a summary is due. `transcript` was compiled from the events within `budget`."""
         # Events of a private call are hidden from later invocations, so their summary would never be read.
-        if not self._wanted or "/>" in view.branch or not _is_time(events, transcript, budget):
+        if not self._wanted or view.branch.is_private or not _is_time(events, transcript, budget):
             return
         earlier = last_summary(events, view.agent)
         older = older_part(events, view, above=earlier.until if earlier else 0)
@@ -53,7 +54,7 @@ class Summarizing:
         """Returns the event, with the job request if a summary is due."""
         if self._job is None:
             return event
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"jobs": (self._job,)})})
+        return event.with_actions(jobs=(self._job,))
 
 
 def older_part(events: Sequence[Event], view: View, *, above: int = 0) -> Sequence[Event]:
@@ -124,7 +125,7 @@ def _request(older: Sequence[Event], earlier: Summary | None, job: BackgroundJob
     # A job has no run, so the instruction is its only new message. It offers no tools, so calls appear as text: some
     # providers refuse calls without tools.
     scopes = None if job.request.scopes is None else frozenset(job.request.scopes)
-    view = View(job.agent, "", "", scopes, calls_as_text=True)
+    view = View(job.agent, NO_BRANCH, "", scopes, calls_as_text=True)
     left = budget._replace(tokens=max(0, budget.tokens - tokens_of(instructions)))
     return ModelRequest(messages=compile_transcript(older, view, _REQUEST_TEXT, left).messages, instructions=instructions)
 

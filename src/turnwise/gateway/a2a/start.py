@@ -36,7 +36,7 @@ def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Cont
     """
     wait, data = _select_wait(waits, message), message.data
     if wait.kind == "reply":
-        return message.content, message.context.model_copy(update={"answers": wait.awaited.id})
+        return message.content, message.context.replace(answers=wait.awaited.id)
     tool = wait.call.tool if wait.call else ""
     part = ToolResultPart(call_id=wait.awaited.id, tool=tool)
     if wait.kind == "confirmation":
@@ -46,7 +46,7 @@ def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Cont
     if RESULT not in data:
         problem = f"The task waits for the result of the tool {tool!r}."
         raise invalid_field("message.parts", problem, fix='Send it as data: {"callId": …, "result": …}.')
-    return _content(part.model_copy(update={FAILED: data.get(FAILED) is True}), data[RESULT], message)
+    return _content(part.replace(failed=data.get(FAILED) is True), data[RESULT], message)
 
 
 def _select_wait(waits: Sequence[OpenWait], message: IncomingMessage) -> OpenWait:
@@ -67,7 +67,7 @@ def _approval(data: dict[str, JsonValue]) -> bool:
 
 
 def _content(part: ToolResultPart, result: JsonValue, message: IncomingMessage) -> tuple[Content, MessageContext]:
-    return Content(role="user", parts=(part.model_copy(update={"result": result}),)), message.context
+    return Content(role="user", parts=(part.replace(result=result),)), message.context
 
 
 class SentMessage(NamedTuple):
@@ -96,8 +96,7 @@ async def send_message(
         UnsupportedOperationError: The task is over, or does not wait for a message.
         RequestInvalid: The message does not fit the task. Errors of `Messages.start` pass through.
     """
-    update = {"streaming": streaming, "create_session": True}
-    config = front.runner.config.model_copy(update=update)
+    config = front.runner.config.replace(streaming=streaming, create_session=True)
     message = request.message
     draft = MessageRequest("", incoming.content, operation.user, message.message_id, incoming.context, config)
     if message.task_id:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content as Ours, ToolCallPart
 from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
 from turnwise.facts.selections import Selection
@@ -72,7 +73,7 @@ class EventWriter:
         call = self._calls.get(awaits.id) if awaits and event.content is None else None
         if call is None or not self._view.answers(kind_of(call, event)):
             return event
-        return event.model_copy(update={"content": Ours(parts=(call,))})
+        return event.with_content(Ours(parts=(call,)))
 
     def _content(self, event: OurEvent) -> Content | None:
         if event.content is None:
@@ -141,7 +142,7 @@ def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) ->
 def _shared_effects(event: OurEvent) -> OurEvent:
     """Strips the event to its state and artifact changes, which everyone may see."""
     actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
-    return event.model_copy(update={"content": None, "error": None, "actions": actions})
+    return event.replace(content=None, error=None, actions=actions)
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:
@@ -155,7 +156,7 @@ def _usage(usage: Usage | None) -> UsageMetadata | None:
     )
 
 
-def _branch(branch: str) -> str | None:
+def _branch(branch: Branch) -> str | None:
     """Returns the names in a branch, joined by dots; None for the main branch."""
-    names = [part[1:] for part in branch.split("/") if part[:1] in ("~", ">")]
+    names = [part[1:] for part in branch.segments if part[:1] in ("~", ">")]
     return ".".join(names) or None

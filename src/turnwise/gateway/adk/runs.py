@@ -72,7 +72,7 @@ async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *
         user=body.user_id,
         id=key,
         context=await _context(front, caller, body, content),
-        config=front.runner.config.model_copy(update={"streaming": streaming, "create_session": False}),
+        config=front.runner.config.replace(streaming=streaming, create_session=False),
     )
     return await front.messages.start(caller, message_request)
 

@@ -231,7 +231,7 @@ class _Start:
             session=self._key.id,
             agent=agent,
             context=context,
-            config=self._front.runner.config.model_copy(update={"streaming": True}),
+            config=self._front.runner.config.replace(streaming=True),
             id=self._run_request.run,
         )
         return await self._front.conversations.send(self._caller, conversation)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, InvocationStatus, Result
@@ -28,7 +29,7 @@ def read_answer(session: str, reading: InvocationStatus, view: Redactor) -> Answ
     if result is None:
         return answer
     waits = [each for each in open_waits_of(result.events, view) if each.call_id in reading.waits]
-    return _with_result(answer.model_copy(update={"invocation_id": result.invocation_id, "waits": waits}), result, view)
+    return _with_result(replaced(answer, invocation_id=result.invocation_id, waits=waits), result, view)
 
 
 def pending(invocation: Invocation) -> Answer:
@@ -47,13 +48,13 @@ def open_waits_of(events: Sequence[Event], view: Redactor) -> list[OpenCall]:
 
 
 def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
-    update = {
-        "text": result.text,
-        "end": view.end(result.end) if result.end else None,
-        "error": view.error(result.error) if result.error else None,
-        "selection": view.selection(result.selection) if result.selection else None,
-    }
-    return answer.model_copy(update=update)
+    return replaced(
+        answer,
+        text=result.text,
+        end=view.end(result.end) if result.end else None,
+        error=view.error(result.error) if result.error else None,
+        selection=view.selection(result.selection) if result.selection else None,
+    )
 
 
 def _open_call(wait: OpenWait, view: Redactor) -> OpenCall:

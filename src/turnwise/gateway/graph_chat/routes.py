@@ -61,7 +61,7 @@ def _choices(front: Front, caller: Caller) -> str:
 async def _answer(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     user = body.known.customer_id if caller.acts_for_users else None
-    config = front.runner.config.model_copy(update={"streaming": False})
+    config = front.runner.config.replace(streaming=False)
     ask = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
     invocation = await front.messages.start(caller, ask)
     return _response(session, body.known, await invocation.result(), redactor_of(request))

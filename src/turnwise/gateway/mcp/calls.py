@@ -109,8 +109,8 @@ async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, 
     if agent is not None and not request.front.addressees.has(request.caller, agent):
         fix = "Leave out the agent; the one that fits best is selected."
         raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix=fix, where=("arguments", "agent"))
-    usual = request.front.runner.config.model_copy(update={"streaming": streaming})
-    config = usual if arguments.session is not None else usual.model_copy(update={"create_session": True})
+    usual = request.front.runner.config.replace(streaming=streaming)
+    config = usual if arguments.session is not None else usual.replace(create_session=True)
     # Derived from the message id: a repeated message reaches the same session before its sender knows it.
     session = new_session(arguments.message_id) if arguments.session is None else arguments.session
     return await request.front.messages.start(

@@ -241,7 +241,7 @@ class Conversations:
         recent = await self._runner.sessions.events(key, last=RECENT_EVENTS)
         if any(event.author == USER and event.content and instructions in event.content.parts for event in recent):
             return content
-        return content.model_copy(update={"parts": (instructions, *content.parts)})
+        return content.with_parts((instructions, *content.parts))
 
     async def _import_to_new_session(
         self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]

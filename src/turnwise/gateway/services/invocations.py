@@ -183,7 +183,7 @@ def _content(wait: Wait, given: WaitAnswer) -> Content:
         word: dict[str, JsonValue] = {"approved": answer} | ({"reason": given.reason} if given.reason else {})
         part = ToolResultPart(call_id=wait.call_id, tool=wait.tool, result=word)
     elif wait.kind != "reply" and isinstance(answer, ToolResultPart):
-        part = answer.model_copy(update={"tool": wait.tool})
+        part = answer.replace(tool=wait.tool)
     if part is None:
         fields = {"reply": "text", "confirmation": "approved", "tool_result": "result"}
         wanted = fields[wait.kind]

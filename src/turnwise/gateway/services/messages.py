@@ -194,10 +194,10 @@ class Messages:
         """Returns the message's context with the roles that the caller holds, and with the named agent."""
         roles, tree = roles_of(caller, given.roles), self._runner.tree
         if agent is None:
-            return given.model_copy(update={"roles": roles})
+            return given.replace(roles=roles)
         if agent not in tree or not tree.reachable(agent, roles):
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
-        return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
+        return given.replace(roles=roles, direct_agent_id=agent)
 
     async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
         """Checks the idempotency key and the expected revision of a message that is not stored yet.
@@ -220,9 +220,7 @@ class Messages:
     def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""
         has = caller.agent_roles
-        return (
-            before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
-        )
+        return before if has is None else before.replace(roles=tuple(role for role in before.roles if role in has))
 
     async def _acquire_slot(self, caller: Caller, user: str) -> AsyncExitStack:
         if self._closing.is_set():

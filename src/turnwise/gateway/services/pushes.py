@@ -61,7 +61,7 @@ class Pushes:
             InvocationMissing: There is no such message.
         """
         key = self._scope.session(caller, "messages:write", session, user)
-        config = config.model_copy(update={"id": config.id or self._issuer.new_id("push"), "caller": caller})
+        config = config.replace(id=config.id or self._issuer.new_id("push"), caller=caller)
         _check(config)
         await self._require_message(key, message_id)
         try:

@@ -124,8 +124,8 @@ class Guardrails:
         """Returns the event with its checked error text. A code that guardrails would change becomes `agent.failed`."""
         text, guarded = await self.error_text(error.message, event.author)
         code = error.code if error.code == AgentFailed.code or await self.allows(error.code, event.author) else AgentFailed.code
-        actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
-        return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
+        actions = event.actions.replace(guarded=(*event.actions.guarded, *guarded))
+        return event.replace(error=ErrorInfo(code=code, message=text), actions=actions)
 
     def stages(self, author: str) -> Sequence[StreamStage] | None:
         """Returns the stream stages for that author's answers; None when a guardrail must see the whole answer."""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.concurrency import LoopYielder
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event
@@ -33,12 +34,12 @@ class TextStream:
     @named("context.stream().write")
     async def write(self, text: str) -> None:
         self._pieces.append(text)
-        await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))
+        await self._take(self._blank.replace(content=text_content(text), partial=True))
 
     async def finish(self) -> None:
         """Stores the complete answer. Does nothing when nothing was written."""
         if text := "".join(self._pieces):
-            await self._take(self._blank.model_copy(update={"content": text_content(text)}))
+            await self._take(self._blank.with_content(text_content(text)))
 
 
 @asynccontextmanager
@@ -62,13 +63,13 @@ class PieceFilter:
         """Returns the partial event with its visible text and offset; None when none of it is visible yet."""
         offset = self._shown.get(event.id, 0)
         if not event.text:
-            return event.model_copy(update={"offset": offset})
+            return event.replace(offset=offset)
         tags = self._filters.setdefault(event.id, NextTagFilter())
         visible = tags.feed(event.text)
         if not visible:
             return None
         self._shown[event.id] = offset + len(visible)
-        return event.model_copy(update={"content": text_content(visible), "offset": offset})
+        return event.replace(content=text_content(visible), offset=offset)
 
 
 _AGENT_ACTIONS = (
@@ -93,7 +94,7 @@ class EventEmitter:
     """
 
     def __init__(
-        self, invocation: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites
+        self, invocation: InvocationState, agent: str, branch: Branch, labels: tuple[str, ...], writes: PendingWrites
     ) -> None:
         self.last: Event | None = None
         """The last event that answers."""
@@ -126,7 +127,7 @@ class EventEmitter:
         if actions.checkpoint:
             self._invocation.unrecorded.buffer()
         own = Actions(**{name: getattr(actions, name) for name in _AGENT_ACTIONS})
-        return await self.say(event.model_copy(update={"actions": own}), buffer=actions.end is not None)
+        return await self.say(event.replace(actions=own), buffer=actions.end is not None)
 
     async def say(self, event: Event, *, buffer: bool = False) -> Event:
         """Stamps and records one event, or returns the recorded one during a replay."""
@@ -157,8 +158,8 @@ class EventEmitter:
             check_storable(visible.content or Content(), self._agent)
             id_ = self._invocation.ids.own(event.id, partial=True)
             blank = empty_event(self._invocation.runtime.issuer, self._agent, self._invocation.invocation_id, self._branch)
-            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
-            await self._invocation.show(blank.model_copy(update=shown))
+            piece = blank.replace(id=id_, content=visible.content, partial=True, offset=visible.offset, scope=self._labels)
+            await self._invocation.show(piece)
 
     def find_recorded(self, event: Event) -> Event:
         """Advances the replay to an event that is known to be recorded, and returns the event."""
@@ -187,7 +188,7 @@ class EventEmitter:
         if guarded:
             error.problem, error.fix = text, ""
         info = ErrorInfo(code=error.code, message=text)
-        self._invocation.buffer(self.event(guarded=guarded).model_copy(update={"error": info}))
+        self._invocation.buffer(self.event(guarded=guarded).replace(error=info))
 
     def buffer_writes(self, *, escalate: bool = False) -> None:
         """Buffers an event with the writes that no event holds yet, or with the request to leave the enclosing loop."""
@@ -203,16 +204,14 @@ class EventEmitter:
 
     async def _store(self, event: Event, *, buffer: bool) -> Event:
         stamped = self._with_writes(
-            event.model_copy(
-                update={
-                    "id": self._invocation.ids.own(event.id, partial=False),
-                    "author": self._agent,
-                    "invocation_id": self._invocation.invocation_id,
-                    "branch": self._branch,
-                    "within": current_scope(self._branch).step,
-                    "sequence": None,
-                    "content": event.content and event.content.model_copy(update={"role": "agent"}),
-                }
+            event.replace(
+                id=self._invocation.ids.own(event.id, partial=False),
+                author=self._agent,
+                invocation_id=self._invocation.invocation_id,
+                branch=self._branch,
+                within=current_scope(self._branch).step,
+                sequence=None,
+                content=event.content and event.content.replace(role="agent"),
             )
         )
         stored = await self._invocation.emit(stamped, buffer=buffer)
@@ -229,13 +228,11 @@ class EventEmitter:
     def _with_writes(self, event: Event) -> Event:
         if not self._writes:
             return event
-        actions = event.actions.model_copy(
-            update={
-                "state_delta": {**self._writes.state, **event.actions.state_delta},
-                "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
-                "steps": (*self._writes.steps, *event.actions.steps),
-            }
+        complete = event.with_actions(
+            state_delta={**self._writes.state, **event.actions.state_delta},
+            artifact_versions={**self._writes.saved, **event.actions.artifact_versions},
+            steps=(*self._writes.steps, *event.actions.steps),
         )
         self._invocation.keep_temporary(self._writes.state)
         self._writes.clear()
-        return event.model_copy(update={"actions": actions})
+        return complete

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
@@ -20,7 +22,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.stream_guard import StreamGuard
-from turnwise.runner.record.events import EventIds, with_actions
+from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.answer_limits import AnswerSize, check_storable
@@ -31,7 +33,8 @@ from turnwise.selection.next_tag import take_next
 _LONG_TEXT = 16_384
 
 
-class Runtime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Runtime:
     """The agents and services of an app. An invocation keeps the Runtime it began with."""
 
     agents: Mapping[str, Agent]
@@ -121,7 +124,7 @@ class InvocationState:
             merged |= event.actions.state_delta
         return merged
 
-    def finish_branch(self, branch: str) -> None:
+    def finish_branch(self, branch: Branch) -> None:
         """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
 
@@ -165,8 +168,7 @@ class InvocationState:
             passed = await self.guardrails.brief(handoff.brief, handoff.by)
             self._refuse_second(handoff)
             if passed.guarded:
-                actions = note.actions.model_copy(update={"guarded": passed.guarded})
-                self.buffer(note.model_copy(update={"actions": actions}))
+                self.buffer(note.with_actions(guarded=passed.guarded))
             if passed.content is None:
                 by = passed.guarded[-1]
                 problem = f"the guardrail {by.guardrail!r} blocked the message: {by.reason}"
@@ -218,7 +220,7 @@ class InvocationState:
         if not self._records_before or not self._before:
             return event
         before, self._before = self._before, {}
-        return event.model_copy(update={"actions": actions.model_copy(update={"state_before": before})})
+        return event.with_actions(state_before=before)
 
     def keep_temporary(self, delta: Mapping[str, JsonValue]) -> None:
         """Keeps the `temp:` keys of a delta for the rest of this invocation."""
@@ -229,7 +231,7 @@ class InvocationState:
         if not pending:
             return event
         pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
-        return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
+        return event.with_actions(**pending)
 
     def buffer_pending(self, bare: Event) -> None:
         """Buffers the bare event if a pending decision or finished branch needs one."""
@@ -258,9 +260,9 @@ def record_answer_decision(invocation: InvocationState, selection: Selection, ba
     """
     last = invocation._buffered[-1] if invocation._buffered else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
-        invocation.buffer(with_actions(bare, selection=selection))
+        invocation.buffer(bare.with_actions(selection=selection))
     else:
-        invocation._buffered[-1] = with_actions(last, selection=selection)
+        invocation._buffered[-1] = last.with_actions(selection=selection)
 
 
 def is_long(event: Event) -> bool:
@@ -277,7 +279,7 @@ def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
     named = event.actions.next
     if not named or can_name(named, (card.name for card in tree)):
         return event
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"next": ""})})
+    return event.with_actions(next="")
 
 
 def _without_tag(event: Event) -> Event:
@@ -288,10 +290,10 @@ def _without_tag(event: Event) -> Event:
     for part in event.content.parts:
         if isinstance(part, TextPart):
             text, name = take_next(part.text)
-            part = part.model_copy(update={"text": text})  # noqa: PLW2901
+            part = part.replace(text=text)  # noqa: PLW2901
             first = name if first is None else first
         parts.append(part)
     if first is None:
         return event
-    content = event.content.model_copy(update={"parts": tuple(parts)})
-    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update={"next": first})})
+    content = event.content.with_parts(parts)
+    return event.replace(content=content, actions=event.actions.replace(next=first))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached
-from turnwise.facts.events import Event, in_scope, sees
+from turnwise.facts.events import Event, in_scope
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.sizes import DEEPEST, is_deep, least_bytes
@@ -30,7 +31,7 @@ class HistoryView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
 
-    def __init__(self, invocation: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+    def __init__(self, invocation: InvocationState, agent: str, branch: Branch, sees: frozenset[str] | None) -> None:
         self._invocation, self._agent, self._branch, self._sees = invocation, agent, branch, sees
 
     @named("context.history.last")
@@ -67,7 +68,7 @@ class HistoryView:
         if not in_scope(event, self._agent, self._sees):
             return False
         if event.invocation_id == self._invocation.invocation_id:
-            return sees(self._branch, event.branch)
+            return self._branch.sees(event.branch)
         return not event.is_private
 
 

@@ -194,7 +194,7 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
 
 
 def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
-    return plan._replace(after=plan.after.model_copy(update={"epoch": plan.before.epoch + 1}))
+    return plan._replace(after=plan.after.replace(epoch=plan.before.epoch + 1))
 
 
 @cache
@@ -292,7 +292,7 @@ def _stored(connection: Connection, session: Session) -> Session:
     """Returns the stored session with the epoch of `session`: a lease that another process took since is not handed out."""
     stored = open_session(connection, session.key)
     assert stored is not None
-    return stored.model_copy(update={"epoch": session.epoch})
+    return stored.replace(epoch=session.epoch)
 
 
 def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:

@@ -191,7 +191,7 @@ class SqlSessionStore:
         if current is None:
             raise log.session_missing(session.key)
         # Another holder may have a newer epoch by now, which this caller must not get.
-        return current.model_copy(update={"epoch": session.epoch})
+        return current.replace(epoch=session.epoch)
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
@@ -231,7 +231,7 @@ class SqlSessionStore:
         source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
         span = forks.Span(source.row_id, hidden_from)
         visible = (await self._fold(span, source.empty)).session
-        return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+        return plan_append(session, events, visible.replace(last_sequence=session.last_sequence))
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
         plan = await self._plan(session, events)

@@ -1,10 +1,12 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.agents.llm.summary import Summarizing, older_part, summed_up
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
 from turnwise.facts.sessions import SessionKey
@@ -15,7 +17,7 @@ from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.view import Budget, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-VIEW = View("clerk", "1", "now")
+VIEW = View("clerk", Branch("1"), "now")
 BUDGET = Budget(tokens=10_000, events=9)
 JOB = BackgroundJob(SessionKey("app", "ada", "s"), "clerk", "e9", JobRequest(kind="summary", until=4), 1)
 
@@ -37,7 +39,7 @@ def noting(sequence: int, text: str, *, until: int) -> Event:
     """The event of a summary."""
     (event,) = log("job-1")
     actions = Actions(summary=Summary(text=text, until=until))
-    return event.model_copy(update={"sequence": sequence, "content": None, "actions": actions})
+    return event.replace(sequence=sequence, content=None, actions=actions)
 
 
 def log(*invocations: str) -> list[Event]:
@@ -90,7 +92,7 @@ def test_a_turn_that_reads_much_asks_for_a_job() -> None:
     """Up to the end of the older half; what a flow's agent sees goes with it."""
     events = log(*"aabbccdd", "now")
     assert considered(events).actions.jobs == (JobRequest(kind="summary", until=4),)
-    (job,) = considered(events, VIEW._replace(scopes=frozenset({"b", "a"}))).actions.jobs
+    (job,) = considered(events, replace(VIEW, scopes=frozenset({"b", "a"}))).actions.jobs
     assert job.scopes == ("a", "b")
     assert considered(log(*"aabb", "now")).actions.jobs == ()
     assert considered(events, wanted=False).actions.jobs == ()
@@ -98,7 +100,7 @@ def test_a_turn_that_reads_much_asks_for_a_job() -> None:
 
 def test_a_private_call_asks_for_none() -> None:
     """No later invocation would see its summary."""
-    assert considered(log(*"aabbccdd", "now"), View("clerk", "1/>clerk#1", "now")).actions.jobs == ()
+    assert considered(log(*"aabbccdd", "now"), View("clerk", Branch("1/>clerk#1"), "now")).actions.jobs == ()
 
 
 async def test_what_a_summary_covers_is_not_summed_up_again() -> None:

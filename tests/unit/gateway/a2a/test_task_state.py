@@ -30,10 +30,7 @@ LATE = event("a", "On it.", call("k"), awaits=Await(id="k", kind="tool_result"))
 
 def numbered(*events: Event) -> list[Event]:
     ids = [f"message:s:{number}" if each.author == USER else f"e{number}" for number, each in enumerate(events, 1)]
-    return [
-        each.model_copy(update={"sequence": number, "id": id_})
-        for number, (each, id_) in enumerate(zip(events, ids, strict=True), 1)
-    ]
+    return [each.replace(sequence=number, id=id_) for number, (each, id_) in enumerate(zip(events, ids, strict=True), 1)]
 
 
 def ended(reason: str, *events: Event) -> TaskRecord:

@@ -8,6 +8,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.api.answers import answer_of, open_waits_of, pending, read_answer
@@ -42,8 +43,8 @@ def test_a_call_of_a_tool_is_a_wait_for_its_result() -> None:
     call = ToolCallPart(call_id="c", tool="ship", arguments={"order": 1})
     expected = OpenCall(invocation_id="i", call_id="c", kind="tool_result", agent="desk", tool="ship", arguments={"order": 1})
     assert open_waits_of([waiting("c", call)], KEEPER) == [expected]
-    assert open_waits_of([waiting("c", call)], VIEW) == [expected.model_copy(update={"arguments": {}})]
-    offered = waiting("c", call.model_copy(update={"offered": True}))
+    assert open_waits_of([waiting("c", call)], VIEW) == [replaced(expected, arguments={})]
+    offered = waiting("c", call.replace(offered=True))
     assert open_waits_of([offered], VIEW) == [expected]
     assert open_waits_of([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)], KEEPER) == []
 

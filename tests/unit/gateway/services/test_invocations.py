@@ -87,7 +87,7 @@ async def test_whose_they_are_is_decided_as_for_sessions(runner: Runner) -> None
         with pytest.raises(Forbidden):
             await door.page(BOB, user=user, session=session)
     with pytest.raises(Forbidden):
-        await door.page(ADA.model_copy(update={"scopes": ("messages:write",)}))
+        await door.page(ADA.replace(scopes=("messages:write",)))
 
 
 async def test_what_was_taken_back_is_none_any_more(runner: Runner) -> None:

@@ -24,7 +24,7 @@ def test_no_arguments_are_none() -> None:
 
 
 def test_who_is_to_answer_the_calls_of_a_log() -> None:
-    own, theirs = call("k1"), call("k2").model_copy(update={"offered": True})
+    own, theirs = call("k1"), call("k2").replace(offered=True)
     made = calls_in([event("user", "hi"), event("a", "one", own), event("a", theirs)])
     assert [(each.call.call_id, each.kind) for each in made] == [("k1", "late"), ("k2", "offered")]
 

@@ -72,8 +72,8 @@ async def test_what_was_said_once_is_said_anew_by_every_attempt_and_made_once(pr
         async def make(show: Show) -> Event:
             made.append("one")
             event = context.event(Content(parts=(TextPart(text="one"), ToolCallPart(call_id="c", tool="later"))))
-            actions = event.actions.model_copy(update={"usage": Usage(model="m", output_tokens=7)})
-            return event.model_copy(update={"actions": actions, "scope": ("task",)})
+            actions = event.actions.replace(usage=Usage(model="m", output_tokens=7))
+            return event.replace(actions=actions, scope=("task",))
 
         await context.once("one", make)
         await crashes[0].here()
@@ -143,7 +143,7 @@ async def test_pieces_are_shown_before_what_they_are_of_and_not_again(process: P
             made.append("made")
             event = context.event("Hello", end=End())
             for piece in ("Hel", "lo"):
-                await show(event.model_copy(update={"content": Content(parts=(TextPart(text=piece),)), "partial": True}))
+                await show(event.replace(content=Content(parts=(TextPart(text=piece),)), partial=True))
             return event
 
         await context.ask("Name?")

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.openai.chat.schema import (
     AssistantMessage,
@@ -82,7 +83,7 @@ def completion_of(
     said = AssistantMessage(
         content=joined_text(result.events) or (None if calls else ""), tool_calls=[call_of(call) for call in calls] or None
     )
-    known = head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
+    known = replaced(head, system_fingerprint=fingerprint_of(result))
     return ChatCompletion(
         **known.model_dump(),
         choices=[Choice(message=said, finish_reason=finish_of(result, calls))],

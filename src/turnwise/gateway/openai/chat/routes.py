@@ -74,7 +74,7 @@ def _conversation_request(
     named = session if session is not None else (body.metadata or {}).get("session_id")
     metadata.pop("session_id", None)
     known = {name: metadata.pop(name) for name in _FIELDS if name in metadata}
-    made = {"create_session": True} if named is None else {}
+    usual = front.runner.config
     return ConversationRequest(
         past=history.past,
         message=history.message,
@@ -84,7 +84,7 @@ def _conversation_request(
         session=named,
         agent=agent,
         context=MessageContext(attributes=metadata, tools=body.offered, **known),  # type: ignore[arg-type]
-        config=front.runner.config.model_copy(update={"streaming": bool(body.stream), **made}),
+        config=usual.replace(streaming=bool(body.stream), create_session=named is None or usual.create_session),
         repeated=request.headers.get(RETRIES, "0").strip() not in ("", "0"),
         key=key,
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.chat.completion import (
     Waits,
@@ -55,7 +56,7 @@ class AnswerText:
         return self._take_waiting()
 
     def _piece(self, event: Event) -> str:
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or event.branch.is_in_parallel:
             return ""
         begins = self._open is None or self._open.id != event.id
         if begins and self._open is not None and self._open.branch != event.branch:
@@ -171,9 +172,9 @@ class _Chunks:
             }
             yield self._chunk({"tool_calls": [begun]})
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
-        self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
+        self._head = replaced(self._head, system_fingerprint=fingerprint_of(result))
         end = self._chunk({}, finish_of(result, waits.calls))
-        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, waits, self._view)})
+        yield replaced(end, turnwise=decision_metadata(self._invocation, result, waits, self._view))
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, USER, End, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import visible
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import (
@@ -90,16 +91,15 @@ def final_response(
     for event in told:
         output += items.of(event)
     status, incomplete = _status(told, end)
-    return blank.model_copy(
-        update={
-            "status": status,
-            "completed_at": seconds(told[-1].created_at) if status == "completed" and told else None,
-            "incomplete_details": incomplete,
-            "error": _failure(told, end, view) if status == "failed" else None,
-            "output": output,
-            "usage": _tokens(told),
-            "turnwise": _decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
-        }
+    return replaced(
+        blank,
+        status=status,
+        completed_at=seconds(told[-1].created_at) if status == "completed" and told else None,
+        incomplete_details=incomplete,
+        error=_failure(told, end, view) if status == "failed" else None,
+        output=output,
+        usage=_tokens(told),
+        turnwise=_decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
     )
 
 

@@ -81,7 +81,7 @@ async def start_response(
     agent = agent_of_model(front, caller, SELECTING_MODEL if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
-    config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
+    config = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=False)
     asked = MessageRequest("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
     if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
@@ -121,7 +121,7 @@ async def _start_elsewhere(
     if call is not None and not call.session.startswith(PREFIX):
         asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
         return await _naming_missing(front.messages.start(caller, asked), "input", call.session)
-    anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
+    anew = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=True)
     if told.past or told.message.tool_results:
         talk = ConversationRequest(
             told.past, told.message, told.instructions, asked.user, session=new, id=new and asked.id, key=key

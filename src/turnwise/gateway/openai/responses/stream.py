@@ -22,6 +22,7 @@ from starlette.requests import HTTPConnection
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.errors import error_of
 from turnwise.gateway.openai.responses.ids import ResponseId
@@ -127,7 +128,7 @@ class ResponseEvents:
 
     def _piece(self, event: Event) -> Iterator[Wire]:
         # Texts of parallel agents interleave, so they are sent in the order of the log.
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or event.branch.is_in_parallel:
             return
         id_ = self._name.item(event)
         if self._open is not None and self._open.item.id != id_:
@@ -144,7 +145,7 @@ class ResponseEvents:
             yield from self._deltas(saying, saying.coming.rest(item.text))
             yield from self._done(saying, item)
             return
-        yield from self._begin(item.model_copy(update={"status": "in_progress", "content": []}), stays=False)
+        yield from self._begin(replaced(item, status="in_progress", content=[]), stays=False)
         saying = _MessageInProgress(item, self._index - 1)
         yield from self._deltas(saying, pieces_of(item.text))
         yield from self._done(saying, item)
@@ -174,12 +175,12 @@ class ResponseEvents:
         if self._open is not None:
             saying, self._open = self._open, None
             text = "".join(saying.told)
-            left = saying.item.model_copy(update={"status": "incomplete", "content": [OutputText(text=text)]})
+            left = replaced(saying.item, status="incomplete", content=[OutputText(text=text)])
             yield from self._done(saying, left)
 
     def _call(self, item: CallItem) -> Iterator[Wire]:
         place = {"item_id": item.id, "output_index": self._index}
-        blank = item.model_copy(update={"status": "in_progress", "arguments": ""})
+        blank = replaced(item, status="in_progress", arguments="")
         self._index += 1
         yield self._event("response.output_item.added", output_index=place["output_index"], item=blank.model_dump(mode="json"))
         yield self._event("response.function_call_arguments.delta", **place, delta=item.arguments)
