@@ -271,7 +271,7 @@ def _with_targets(messages: tuple[Content, ...], targets: Targets) -> tuple[Cont
     last = messages[-1]
     listed = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in targets.described.items())
     note = TextPart(text=f"[These agents can take over, with the tool {NAME}, if one fits the request better:\n{listed}]")
-    return (*messages[:-1], last.model_copy(update={"parts": (note, *last.parts)}))
+    return (*messages[:-1], last.replace(parts=(note, *last.parts)))
 
 
 def _run_id(context: AgentContext) -> str:
