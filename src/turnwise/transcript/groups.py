@@ -48,6 +48,8 @@ class Group(NamedTuple):
     """The estimated size."""
     events: int = 1
     """The number of events in the group."""
+    told: tuple[Part, ...] = ()
+    """The note on the reader's situation that it got before `said`; may be empty."""
 
     @property
     def is_empty(self) -> bool:

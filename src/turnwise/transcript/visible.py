@@ -56,7 +56,7 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
         view: The reader.
     """
     visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
-    remaining = [event for event in _not_rewound(events) if visibility.reach(event)]
+    remaining = [event for event in not_rewound(events) if visibility.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
@@ -76,7 +76,7 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
     return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
 
 
-def _not_rewound(events: Sequence[Event]) -> list[Event]:
+def not_rewound(events: Sequence[Event]) -> list[Event]:
     """Returns the stored events that no rewind hides."""
     stored = [event for event in events if not event.partial]
     taken_back = any([event.actions.rewind is not None for event in stored])  # noqa: C419 - a list is faster here
@@ -127,7 +127,7 @@ class _CallMatcher:
             self._waits.add((invocation, actions.awaits.id, event.author))
         if actions.end is not None:
             self._ended.add(invocation)
-        if event.author == USER and _begins(event):
+        if event.author == USER and begins_invocation(event):
             self.begun.add(invocation)
         for part in content.parts if content is not None else ():
             if isinstance(part, ToolCallPart):
@@ -188,7 +188,8 @@ def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
     return about if is_question else None
 
 
-def _begins(event: Event) -> bool:
+def begins_invocation(event: Event) -> bool:
+    """Returns whether a user's event begins an invocation."""
     actions = event.actions
     continues = actions.answers is not None or (event.content is not None and event.content.tool_results)
     return actions.selection is not None and not continues

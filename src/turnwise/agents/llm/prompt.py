@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from turnwise.agents.llm.design import NAME as OUTPUT, Design
 from turnwise.agents.llm.toolbox import Toolbox
-from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
 from turnwise.ports.stores import Artifact
@@ -19,7 +18,6 @@ _ARTIFACT = "artifact."
 _NAME = r"(?:user:)?\w[\w./-]*(?: [\w./-]+)*"
 _KEY = rf"(?:artifact\.{_NAME}|(?:app:|user:|temp:)?[A-Za-z_][\w.-]*)"
 _PLACEHOLDER = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
-_MARK = "<said "
 
 
 class Prompt(NamedTuple):
@@ -32,9 +30,9 @@ class Prompt(NamedTuple):
     situation: str
     """The text about transfers, colleagues, the assignment and tools."""
 
-    def text(self, messages: Sequence[Content]) -> str:
-        """Returns the instructions for a request with these messages."""
-        parts = (self.own, self.marks if _has_marks(messages) else "", self.situation)
+    def text(self, *, has_marks: bool) -> str:
+        """Returns the instructions for a request whose messages have marks, or not."""
+        parts = (self.own, self.marks if has_marks else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 
 
@@ -136,11 +134,6 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Itera
     if toolbox.problems:  # the problems quote text of servers, which is untrusted
         yield "Some of your tools cannot be had now."
     yield context.notice
-
-
-def _has_marks(messages: Sequence[Content]) -> bool:
-    parts = (part for message in messages if message.role == "user" for part in message.parts)
-    return any(isinstance(part, TextPart) and _MARK in part.text for part in parts)
 
 
 def _transfers(context: AgentContext, tool: str) -> str:

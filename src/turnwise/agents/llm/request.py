@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from turnwise.agents.concurrency import LoopYielder
-from turnwise.agents.history import HistoryReader
+from turnwise.agents.history import TranscriptReader
 from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design
 from turnwise.agents.llm.prompt import Prompt, prompt_of
 from turnwise.agents.llm.stream import CallMarks, answer_event, partial_event
@@ -17,7 +17,6 @@ from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 
 BROKEN_OFF = 2
@@ -34,7 +33,7 @@ class ModelRequests:
     def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
         self._design, self._context, self._toolbox = design, context, toolbox
         self._summarizing = summarizing
-        self._reader = HistoryReader(context, design.history)
+        self._reader = TranscriptReader(context, design.history)
 
     async def make(self, show: Show) -> Event:
         """Calls the model and returns the event of its answer. The event ends the turn if it holds no tool calls.
@@ -80,13 +79,12 @@ class ModelRequests:
         design, context = self._design, self._context
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
-        events = await self._reader.events()
-        view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
-        transcript = compile_transcript(events, view, context.message, budget)
-        self._summarizing.consider(events, transcript, view, budget)
+        # Some providers refuse calls without tools.
+        transcript = await self._reader.transcript(context.message, budget, calls_as_text=not specs)
+        self._summarizing.consider(transcript, self._reader.view, budget)
         return ModelRequest(
             messages=transcript.messages,
-            instructions=prompt.text(transcript.messages),
+            instructions=prompt.text(has_marks=transcript.has_marks),
             tools=specs,
             choice="auto" if design.output is None else "required",
             settings=design.settings,

@@ -2,7 +2,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, strategies as st
 
 from turnwise.agents.llm.summary import Summarizing, older_part, summed_up
 from turnwise.facts.content import text_content
@@ -12,6 +11,7 @@ from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.ports.stores import BackgroundJob
 from turnwise.testing.models import ScriptedModel
 from turnwise.transcript.compile import compile_transcript
+from turnwise.transcript.earlier import Place
 from turnwise.transcript.view import Budget, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,25 +47,36 @@ def log(*invocations: str) -> list[Event]:
     ]
 
 
+def places(*invocations: str) -> list[Place]:
+    return [Place(n, invocation) for n, invocation in enumerate(invocations, 1)]
+
+
+def uncovered(events: list[Event], *, most: int = BUDGET.events) -> list[str]:
+    """The invocations of the events that no summary covers."""
+    made = compile_transcript(events, VIEW, text_content("hi", "user"), BUDGET._replace(events=most))
+    return [place.invocation_id for place in made.uncovered]
+
+
 def test_the_older_half_is_summed_up_to_the_end_of_an_invocation() -> None:
-    older = older_part(log(*"aabbccdd", "now"), VIEW)
-    assert [event.invocation_id for event in older] == ["a", "a", "b", "b"]
-    assert [e.invocation_id for e in older_part(log(*"aaabbb", "now"), VIEW)] == ["a", "a", "a"]
-    assert [e.invocation_id for e in older_part(log(*"aabbbb", "now"), VIEW)] == ["a", "a"]
+    assert [place.invocation_id for place in older_part(places(*"aabbccdd"))] == ["a", "a", "b", "b"]
+    assert [place.invocation_id for place in older_part(places(*"aaabbb"))] == ["a", "a", "a"]
+    assert [place.invocation_id for place in older_part(places(*"aabbbb"))] == ["a", "a"]
 
 
-def test_what_is_summed_up_already_or_too_little_is_not() -> None:
-    assert older_part(log("now"), VIEW) == ()
-    assert older_part(log(*"aaaa", "now"), VIEW) == ()
-    assert older_part(log(*"aabb", "now"), VIEW, above=2) == ()
-    assert older_part(log(*"aabb", "now"), VIEW, above=1) != ()
+def test_one_invocation_alone_has_no_older_half() -> None:
+    assert older_part([]) == []
+    assert older_part(places(*"aaaa")) == []
 
 
-@given(st.lists(st.sampled_from([*"abc", "now"]), max_size=20), st.integers(0, 20))
-def test_an_invocation_that_runs_is_never_summed_up(invocations: list[str], above: int) -> None:
-    older = older_part(log(*invocations), VIEW, above=above)
-    assert all(event.invocation_id != "now" for event in older)
-    assert not older or (older[-1].sequence or 0) > above
+def test_an_invocation_that_runs_is_never_summed_up() -> None:
+    assert uncovered(log(*"ab", "now")) == ["a", "b"]
+    assert uncovered(log("now", "a", "now", "b", "now")) == ["a", "b"]
+
+
+def test_what_is_summed_up_already_is_not_summed_up_again() -> None:
+    assert uncovered([*log(*"aabb"), noting(5, "They said a.", until=2)]) == ["b", "b", "job-1"]
+    assert uncovered([*log(*"aabb"), noting(5, "They said b.", until=5)]) == []
+    assert uncovered(log(*"aabbccdd", "now"), most=3) == ["c", "d", "d"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +93,7 @@ async def test_notes_whose_end_is_missing_say_so(text: str, finish: str, kept: s
 def considered(events: list[Event], view: View = VIEW, *, wanted: bool = True) -> Event:
     """The last event with what a turn asks for that reads these."""
     summarizing = Summarizing(wanted=wanted)
-    summarizing.consider(events, compile_transcript(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
+    summarizing.consider(compile_transcript(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
     return summarizing.put(events[-1])
 
 
