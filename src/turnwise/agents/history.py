@@ -79,19 +79,20 @@ class TranscriptReader:
         self._seen: Event | None = None
         """The newest event that was read."""
 
-    async def transcript(self, opening: Content, budget: Budget, *, calls_as_text: bool) -> Transcript:
+    async def transcript(self, opening: Content, budget: Budget, *, calls_as_text: bool, note: str = "") -> Transcript:
         """Returns the transcript up to the end of the log.
 
         Args:
             opening: The message that began the run.
             budget: The most that the transcript may hold; at most the reader's budget.
+            note: The reader's situation; see `CompiledLog.transcript`.
         """
         view = self.view._replace(calls_as_text=calls_as_text)
         key = self._history.identity, view.agent, view.scopes, calls_as_text
         log = self._cache.take(key)
         if log is None or not await self._extend(log, view):
             log = await self._read_all(view)
-        transcript = log.transcript(self._current, view, opening, budget, limit=self._limit)
+        transcript = log.transcript(self._current, view, opening, budget, limit=self._limit, note=note)
         # A later turn reads only what comes after the newest earlier event, so this invocation must begin after it.
         if log.last is not None and (not self._current or _sequence(log.last) < _sequence(self._current[0])):
             self._cache.put(key, log)

@@ -87,7 +87,7 @@ class Redactor:
         )
 
     def _actions(self, actions: Actions) -> Actions:
-        changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "jobs": (), "next": None}
+        changed: dict[str, object] = {"steps": (), "brief": None, "note": None, "summary": None, "jobs": (), "next": None}
         changed |= {name: _without_app_keys(getattr(actions, name)) for name in ("state_delta", "state_before")}
         if actions.selection is not None:
             changed["selection"] = self.selection(actions.selection)

@@ -161,6 +161,13 @@ class AgentContext(Protocol):
         ...
 
     @property
+    def transfer_candidates(self) -> tuple[str, ...]:
+        """The agents to which this agent may transfer, available now or not, in the tree's order; empty when no transfer is
+        allowed. They stay the same from turn to turn, as long as the tree and the caller's roles do.
+        """
+        ...
+
+    @property
     def tree(self) -> AgentTree:
         """The cards of all agents, as of the invocation's beginning."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
-from turnwise.facts.content import BlobPart, TextPart
+from turnwise.facts.content import BlobPart, Part, TextPart
 from turnwise.facts.events import USER, Event, Summary
 from turnwise.transcript.groups import Group, group_at
 from turnwise.transcript.view import View, as_text
@@ -66,6 +66,8 @@ class EarlierLog:
         """The sequence number of the newest event that depends on an event before all of these; 0 when there is none."""
         self.bytes = 0
         """The estimated memory."""
+        self._notes: list[tuple[int, Part]] = []
+        """The notes on the reader's situation, with the sequence number of their groups."""
         self._invocations: set[str] = set()
         self._sequences: list[int] = []  # of the groups
         self._starts: list[int] = []  # the sequence numbers of groups that begin an invocation
@@ -103,6 +105,7 @@ class EarlierLog:
         self._tokens.append(self._tokens[-1] + group.tokens)
         self._events.append(self._events[-1] + group.events)
         self.bytes += bytes_of(group)
+        self._notes += [(event.sequence or 0, part) for part in group.told]
         if event.author == USER and begins_invocation(event):
             self._starts.append(event.sequence or 0)
 
@@ -116,6 +119,16 @@ class EarlierLog:
     def sequence(self, index: int) -> int:
         """Returns the sequence number of the group at that index."""
         return self._sequences[index]
+
+    @property
+    def has_notes(self) -> bool:
+        return bool(self._notes)
+
+    def last_note(self, first: int) -> Part | None:
+        """Returns the newest note among the groups from index `first` on; None when there is none."""
+        if not self._notes or first >= len(self.groups) or self._notes[-1][0] < self._sequences[first]:
+            return None
+        return self._notes[-1][1]
 
     def after(self, sequence: int) -> int:
         """Returns the index of the first group with a higher sequence number."""
@@ -173,6 +186,7 @@ class EarlierLog:
         first = self._sequences[index]
         self.places = self.places[bisect_left(self.places, first, key=_sequence) :]
         self._starts = self._starts[bisect_left(self._starts, first) :]
+        self._notes = [note for note in self._notes if note[0] >= first]
         self.groups, self._sequences = self.groups[index:], self._sequences[index:]
         self._tokens, self._events = self._tokens[index:], self._events[index:]
         return index

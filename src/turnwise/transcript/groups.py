@@ -30,6 +30,8 @@ STILL_TO_COME = "The result is still to come."
 NO_RESULT = "There is no result."
 APPROVAL_NOTE = "leave"
 """The name of the note about an approval question."""
+SITUATION_NOTE = "now"
+"""The name of the note on the reader's situation."""
 YOU_ASKED = "A person was asked whether you may call {}."
 OTHER_ASKED = "A person was asked whether {} may call a tool."
 
@@ -56,10 +58,15 @@ class Group(NamedTuple):
         return not self.said and not self.heard
 
 
-def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1) -> Group:
+def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
     """Returns the group of these parts, with its estimated size."""
-    said, heard = tuple(said), tuple(heard)
-    return Group(said, heard, tokens_of_parts((*said, *heard)), events)
+    said, heard, told = tuple(said), tuple(heard), tuple(told)
+    return Group(said, heard, tokens_of_parts((*told, *said, *heard)), events, told)
+
+
+def situation_note(text: str) -> TextPart:
+    """Returns the note on its situation as the reader sees it."""
+    return TextPart(text=runtime_note(SITUATION_NOTE, text))
 
 
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
@@ -83,7 +90,8 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         said = _own_parts(event, calls, interleaved, sealed=_is_run(event, view))
         results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
-    return group_of(said, [*results, *asked], len(events))
+    told = [] if event.actions.note is None else [situation_note(event.actions.note)]
+    return group_of(said, [*results, *asked], len(events), told)
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:

@@ -55,7 +55,7 @@ def _shorten_group(group: Group, length: int, over: int) -> Group:
             if over > 0:
                 parts[index] = _shorten_part(part, length, over)
                 over -= tokens_of_part(part) - tokens_of_part(parts[index])
-    return group_of(said, heard, group.events)
+    return group_of(said, heard, group.events, group.told)
 
 
 def _shorten_part(part: Part, length: int, over: int) -> Part:

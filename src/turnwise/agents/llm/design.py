@@ -86,6 +86,7 @@ class Design(NamedTuple):
 
     model: Model
     instructions: Instructions
+    turn_instructions: Instructions
     tools: Sequence[Tool]
     toolsets: Sequence[Toolset]
     output: OutputTool | None

@@ -33,7 +33,8 @@ class Toolbox:
         self._context, self._toolsets = context, design.toolsets
         self.transfer, self.output = transfer_tool(context), design.output
         self._own = _by_name([*_assigned_tools(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
-        self._offers = {offer.name: _spec(offer) for offer in context.message_context.tools}
+        offers = sorted(context.message_context.tools, key=lambda offer: offer.name)  # in one order in all turns
+        self._offers = {offer.name: _spec(offer) for offer in offers}
         self._uses_offers = design.callers_tools
         self._left_out: frozenset[str] = frozenset()
         self._loaded: dict[int, Sequence[Tool]] = {}
@@ -90,7 +91,7 @@ class Toolbox:
             self._problems[place] = f"{_label(toolset)} raised {type(error).__name__}."
             return
         self._problems.pop(place, None)
-        self._loaded[place] = tools
+        self._loaded[place] = sorted(tools, key=lambda tool: tool.spec.name)  # in one order in all turns
         taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
         for name in sorted(names & taken):
             log.warning(
