@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from turnwise.facts.content import Content, Part, Role, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event, Summary
-from turnwise.transcript.earlier import EarlierLog, Place
+from turnwise.transcript.earlier import EarlierLog, Places
 from turnwise.transcript.fences import MARK
 from turnwise.transcript.groups import Group, situation_note
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, ChosenGroups, choose_groups, is_thought
@@ -41,13 +41,17 @@ class Assembler:
 
     def add(self, group: Group) -> None:
         """Adds the next group."""
-        self._put("user", group.told)
+        if group.told:
+            self._put("user", group.told)
         if group.said and self._role is None:
             self._note(NOT_SHOWN)
         elif self._role == "agent" and is_thought(group):
             self._note(YOUR_TURN)  # some providers require thinking to come first in a message
-        said, heard = _with_own_ids(group, self._ids)
-        self._put("agent", said)
+        said, heard = group.said, group.heard
+        if said:
+            if len(said) > 1 or type(said[0]) is not TextPart:  # a single text is the usual case, and there may be thousands
+                said, heard = _with_own_ids(group, self._ids)
+            self._put("agent", said)
         self._put("user", heard)
         self.tokens += group.tokens
 
@@ -72,7 +76,8 @@ class Assembler:
             self._role = role
         self._parts.extend(parts)
         if role == "user" and not self.has_marks:
-            self.has_marks = any(isinstance(part, TextPart) and MARK in part.text for part in parts)
+            for part in parts:
+                self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
 
     def _close(self) -> None:
         if self._role is not None:
@@ -129,7 +134,7 @@ class Transcript(NamedTuple):
     """True if the user's messages hold marks, which the instructions have to explain."""
     note: str = ""
     """The note on the reader's situation at the end; empty when none is there. The caller records it with the answer."""
-    uncovered: Sequence[Place] = ()
+    uncovered: Places = Places()
     """The newest earlier events that no summary of the reader covers, shown or not; at most as many as the budget allows."""
 
 
@@ -220,12 +225,14 @@ class CompiledLog:
         choice = choose_groups(self.earlier, reading, view, budget, None, limit=limit)
         if choice.covers is not None and self._holds_all_above(current, choice.covers):
             return True
-        if limit is not None and len(self.earlier.places) + len(reading.events) >= limit:
+        if limit is not None and self.earlier.count + len(reading.events) >= limit:
             return True
         return choice.stop is not None and not self._may_change(current, choice.stop)
 
     def _holds_all_above(self, current: Sequence[Event], sequence: int) -> bool:
-        firsts = [place.sequence for place in self.earlier.places[:1]] + [event.sequence or 0 for event in current[:1]]
+        firsts = [event.sequence or 0 for event in current[:1]]
+        if self.earlier.first_sequence is not None:
+            firsts.append(self.earlier.first_sequence)
         return bool(firsts) and min(firsts) <= sequence + 1
 
     def _may_change(self, current: Sequence[Event], stop: int | None) -> bool:

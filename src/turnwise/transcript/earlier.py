@@ -19,15 +19,12 @@ FORGET_FROM = 512
 """Groups are only forgotten in blocks of at least this many, so that the cost per turn stays constant."""
 
 
-class Place(NamedTuple):
-    """The position of an event in the log."""
+class Places(NamedTuple):
+    """The positions of events in the log, oldest first."""
 
-    sequence: int
-    invocation_id: str
-
-
-def _sequence(place: Place) -> int:
-    return place.sequence
+    sequences: Sequence[int] = ()
+    invocations: Sequence[str] = ()
+    """The invocation of each event."""
 
 
 class MadeSummary(NamedTuple):
@@ -57,8 +54,6 @@ class EarlierLog:
         # No event has an empty invocation id, so to this view all invocations are earlier ones.
         self._view = view._replace(branch="", invocation_id="", giver=None)
         self.groups: list[Group] = []
-        self.places: list[Place] = []
-        """All events so far, including those without a group."""
         self.last: Event | None = None
         """The newest event."""
         self.summary: MadeSummary | None = None
@@ -69,6 +64,8 @@ class EarlierLog:
         self._notes: list[tuple[int, Part]] = []
         """The notes on the reader's situation, with the sequence number of their groups."""
         self._invocations: set[str] = set()
+        self._all_sequences: list[int] = []  # of all events, also those without a group
+        self._all_invocations: list[str] = []
         self._sequences: list[int] = []  # of the groups
         self._starts: list[int] = []  # the sequence numbers of groups that begin an invocation
         self._tokens, self._events = [0], [0]  # sums over the groups, each one longer than `groups`
@@ -83,7 +80,8 @@ class EarlierLog:
         kept = not_rewound(events)
         reading = visible_log(kept, self._view)
         if kept:
-            self.places += [Place(event.sequence or 0, event.invocation_id) for event in kept]
+            self._all_sequences += [event.sequence or 0 for event in kept]
+            self._all_invocations += [event.invocation_id for event in kept]
             self._invocations.update(event.invocation_id for event in kept)
             self.last = kept[-1]
             self.bytes += 200 * len(kept)
@@ -134,15 +132,26 @@ class EarlierLog:
         """Returns the index of the first group with a higher sequence number."""
         return bisect_right(self._sequences, sequence)
 
-    def newest(self, count: int, *, above: int) -> Sequence[Place]:
+    @property
+    def count(self) -> int:
+        """The number of events, including those without a group."""
+        return len(self._all_sequences)
+
+    @property
+    def first_sequence(self) -> int | None:
+        """The sequence number of the oldest event; None when there is none."""
+        return self._all_sequences[0] if self._all_sequences else None
+
+    def newest(self, count: int, *, above: int) -> Places:
         """Returns the places of the newest `count` events with higher sequence numbers."""
-        return self.places[max(bisect_right(self.places, above, key=_sequence), len(self.places) - count) :]
+        first = max(bisect_right(self._all_sequences, above), self.count - count)
+        return Places(self._all_sequences[first:], self._all_invocations[first:])
 
     def within(self, count: int) -> int:
         """Returns the index of the first group among the newest `count` events."""
-        if count >= len(self.places):
+        if count >= self.count:
             return 0
-        return len(self.groups) if count <= 0 else self.after(self.places[-count].sequence - 1)
+        return len(self.groups) if count <= 0 else self.after(self._all_sequences[-count] - 1)
 
     def cut(self, tokens: int, events: int, *, lowest: int, is_limited: bool) -> Cut:
         """Returns which groups to show, at most those from index `lowest` on.
@@ -184,7 +193,8 @@ class EarlierLog:
             return 0
         self.bytes -= sum(bytes_of(group) for group in self.groups[:index])
         first = self._sequences[index]
-        self.places = self.places[bisect_left(self.places, first, key=_sequence) :]
+        older = bisect_left(self._all_sequences, first)
+        self._all_sequences, self._all_invocations = self._all_sequences[older:], self._all_invocations[older:]
         self._starts = self._starts[bisect_left(self._starts, first) :]
         self._notes = [note for note in self._notes if note[0] >= first]
         self.groups, self._sequences = self.groups[index:], self._sequences[index:]

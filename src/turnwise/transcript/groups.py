@@ -17,7 +17,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Event
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, runtime_note
-from turnwise.transcript.view import View, as_text, tokens_of_parts
+from turnwise.transcript.view import View, as_text, tokens_of_part, tokens_of_parts
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
@@ -61,7 +61,8 @@ class Group(NamedTuple):
 def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
     """Returns the group of these parts, with its estimated size."""
     said, heard, told = tuple(said), tuple(heard), tuple(told)
-    return Group(said, heard, tokens_of_parts((*told, *said, *heard)), events, told)
+    parts = (*told, *said, *heard)
+    return Group(said, heard, tokens_of_part(parts[0]) if len(parts) == 1 else tokens_of_parts(parts), events, told)
 
 
 def situation_note(text: str) -> TextPart:
@@ -76,6 +77,8 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         return group_of((), _user_parts(event))
     if event.author != view.agent:
         return group_of((), _other_parts(event, calls, view))
+    if not calls and event.actions.note is None and not view.calls_as_text and event.actions.awaits is None:
+        return group_of(_own_parts(event, (), (), sealed=_is_run(event, view)), ())
     interleaved = [reading.events[other] for other in reading.interleaved.get(place, ())]
     questions = [question for each in (event, *interleaved) if (question := question_of(each))]
     asked = [

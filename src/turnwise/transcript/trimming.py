@@ -243,7 +243,7 @@ def _add_earlier(earlier: EarlierLog, current: _Current, count: int | None, abov
         dropped = current.dropped + len(earlier.groups) - lowest
         return ChosenGroups((), len(earlier.groups), current.groups, dropped, current.stop, fits=len(earlier.groups))
     least = 0 if count is None else earlier.within(count)
-    is_limited = count is not None and len(earlier.places) >= count and least >= lowest
+    is_limited = count is not None and earlier.count >= count and least >= lowest
     cut = earlier.cut(*current.room, lowest=max(lowest, least), is_limited=is_limited)
     stop = earlier.sequence(cut.fits - 1) if cut.fits > max(lowest, least) else None
     return ChosenGroups((), cut.first, current.groups, cut.first - lowest, stop, fits=cut.fits)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from turnwise.facts.content import ToolCallPart, ToolResultPart
+from turnwise.facts.content import TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Event, in_scope, sees
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
@@ -127,9 +127,11 @@ class _CallMatcher:
             self._waits.add((invocation, actions.awaits.id, event.author))
         if actions.end is not None:
             self._ended.add(invocation)
-        if event.author == USER and begins_invocation(event):
+        if actions.selection is not None and event.author == USER and begins_invocation(event):
             self.begun.add(invocation)
         for part in content.parts if content is not None else ():
+            if type(part) is TextPart:  # the usual case, and there may be thousands
+                continue
             if isinstance(part, ToolCallPart):
                 self._call(event, place, part, seen)
             elif isinstance(part, ToolResultPart) and seen:
@@ -191,8 +193,9 @@ def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
 def begins_invocation(event: Event) -> bool:
     """Returns whether a user's event begins an invocation."""
     actions = event.actions
-    continues = actions.answers is not None or (event.content is not None and event.content.tool_results)
-    return actions.selection is not None and not continues
+    if actions.selection is None or actions.answers is not None:
+        return False
+    return event.content is None or not any(isinstance(part, ToolResultPart) for part in event.content.parts)
 
 
 def _find_interleaved(

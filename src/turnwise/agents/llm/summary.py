@@ -10,7 +10,7 @@ from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
 from turnwise.transcript.compile import Transcript, compile_transcript
-from turnwise.transcript.earlier import Place
+from turnwise.transcript.earlier import Places
 from turnwise.transcript.view import Budget, View, tokens_of
 
 KIND = "summary"
@@ -45,9 +45,9 @@ class Summarizing:
         if not self._wanted or "/>" in view.branch or not _is_time(transcript, budget):
             return
         older = older_part(transcript.uncovered)
-        if older:
+        if older.sequences:
             scopes = None if view.scopes is None else tuple(sorted(view.scopes))
-            self._job = JobRequest(kind=KIND, until=older[-1].sequence, scopes=scopes)
+            self._job = JobRequest(kind=KIND, until=older.sequences[-1], scopes=scopes)
 
     def put(self, event: Event) -> Event:
         """Returns the event, with the job request if a summary is due."""
@@ -56,17 +56,18 @@ class Summarizing:
         return event.model_copy(update={"actions": event.actions.model_copy(update={"jobs": (self._job,)})})
 
 
-def older_part(places: Sequence[Place]) -> Sequence[Place]:
+def older_part(places: Places) -> Places:
     """Returns the older half of these places of earlier events, cut at the end of an invocation; may be empty."""
-    count = round(len(places) * (1 - KEPT))
-    while 0 < count < len(places) and places[count].invocation_id == places[count - 1].invocation_id:
+    sequences, invocations = places
+    count = round(len(sequences) * (1 - KEPT))
+    while 0 < count < len(invocations) and invocations[count] == invocations[count - 1]:
         count -= 1
-    return places[:count]
+    return Places(sequences[:count], invocations[:count])
 
 
 def _is_time(transcript: Transcript, budget: Budget) -> bool:
     tokens, count = FULL * budget.tokens, FULL * budget.events
-    return bool(transcript.dropped) or transcript.tokens >= tokens or len(transcript.uncovered) >= count
+    return bool(transcript.dropped) or transcript.tokens >= tokens or len(transcript.uncovered.sequences) >= count
 
 
 def last_summary(events: Sequence[Event], agent: str) -> Summary | None:

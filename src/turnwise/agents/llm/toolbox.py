@@ -33,8 +33,7 @@ class Toolbox:
         self._context, self._toolsets = context, design.toolsets
         self.transfer, self.output = transfer_tool(context), design.output
         self._own = _by_name([*_assigned_tools(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
-        offers = sorted(context.message_context.tools, key=lambda offer: offer.name)  # in one order in all turns
-        self._offers = {offer.name: _spec(offer) for offer in offers}
+        self._offers = {offer.name: _spec(offer) for offer in context.message_context.tools}
         self._uses_offers = design.callers_tools
         self._left_out: frozenset[str] = frozenset()
         self._loaded: dict[int, Sequence[Tool]] = {}

@@ -11,7 +11,7 @@ from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.ports.stores import BackgroundJob
 from turnwise.testing.models import ScriptedModel
 from turnwise.transcript.compile import compile_transcript
-from turnwise.transcript.earlier import Place
+from turnwise.transcript.earlier import Places
 from turnwise.transcript.view import Budget, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,25 +47,25 @@ def log(*invocations: str) -> list[Event]:
     ]
 
 
-def places(*invocations: str) -> list[Place]:
-    return [Place(n, invocation) for n, invocation in enumerate(invocations, 1)]
+def places(*invocations: str) -> Places:
+    return Places(range(1, len(invocations) + 1), invocations)
 
 
 def uncovered(events: list[Event], *, most: int = BUDGET.events) -> list[str]:
     """The invocations of the events that no summary covers."""
     made = compile_transcript(events, VIEW, text_content("hi", "user"), BUDGET._replace(events=most))
-    return [place.invocation_id for place in made.uncovered]
+    return list(made.uncovered.invocations)
 
 
 def test_the_older_half_is_summed_up_to_the_end_of_an_invocation() -> None:
-    assert [place.invocation_id for place in older_part(places(*"aabbccdd"))] == ["a", "a", "b", "b"]
-    assert [place.invocation_id for place in older_part(places(*"aaabbb"))] == ["a", "a", "a"]
-    assert [place.invocation_id for place in older_part(places(*"aabbbb"))] == ["a", "a"]
+    assert older_part(places(*"aabbccdd")).invocations == (*"aabb",)
+    assert older_part(places(*"aaabbb")).invocations == (*"aaa",)
+    assert older_part(places(*"aabbbb")) == places(*"aa")
 
 
 def test_one_invocation_alone_has_no_older_half() -> None:
-    assert older_part([]) == []
-    assert older_part(places(*"aaaa")) == []
+    assert older_part(places()).sequences == range(1, 1)
+    assert older_part(places(*"aaaa")).invocations == ()
 
 
 def test_an_invocation_that_runs_is_never_summed_up() -> None:
