@@ -41,6 +41,11 @@ class TranscriptCache:
             self._bytes -= size
             return log
 
+    def clear(self) -> None:
+        with self._lock:
+            self._logs.clear()
+            self._bytes = 0
+
     def put(self, key: Hashable, log: CompiledLog) -> None:
         """Keeps the log, and drops the least recently used ones while there are too many bytes."""
         size = log.bytes
@@ -51,7 +56,8 @@ class TranscriptCache:
                 self._bytes -= self._logs.popitem(last=False)[1][1]
 
 
-_CACHE = TranscriptCache()
+transcripts = TranscriptCache()
+"""The compiled transcripts of this process."""
 
 
 def view_of(context: AgentContext) -> View:
@@ -74,7 +80,7 @@ class TranscriptReader:
         self.view = view_of(context)
         self._history, self._budget = context.history, budget
         self._limit = context.config.limits.history_events
-        self._cache = _CACHE if cache is None else cache
+        self._cache = transcripts if cache is None else cache
         self._current: Sequence[Event] = ()
         self._seen: Event | None = None
         """The newest event that was read."""
