@@ -47,11 +47,11 @@ class Assembler:
             self._note(NOT_SHOWN)
         elif self._role == "agent" and is_thought(group):
             self._note(YOUR_TURN)  # some providers require thinking to come first in a message
-        said, heard = group.said, group.heard
-        if said:
-            if len(said) > 1 or type(said[0]) is not TextPart:  # a single text is the usual case, and there may be thousands
-                said, heard = _with_own_ids(group, self._ids)
-            self._put("agent", said)
+        said: Sequence[Part] = group.said
+        heard: Sequence[Part] = group.heard
+        if len(said) > 1 or (said and not isinstance(said[0], TextPart)):  # a single text is the usual case
+            said, heard = _with_own_ids(group, self._ids)
+        self._put("agent", said)
         self._put("user", heard)
         self.tokens += group.tokens
 

@@ -14,6 +14,7 @@ from runner_play import ask, key
 from turnwise import LlmAgent, Runner, SqlSessionStore
 from turnwise.facts.limits import Limits, RunConfig
 from turnwise.ports.model import ModelRequest
+from turnwise.ports.stores import SessionStore
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
 from turnwise.tools.built_in import ask_user
 from turnwise.transcript.view import Budget
@@ -114,7 +115,7 @@ async def test_a_turn_reads_only_what_is_new(process: Process) -> None:
     reads: list[int] = []
 
     class Counting:
-        def __init__(self, inner: SqlSessionStore) -> None:
+        def __init__(self, inner: SessionStore) -> None:
             self._inner = inner
 
         def __getattr__(self, name: str) -> Any:
