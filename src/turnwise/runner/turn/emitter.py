@@ -79,6 +79,7 @@ _AGENT_ACTIONS = (
     "awaits",
     "usage",
     "cut_off",
+    "note",
     "summary",
     "jobs",
     "steps",
