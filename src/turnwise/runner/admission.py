@@ -20,7 +20,7 @@ from turnwise.tools.offers import check_offers
 
 
 def checked_message(message: str | Content, limits: Limits) -> Content:
-    """Returns the message as a copied content in the user's role.
+    """Returns the message as a copied content in the user's role, without the data of providers.
 
     Raises:
         EmptyMessage: The message has no content.
@@ -60,7 +60,12 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
     _check_size("message", "text and data", size, limits)
     for result in content.tool_results:
         _check_result(result)
-    return content.model_copy(update={"role": "user"})
+    return content.model_copy(update={"role": "user", "parts": tuple(_without_seal(part) for part in content.parts)})
+
+
+def _without_seal(part: Part) -> Part:
+    """Returns the part without a provider's data, which only an agent's own model may set."""
+    return part if getattr(part, "seal", None) is None else part.model_copy(update={"seal": None})
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
