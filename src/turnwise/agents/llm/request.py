@@ -82,7 +82,8 @@ class ModelRequests:
         budget = message_budget(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
         view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
-        transcript = compile_transcript(events, view, context.message, budget)
+        # In a thread: a long history, or a call with many arguments, would hold the event loop.
+        transcript = await asyncio.to_thread(compile_transcript, events, view, context.message, budget)
         self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(
             messages=transcript.messages,
