@@ -118,6 +118,9 @@ def _renamed(parts: Sequence[Part], ids: Sequence[str]) -> list[Part]:
     return [part.replace(call_id=next(left)) if isinstance(part, ToolCallPart | ToolResultPart) else part for part in parts]
 
 
+_NO_PLACES = Places()
+
+
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """The messages for a model. User and agent alternate; the first and the last message are the user's."""
@@ -133,7 +136,7 @@ class Transcript:
     """True if the user's messages hold marks, which the instructions have to explain."""
     note: str = ""
     """The note on the reader's situation at the end; empty when none is there. The caller records it with the answer."""
-    uncovered: Places = Places()
+    uncovered: Places = _NO_PLACES
     """The newest earlier events that no summary of the reader covers, shown or not; at most as many as the budget allows."""
 
 

@@ -236,6 +236,7 @@ class TurnContext:
             lead=lead,
         )
         verdict = await run_selector(selector, request, selector.name)
+        verdict = await self._invocation.guardrails.verdict(verdict, self.card.name)
         if self._invocation.has_undelivered_decision:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
