@@ -363,6 +363,7 @@ class LlmSection(AgentSection):
     kind: Literal["llm"]
     model: ModelItem
     instructions: _Instructions = ""
+    turn_instructions: _Instructions = ""
     tools: tuple[ToolItem, ...] = ()
     output: str = ""
     """The import path of the type of its answers."""

@@ -65,6 +65,7 @@ def read_llm(document: Document, where: Where, section: LlmSection) -> LlmRecipe
     made: dict[str, Any] = {
         "model": build_model(document, (*where, "model"), section.model),
         "instructions": _instructions(document, (*where, "instructions"), section.instructions),
+        "turn_instructions": _instructions(document, (*where, "turn_instructions"), section.turn_instructions),
         "history": Budget(section.history.tokens, section.history.events),
     }
     if section.summary_model is not None:

@@ -150,6 +150,10 @@ class Actions(Fact):
     """The usage of the model call for this event."""
     cut_off: str | None = optional(None)
     """The reason why the answer is incomplete: `tokens` for the model's limit, `parts` for `limits.parts`."""
+    note: str | None = optional(None)
+    """The note on its situation that the author's model got right before this event, besides the conversation. Later requests
+    repeat it at the same place.
+    """
     summary: Summary | None = optional(None)
     """A summary that the author's model may read in place of older events."""
     jobs: tuple[JobRequest, ...] = optional(())

@@ -1,9 +1,10 @@
 """Waits: the questions and tool calls that an invocation waits for, computed from a log or from a head. Pure functions."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await, Event
@@ -16,7 +17,8 @@ WaitKind = Literal["reply", "tool_result", "confirmation"]
 _NO_CALLS: Mapping[str, ToolCallPart] = MappingProxyType({})
 
 
-class Wait(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wait:
     """An open question or tool call of an invocation. A message that answers it continues the invocation."""
 
     invocation_id: str

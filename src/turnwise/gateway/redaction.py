@@ -86,6 +86,7 @@ class Redactor:
         return actions.replace(
             steps=(),
             brief=None,
+            note=None,
             summary=None,
             jobs=(),
             next=None,

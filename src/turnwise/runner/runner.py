@@ -121,7 +121,7 @@ class Runner:
         self.process = process or ProcessConfig()
         self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
-        self._blocking_portal = BlockingPortal()
+        self._blocking_portal = BlockingPortal(_IN_A_LOOP)
         self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)
 
     async def ready(self, progress: Progress | None = None) -> None:
@@ -195,12 +195,6 @@ class Runner:
             ConfigError: It was called inside a running event loop.
         """
         session = self._issuer.new_id("session") if session is None else session
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise ConfigError("run_sync was called inside an event loop.", fix=_IN_A_LOOP)
 
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from turnwise.facts.branch import Branch
-from turnwise.facts.content import ToolCallPart, ToolResultPart
+from turnwise.facts.content import TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Event, in_scope
 from turnwise.facts.sessions import visible
 from turnwise.facts.waits import is_approval
@@ -56,8 +56,7 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
         view: The reader.
     """
     visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
-    stored = [event for event in events if not event.partial]
-    remaining = [event for event in visible(stored) if visibility.reach(event)]
+    remaining = [event for event in not_rewound(events) if visibility.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
@@ -75,6 +74,13 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
     current = [place for place in current if place not in moved_places]
     begun = view.invocation_id in matcher.begun
     return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
+
+
+def not_rewound(events: Sequence[Event]) -> list[Event]:
+    """Returns the stored events that no rewind hides."""
+    stored = [event for event in events if not event.partial]
+    taken_back = any([event.actions.rewind is not None for event in stored])  # noqa: C419 - a list is faster here
+    return visible(stored) if taken_back else stored
 
 
 class _Visibility:
@@ -121,9 +127,11 @@ class _CallMatcher:
             self._waits.add((invocation, actions.awaits.id, event.author))
         if actions.end is not None:
             self._ended.add(invocation)
-        if event.author == USER and _begins(event):
+        if actions.selection is not None and event.author == USER and begins_invocation(event):
             self.begun.add(invocation)
         for part in content.parts if content is not None else ():
+            if type(part) is TextPart:  # the usual case, and there may be thousands
+                continue
             if isinstance(part, ToolCallPart):
                 self._call(event, place, part, seen)
             elif isinstance(part, ToolResultPart) and seen:
@@ -180,10 +188,12 @@ def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
     return str(part.arguments["call"]) if is_question else None
 
 
-def _begins(event: Event) -> bool:
+def begins_invocation(event: Event) -> bool:
+    """Returns whether a user's event begins an invocation."""
     actions = event.actions
-    continues = actions.answers is not None or (event.content is not None and event.content.tool_results)
-    return actions.selection is not None and not continues
+    if actions.selection is None or actions.answers is not None:
+        return False
+    return event.content is None or not any(isinstance(part, ToolResultPart) for part in event.content.parts)
 
 
 def _find_interleaved(

@@ -273,7 +273,7 @@ def test_a_model_serves_several_event_loops(service: Service, model: ProviderMod
 
 def test_the_sync_door_takes_its_connections_with_it(service: Service, model: ProviderModel) -> None:
     service.say("Hello.")
-    door = BlockingPortal()
+    door = BlockingPortal("")
     assert door.run(reply(model)).content.text == "Hello."
     del door
     gc.collect()

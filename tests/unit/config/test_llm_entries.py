@@ -97,6 +97,7 @@ agents:
     instructions: |
       Be short.
       The customer is {user:name?}.
+    turn_instructions: The basket is {basket?}.
     tools: ['M:status', {agent: refunds}, artifacts]
     output: M:Answer
     output_key: eta
@@ -135,6 +136,7 @@ async def test_all_that_an_entry_says_reaches_the_model(build: Build, module: st
     assert state["eta"] == {"eta": "soon"}
     request = model.requests[0]
     assert request.instructions.startswith("Be short.\nThe customer is .")
+    assert request.messages[-1].text.endswith('<said note="now">The basket is .</said>')
     assert request.settings == {"temperature": 0.2}
     tools = {tool.name: tool.description for tool in request.tools}
     assert tools["ask_refunds"] == "Asks the agent 'refunds' and returns its answer. Knows refunds."

@@ -88,6 +88,7 @@ class Design:
 
     model: Model
     instructions: Instructions
+    turn_instructions: Instructions
     tools: Sequence[Tool]
     toolsets: Sequence[Toolset]
     output: OutputTool | None

@@ -172,6 +172,8 @@ class Planner:
             before_remote_call=admission.accept,
             message_id=run.message.id,
         )
+        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
+        selection = await guardrails.selection(selection)
         continues = None
         if selection.outcome == "chosen":
             roles, answers = run.message.context.roles, run.message.context.answers

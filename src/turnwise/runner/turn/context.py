@@ -90,6 +90,13 @@ class TurnContext:
         targets = self._invocation.runtime.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
 
+    @property
+    def transfer_candidates(self) -> tuple[str, ...]:
+        if self._invocation.stopped is not None or self.branch.is_private or self.assignment is not None:
+            return ()
+        tree, roles = self._invocation.runtime.tree, self.message_context.roles
+        return tuple(t for t in tree.transfer_targets(self.card.name, disabled=True) if tree.permits(t, roles))
+
     @named("context.event")
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         return self.emitter.event(content, **actions)
@@ -158,6 +165,8 @@ class TurnContext:
         if agent not in targets:
             known = agent in self._invocation.runtime.tree
             problem = "the tree does not permit it" if known else "no agent has that name"
+            if agent in self.transfer_candidates:
+                problem = "it is not available now"
             shown = repr(agent) if known else await self.emitter.safe_name(agent)
             raise TransferRefused(f"{self.card.name!r} cannot hand over to {shown}: {problem}.", allowed=targets)
         brief = text_content(message, "user") if isinstance(message, str) else message
@@ -227,6 +236,7 @@ class TurnContext:
             lead=lead,
         )
         verdict = await run_selector(selector, request, selector.name)
+        verdict = await self._invocation.guardrails.verdict(verdict, self.card.name)
         if self._invocation.has_undelivered_decision:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}

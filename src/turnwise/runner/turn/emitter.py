@@ -1,7 +1,7 @@
 """Emits the events of one agent run: stamps them, records them, and skips those that a resumed run has already recorded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from turnwise.agents.concurrency import LoopYielder
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
-from turnwise.facts.events import Actions, Await, ErrorInfo, Event
+from turnwise.facts.events import Actions, Await, Event
 from turnwise.runner.record.events import empty_event, error_text
 from turnwise.runner.record.journal import StepScope, current_scope, model_calls
 from turnwise.runner.turn.answer_limits import check_storable
@@ -79,6 +79,7 @@ _AGENT_ACTIONS = (
     "awaits",
     "usage",
     "cut_off",
+    "note",
     "summary",
     "jobs",
     "steps",
@@ -184,10 +185,9 @@ class EventEmitter:
         if self._invocation.failure is error or self._invocation.recorder.problem is not None:
             return
         self._invocation.failure = error
-        text, guarded = await self._invocation.guardrails.error_text(error_text(error), self._agent)
+        info, guarded = await self._invocation.guardrails.error(error.code, error_text(error), self._agent)
         if guarded:
-            error.problem, error.fix = text, ""
-        info = ErrorInfo(code=error.code, message=text)
+            error.problem, error.fix = info.message, ""
         self._invocation.buffer(self.event(guarded=guarded).replace(error=info))
 
     def buffer_writes(self, *, escalate: bool = False) -> None:
@@ -202,6 +202,15 @@ class EventEmitter:
             self._invocation.buffer(self.event(guarded=guarded))
         return shown
 
+    async def check_names(self, what: str, names: Iterable[str]) -> None:
+        """Checks names that the agent chose, as `Guardrails.check_names`.
+
+        A flow names its events after its tasks: its author declared them, or guardrails checked the plan that did.
+        """
+        runtime = self._invocation.runtime
+        if runtime.guardrails and runtime.tree.card(self._agent).kind != "flow":
+            await self._invocation.guardrails.check_names(what, names, self._agent)
+
     async def _store(self, event: Event, *, buffer: bool) -> Event:
         stamped = self._with_writes(
             event.replace(
@@ -214,6 +223,7 @@ class EventEmitter:
                 content=event.content and event.content.replace(role="agent"),
             )
         )
+        await self.check_names("a name in an event", _own_names(stamped, self._labels))
         stored = await self._invocation.emit(stamped, buffer=buffer)
         if stored.actions.awaits is not None:
             self._stated_waits.add(stored.actions.awaits.id)
@@ -236,3 +246,18 @@ class EventEmitter:
         self._invocation.keep_temporary(self._writes.state)
         self._writes.clear()
         return complete
+
+
+def _own_names(event: Event, labels: tuple[str, ...]) -> Iterator[str]:
+    """Yields the names that the agent chose for an event, apart from keys of the state.
+
+    Args:
+        event: The event.
+        labels: The labels that every event of the run has.
+    """
+    actions = event.actions
+    yield from (label for label in event.scope if label not in labels)
+    yield from actions.artifact_versions
+    yield from (job.kind for job in actions.jobs)
+    if actions.cut_off:
+        yield actions.cut_off

@@ -25,7 +25,7 @@ from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
-from turnwise.runner.turn.answer_limits import AnswerSize, check_storable
+from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
 from turnwise.selection.conversational import can_name
 from turnwise.selection.next_tag import take_next
@@ -147,12 +147,18 @@ class InvocationState:
         """
         if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
-        self.size.check_content(event)
+        long = is_long_content(event.content)
+        if long:
+            await asyncio.to_thread(self.size.check_content, event)
+        else:
+            self.size.check_content(event)
         self._stream_guard.forget(event.id)
         event = await asyncio.to_thread(_without_tag, event) if is_long(event) else _without_tag(event)
         if self.runtime.guardrails:
             event = _without_unknown_next(event, self.runtime.tree)
-        event = self.buffer(await self.guardrails.event(event))
+        event = await self.guardrails.event(event)
+        size = await asyncio.to_thread(check_storable, event, event.author) if long else None
+        event = self.buffer(event, size)
         if not buffer:
             await self.flush()
         return event
@@ -191,10 +197,15 @@ class InvocationState:
         buffered, self._buffered = self._buffered, []
         return buffered
 
-    def buffer(self, event: Event) -> Event:
-        """Appends an event to the buffer, with the pending decision and finished branches."""
+    def buffer(self, event: Event, size: int | None = None) -> Event:
+        """Appends an event to the buffer, with the pending decision and finished branches.
+
+        Args:
+            event: The event.
+            size: The result of `check_storable`, if it is known.
+        """
         event = self._with_pending(event)
-        self.size.add(event, check_storable(event, event.author))
+        self.size.add(event, check_storable(event, event.author) if size is None else size)
         delta = event.actions.state_delta
         if delta:
             self.keep_temporary(delta)

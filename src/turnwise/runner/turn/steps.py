@@ -42,6 +42,7 @@ class Steps:
         if known is not None:
             self._invocation.replay.skip_all(scope)
             return known.value
+        await self._check_key(key)
         await self._invocation.recorder.confirm()
         with collect_writes() as written, step_scope(scope):
             made = work()
@@ -62,6 +63,7 @@ class Steps:
         full_key = self._branch.step_key(key)
         known = self._find_record(full_key)
         if known is None:
+            await self._check_key(key)
             said = await self._say(full_key, make)
         elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
             said = self._emitter.find_recorded(recorded)
@@ -87,6 +89,10 @@ class Steps:
         said = await self._invocation.guardrails.event(event.with_content(Content(parts=(part,))))
         left = (said.content or Content()).tool_results[0]
         return said.with_content(None), {"result": left.result, "failed": left.failed}
+
+    async def _check_key(self, key: str) -> None:
+        """Raises AgentFailed if guardrails do not allow the key in the log."""
+        await self._emitter.check_names("the key of a step", [key])
 
     def _find_record(self, full_key: str) -> StepRecord | None:
         known = self._invocation.steps.get(full_key)

@@ -34,11 +34,11 @@ from turnwise.ports.stores import (
 )
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
-from turnwise.stores.sql.leases import ClockWatch
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
@@ -93,10 +93,10 @@ class SqlSessionStore:
         self._decisions = _Decisions(self._executor)
         self._clock_watch = ClockWatch(clock)
         self._leases = _Leases(self._executor, self._clock_watch)
-        self._jobs = SqlJobs(self._executor)
+        self._jobs = SqlJobs(self._executor, self._clock_watch)
         self._keys = SqlKeys(self._executor)
-        self._counters = SqlCounters(self._executor)
-        self._pushes = SqlPushes(self._executor, self._issuer)
+        self._counters = SqlCounters(self._executor, self._clock_watch)
+        self._pushes = SqlPushes(self._executor, self._issuer, self._clock_watch)
 
     @property
     def inbox(self) -> Inbox:
