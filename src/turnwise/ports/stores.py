@@ -235,6 +235,13 @@ class Leases(Protocol):
         """Releases the lease without an append. Does nothing when it was lost."""
         ...
 
+    async def deaths(self, holder: str) -> int:
+        """Returns how often other processes found this holder of this process dead, since its first lease. Reads no database.
+
+        After each time, `check` tells which sessions they took.
+        """
+        ...
+
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         """Returns sessions of an app that no process holds although they have work, in no order.
 

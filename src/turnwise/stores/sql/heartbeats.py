@@ -5,7 +5,9 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,8 +24,7 @@ from turnwise.stores.sql.threads import Executor, SeparateConnection
 PERIOD_SECONDS = 1.0
 """The interval of the heartbeats. Holders with a shorter timeout beat more often."""
 SETTLE_SECONDS = 5.0
-"""How long `settle` and `leave` wait at most."""
-POLL_SECONDS = 0.005
+"""How long `settle` waits at most."""
 
 log = logging.getLogger("turnwise.stores")
 
@@ -152,6 +153,8 @@ class _Roster:
         self.lock = threading.RLock()
         self._holders: dict[str, _Holder] = {}
         self._observing: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+        self.deaths: Counter[str] = Counter()
+        """How often other processes found a holder dead."""
 
     def has(self, name: str, loop: asyncio.AbstractEventLoop) -> bool:
         holder = self._holders.get(name)
@@ -170,6 +173,7 @@ class _Roster:
     def remove(self, name: str) -> bool:
         """Removes a holder. Returns whether it was there."""
         with self.lock:
+            self.deaths.pop(name, None)
             return self._holders.pop(name, None) is not None
 
     def closed(self) -> list[str]:
@@ -210,16 +214,13 @@ class Heartbeats:
         self._roster.add(lease, loop)
         self._start()
 
+    def deaths(self, holder: str) -> int:
+        return self._roster.deaths[holder]
+
     async def leave(self, holder: str) -> None:
         """Ends the heartbeat of a holder of this process. Its leases are void at once. Does nothing for others."""
-        if not self._roster.remove(holder):
-            return
-        thread = self._thread
-        if thread is None:
-            await self._executor.write(lambda connection: connection.execute(_LEAVE, {"names": [holder]}))
-            return
-        thread.leave(holder)
-        await _until(lambda: not thread.is_leaving(holder) or not thread.is_running)
+        if self._roster.remove(holder):
+            await self._delete([holder])
 
     async def settle(self) -> None:
         """Observes the other holders from now on. Waits until those found silent at first are judged.
@@ -228,32 +229,34 @@ class Heartbeats:
         """
         await self._drop_closed()
         self._roster.observe(asyncio.get_running_loop())
-        if self._thread is None or not self._thread.is_running:
+        if self._thread is None or self._thread.ended.done():
             # Creates the tables, if there are none.
             await self._executor.read(_nothing)
             self._start()
-        thread = self._thread
-        if thread is not None:
-            await _until(lambda: thread.is_settled or not thread.is_running)
+        if self._thread is not None:
+            await _wait_for(self._thread.settled)
 
     async def close(self) -> None:
         """Ends all heartbeats. Idempotent."""
         if self._thread is not None:
-            thread = self._thread
-            thread.stop()
-            await _until(lambda: not thread.is_running)
+            self._thread.stop()
+            await _wait_for(self._thread.ended)
 
     async def _drop_closed(self) -> None:
         names = [name for name in self._roster.closed() if self._roster.remove(name)]
-        if names and self._thread is None:
+        if names:
+            await self._delete(names)
+
+    async def _delete(self, names: list[str]) -> None:
+        if self._thread is None:
             await self._executor.write(lambda connection: connection.execute(_LEAVE, {"names": names}))
-        elif self._thread is not None:
-            for name in names:
-                self._thread.leave(name)
+        else:
+            # The thread deletes it, because it would store a row again that is deleted during its round.
+            await _wait_for(self._thread.leave(names))
 
     def _start(self) -> None:
         with self._roster.lock:
-            if self._thread is not None and self._thread.is_running:
+            if self._thread is not None and not self._thread.ended.done():
                 return
             connection = self._executor.separate_connection()
             if connection is None:
@@ -264,10 +267,9 @@ class Heartbeats:
             self._thread.start()
 
 
-async def _until(is_done: Callable[[], bool]) -> None:
-    until = time.monotonic() + SETTLE_SECONDS
-    while not is_done() and time.monotonic() < until:  # noqa: ASYNC110 - the thread belongs to no event loop
-        await asyncio.sleep(POLL_SECONDS)
+async def _wait_for(future: "Future[None]") -> None:
+    # Shielded, because a cancelled caller must not cancel it for the others.
+    await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _nothing(_connection: Connection) -> None:
@@ -280,76 +282,84 @@ class _BeatThread:
     def __init__(self, roster: _Roster, connection: SeparateConnection, issuer: Issuer) -> None:
         self._roster, self._connection, self._issuer = roster, connection, issuer
         self._observer = Observer()
-        self._stopped = False
         self._news = threading.Event()
-        self._leaving: set[str] = set()
-        self._beaten = time.monotonic()
-        self._is_failing = False
-        self.is_running = True
-        self.is_settled = False
-        """Whether the holders that were silent at first have been judged."""
+        self._is_stopped = self._is_failing = False
+        self._leaving: dict[str, Future[None]] = {}
+        self._started = self._beaten = time.monotonic()
+        self.ended: Future[None] = Future()
+        self.settled: Future[None] = Future()
+        """Done when the holders that were silent at first have been judged, or cannot be."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="turnwise-heartbeats", daemon=True).start()
 
     def stop(self) -> None:
-        self._stopped = True
+        self._is_stopped = True
         self._news.set()
 
-    def leave(self, holder: str) -> None:
-        """Deletes the holder's row at the next round, which begins at once."""
+    def leave(self, names: Sequence[str]) -> "Future[None]":
+        """Deletes these rows at once. Returns a future that is done afterwards, even if it failed."""
+        done: Future[None] = Future()
         with self._roster.lock:
-            self._leaving.add(holder)
+            if self.ended.done():
+                done.set_result(None)
+            self._leaving |= dict.fromkeys(names, done)
         self._news.set()
-
-    def is_leaving(self, holder: str) -> bool:
-        return holder in self._leaving
+        return done
 
     def _run(self) -> None:
         try:
-            while self._must_go_on():
+            while self._goes_on():
                 self._news.clear()
-                period = min(map(period_of, self._roster.timeouts().values()), default=PERIOD_SECONDS)
+                timeouts = self._roster.timeouts().values()
+                period = min(map(period_of, timeouts), default=PERIOD_SECONDS)
                 try:
                     self._round(period)
                     self._went_well()
                 except Exception as error:
                     self._failed(error)
                 self._news.wait(period / 4 if self._observer.is_in_doubt else period)
-            with suppress(Exception):
-                self._delete({*self._roster.timeouts(), *self._leaving})
         finally:
-            self.is_running = False
             self._connection.close()
 
-    def _must_go_on(self) -> bool:
+    def _goes_on(self) -> bool:
+        """Returns whether there is anything to do. If not, ends the thread: a holder that joins then starts another one."""
         with self._roster.lock:
-            if self._stopped or not (self._roster.is_needed or self._leaving):
-                # Under the lock, so that a holder that joins now starts another thread.
-                self.is_running = False
-            return self.is_running
+            if not self._is_stopped and (self._leaving or self._roster.is_needed):
+                return True
+            with suppress(Exception):
+                self._delete([*self._roster.timeouts(), *self._leaving])
+            for done in (*self._leaving.values(), self.settled, self.ended):
+                _finish(done)
+            return False
 
     def _round(self, period: float) -> None:
-        for name in self._roster.closed():
-            self._roster.remove(name)
-            self._leaving.add(name)
-        self._delete(set(self._leaving))
+        closed = [name for name in self._roster.closed() if self._roster.remove(name)]
+        with self._roster.lock:
+            leaving, self._leaving = self._leaving, {}
+        try:
+            self._delete([*closed, *leaving])
+        finally:
+            for done in leaving.values():
+                _finish(done)
         own = self._roster.timeouts()
         lost, rows = self._connection.run(lambda connection: _beat(connection, own, time_text(self._issuer.now())))
         for name in lost:
+            self._roster.deaths[name] += 1
             log.warning("Lease holder %s was silent for too long; other processes may have taken its sessions.", name)
-        dead = self._observer.read([row for row in rows if row.name not in own], time.monotonic(), period)
-        if dead:
-            buried = self._connection.run(lambda connection: _bury(connection, dead))
-            for row in buried:
-                log.info("Lease holder %s is dead: no heartbeat for %g s.", row.name, row.seconds)
-        self.is_settled = self.is_settled or not self._observer.is_in_doubt
+        self._judge([row for row in rows if row.name not in own], period)
 
-    def _delete(self, names: set[str]) -> None:
+    def _judge(self, others: Sequence[HeartbeatRow], period: float) -> None:
+        dead = self._observer.read(others, time.monotonic(), period)
+        if dead:
+            for row in self._connection.run(lambda connection: _bury(connection, dead)):
+                log.info("Lease holder %s is dead: no heartbeat for %g s.", row.name, row.seconds)
+        if not self._observer.is_in_doubt or time.monotonic() > self._started + SETTLE_SECONDS:
+            _finish(self.settled)
+
+    def _delete(self, names: Sequence[str]) -> None:
         if names:
             self._connection.run(lambda connection: connection.execute(_LEAVE, {"names": list(names)}))
-            with self._roster.lock:
-                self._leaving -= names
 
     def _went_well(self) -> None:
         self._beaten = time.monotonic()
@@ -358,12 +368,17 @@ class _BeatThread:
         self._is_failing = False
 
     def _failed(self, error: Exception) -> None:
-        # The caller that waits for the judgement gets the error of its own call.
-        self.is_settled = True
+        # Whoever waits for the judgement gets the error of its own call.
+        _finish(self.settled)
         timeouts = self._roster.timeouts().values()
         if not self._is_failing and time.monotonic() - self._beaten > min(timeouts, default=PERIOD_SECONDS):
             self._is_failing = True
             log.warning("Heartbeats cannot be stored; other processes may take the sessions of this one: %s", error)
+
+
+def _finish(future: "Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _beat(connection: Connection, own: Mapping[str, float], now: str) -> tuple[Collection[str], list[HeartbeatRow]]:

@@ -300,6 +300,9 @@ class _Leases:
     async def release(self, session: Session) -> None:
         await self._executor.write(lambda connection: leases.release_lease(connection, session))
 
+    async def deaths(self, holder: str) -> int:
+        return self._heartbeats.deaths(holder)
+
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         await self._heartbeats.settle()
         return await self._executor.read(lambda connection: leases.due(connection, app, limit))
