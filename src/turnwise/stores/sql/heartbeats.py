@@ -7,7 +7,6 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -229,18 +228,18 @@ class Heartbeats:
         """
         await self._drop_closed()
         self._roster.observe(asyncio.get_running_loop())
-        if self._thread is None or self._thread.ended.done():
+        if self._thread is None or self._thread.ended.is_set:
             # Creates the tables, if there are none.
             await self._executor.read(_nothing)
             self._start()
         if self._thread is not None:
-            await _wait_for(self._thread.settled)
+            await self._thread.settled.wait()
 
     async def close(self) -> None:
         """Ends all heartbeats. Idempotent."""
         if self._thread is not None:
             self._thread.stop()
-            await _wait_for(self._thread.ended)
+            await self._thread.ended.wait()
 
     async def _drop_closed(self) -> None:
         names = [name for name in self._roster.closed() if self._roster.remove(name)]
@@ -252,11 +251,11 @@ class Heartbeats:
             await self._executor.write(lambda connection: connection.execute(_LEAVE, {"names": names}))
         else:
             # The thread deletes it, because it would store a row again that is deleted during its round.
-            await _wait_for(self._thread.leave(names))
+            await self._thread.leave(names).wait()
 
     def _start(self) -> None:
         with self._roster.lock:
-            if self._thread is not None and not self._thread.ended.done():
+            if self._thread is not None and not self._thread.ended.is_set:
                 return
             connection = self._executor.separate_connection()
             if connection is None:
@@ -267,13 +266,38 @@ class Heartbeats:
             self._thread.start()
 
 
-async def _wait_for(future: "Future[None]") -> None:
-    # Shielded, because a cancelled caller must not cancel it for the others.
-    await asyncio.shield(asyncio.wrap_future(future))
-
-
 def _nothing(_connection: Connection) -> None:
     return None
+
+
+class _Event:
+    """An event that a thread sets and that tasks of any event loop wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: list[asyncio.Future[None]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        with self._lock:
+            waiters, self._waiters, self.is_set = self._waiters, [], True
+        for waiter in waiters:
+            # A loop that was closed meanwhile has no waiting tasks.
+            with suppress(RuntimeError):
+                waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+
+    async def wait(self) -> None:
+        with self._lock:
+            if self.is_set:
+                return
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+        await waiter
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class _BeatThread:
@@ -284,11 +308,11 @@ class _BeatThread:
         self._observer = Observer()
         self._news = threading.Event()
         self._is_stopped = self._is_failing = False
-        self._leaving: dict[str, Future[None]] = {}
+        self._leaving: dict[str, _Event] = {}
         self._started = self._beaten = time.monotonic()
-        self.ended: Future[None] = Future()
-        self.settled: Future[None] = Future()
-        """Done when the holders that were silent at first have been judged, or cannot be."""
+        self.ended = _Event()
+        self.settled = _Event()
+        """Set when the holders that were silent at first have been judged, or cannot be."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="turnwise-heartbeats", daemon=True).start()
@@ -297,12 +321,12 @@ class _BeatThread:
         self._is_stopped = True
         self._news.set()
 
-    def leave(self, names: Sequence[str]) -> "Future[None]":
-        """Deletes these rows at once. Returns a future that is done afterwards, even if it failed."""
-        done: Future[None] = Future()
+    def leave(self, names: Sequence[str]) -> _Event:
+        """Deletes these rows at once. Returns an event that is set afterwards, even if it failed."""
+        done = _Event()
         with self._roster.lock:
-            if self.ended.done():
-                done.set_result(None)
+            if self.ended.is_set:
+                done.set()
             self._leaving |= dict.fromkeys(names, done)
         self._news.set()
         return done
@@ -330,7 +354,7 @@ class _BeatThread:
             with suppress(Exception):
                 self._delete([*self._roster.timeouts(), *self._leaving])
             for done in (*self._leaving.values(), self.settled, self.ended):
-                _finish(done)
+                done.set()
             return False
 
     def _round(self, period: float) -> None:
@@ -341,7 +365,7 @@ class _BeatThread:
             self._delete([*closed, *leaving])
         finally:
             for done in leaving.values():
-                _finish(done)
+                done.set()
         own = self._roster.timeouts()
         lost, rows = self._connection.run(lambda connection: _beat(connection, own, time_text(self._issuer.now())))
         for name in lost:
@@ -355,7 +379,7 @@ class _BeatThread:
             for row in self._connection.run(lambda connection: _bury(connection, dead)):
                 log.info("Lease holder %s is dead: no heartbeat for %g s.", row.name, row.seconds)
         if not self._observer.is_in_doubt or time.monotonic() > self._started + SETTLE_SECONDS:
-            _finish(self.settled)
+            self.settled.set()
 
     def _delete(self, names: Sequence[str]) -> None:
         if names:
@@ -369,16 +393,11 @@ class _BeatThread:
 
     def _failed(self, error: Exception) -> None:
         # Whoever waits for the judgement gets the error of its own call.
-        _finish(self.settled)
+        self.settled.set()
         timeouts = self._roster.timeouts().values()
         if not self._is_failing and time.monotonic() - self._beaten > min(timeouts, default=PERIOD_SECONDS):
             self._is_failing = True
             log.warning("Heartbeats cannot be stored; other processes may take the sessions of this one: %s", error)
-
-
-def _finish(future: "Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _beat(connection: Connection, own: Mapping[str, float], now: str) -> tuple[Collection[str], list[HeartbeatRow]]:
