@@ -225,10 +225,7 @@ class Leases(Protocol):
         ...
 
     async def leave(self, holder: str) -> None:
-        """Ends the heartbeat of a holder of this process: its leases may be taken at once. Idempotent.
-
-        A new lease starts its heartbeat again.
-        """
+        """Ends the heartbeat of a holder of this process until its next lease: its leases may be taken at once. Idempotent."""
         ...
 
     async def release(self, session: Session) -> None:
@@ -236,10 +233,7 @@ class Leases(Protocol):
         ...
 
     async def deaths(self, holder: str) -> int:
-        """Returns how often other processes found this holder of this process dead, since its first lease. Reads no database.
-
-        After each time, `check` tells which sessions they took.
-        """
+        """Returns how often others found this holder dead while it lived. Reads no database."""
         ...
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
@@ -328,6 +322,8 @@ class SessionStore(Protocol):
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
         """Returns the session's head and state, or None. Its cost does not depend on the length of the log.
+
+        The first call that finds another holder may wait a few seconds until it is known whether that one is dead.
 
         Args:
             blank: Return a missing session as an empty one of revision 0, not stored yet; `begin` stores it.

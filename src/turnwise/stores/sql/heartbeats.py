@@ -159,6 +159,9 @@ class _Roster:
         holder = self._holders.get(name)
         return holder is not None and loop in holder.loops
 
+    def knows(self, name: str) -> bool:
+        return name in self._holders
+
     def add(self, lease: Lease, loop: asyncio.AbstractEventLoop) -> None:
         with self.lock:
             holder = self._holders.setdefault(lease.holder, _Holder(lease.seconds, weakref.WeakSet()))
@@ -212,6 +215,14 @@ class Heartbeats:
         await self._executor.write(lambda connection: connection.execute(_insert(connection.dialect.name), row))
         self._roster.add(lease, loop)
         self._start()
+
+    def is_unsure_of(self, holder: str) -> bool:
+        """Returns whether the holder may be dead although it has a heartbeat: it was not judged yet."""
+        if self._roster.closed():
+            return True
+        if self._roster.knows(holder):
+            return False
+        return self._thread is None or self._thread.ended.is_set or not self._thread.settled.is_set
 
     def deaths(self, holder: str) -> int:
         return self._roster.deaths[holder]

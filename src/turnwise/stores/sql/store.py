@@ -135,7 +135,12 @@ class SqlSessionStore:
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
         now = self._issuer.now() if blank else None
-        return await self._executor.read(lambda connection: catalog.open_session(connection, key, now))
+        job = partial(catalog.open_session, key=key, blank_at=now)
+        session = await self._executor.read(job)
+        if session is None or session.holder is None or not self._heartbeats.is_unsure_of(session.holder):
+            return session
+        await self._heartbeats.settle()
+        return await self._executor.read(job)
 
     async def events(
         self,

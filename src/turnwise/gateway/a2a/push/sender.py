@@ -1,6 +1,6 @@
 """Sends push notifications for tasks while the gateway is served.
 
-Any number of processes may run a pusher. Each config is claimed by one of them, and delivered in order by an asyncio task of its
+Any number of processes may run a pusher. Each config is claimed by one of them, and delivered in order by a task of its
 own. Agents never wait for deliveries.
 """
 
