@@ -14,20 +14,21 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, MetaData, insert, inspect, text
 from store_play import on
 
 from turnwise.facts.content import text_content
-from turnwise.facts.errors import SchemaNewer, SessionBusy, StoreError
+from turnwise.facts.errors import SchemaNewer, StoreError
+from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.stores import Lease
-from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.rows import event_text, time_text
+from turnwise.stores.sql import SqlSessionStore, old_tables
+from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata
 from turnwise.testing.postgres import new_postgres_database
-from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, refused, rewinds, said
+from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, rewinds, said
 
 KEY = SessionKey("app", "user", "session")
 NewUrl = Callable[[], str]
@@ -167,6 +168,11 @@ def first_head() -> str:
     return json.dumps(head, separators=(",", ":"))
 
 
+def _old_text(event: Event) -> str:
+    """An event's body as versions before 0006 wrote it."""
+    return event.model_dump_json(exclude={"sequence"}, exclude_none=True)
+
+
 def first_version(url: str) -> None:
     """A database of the first tables, with all that a session can have: `session` has a holder, `dead` had one."""
 
@@ -179,7 +185,7 @@ def first_version(url: str) -> None:
             values = {"row": row, "id": id_, "until": until, "holder": holder, "at": at, "head": first_head()}
             connection.execute(SESSION_0001, values | {"state": '{"a":1,"half":1}', "initial": "{}"})
             for sequence, event in enumerate(LOG, 1):
-                values = {"row": row, "sequence": sequence, "id": event.id, "author": event.author, "body": event_text(event)}
+                values = {"row": row, "sequence": sequence, "id": event.id, "author": event.author, "body": _old_text(event)}
                 connection.execute(EVENT_0001, values | {"invocation": event.invocation_id})
             connection.execute(MESSAGE_0001, {"row": row, "at": at, "body": SENT.model_dump_json(exclude={"config"})})
         connection.execute(STATE_0001)
@@ -205,13 +211,11 @@ def test_what_the_first_version_kept_comes_through_whole(new_url: NewUrl) -> Non
     first_version(url)
 
     async def check(store: SqlSessionStore) -> None:
-        held, dead, free = [await check_whole(store, KEY._replace(id=id_)) for id_ in ("session", "dead", "free")]
-        assert [session.held for session in (held, dead, free)] == [True, False, False]
-        assert sorted(key.id for key in await store.leases.due("app")) == ["dead", "free"]
+        held, dead, _ = [await check_whole(store, KEY._replace(id=id_)) for id_ in ("session", "dead", "free")]
+        # No process of the older version writes to the new tables.
+        assert sorted(key.id for key in await store.leases.due("app")) == ["dead", "free", "session"]
         await store.leases.stop(KEY, "i-1")
         assert await store.leases.stops("h") == [(KEY, "i-1")]
-        await refused(store.take(held, Lease("other", 60.0), []), SessionBusy)
-        await store.leases.renew(held, Lease("h", 60.0))
         over = await store.append(held, [said("help", "more")], release=True)
         assert (over.held, over.queued, over.state) == (False, 1, {"a": 1, "half": 1})
         taken = await store.take(dead, Lease("other", 60.0), [rewinds(dead.head.invocations["i-1"].since + 1)])
@@ -268,33 +272,105 @@ def test_how_older_invocations_stand_is_unknown_until_it_changes(new_url: NewUrl
     using(url, check)
 
 
-def test_what_an_older_process_still_begins_is_listed_once_this_one_goes_on_with_it(new_url: NewUrl) -> None:
-    """One that was at work when the tables changed writes without the new columns."""
-    url = new_url()
+FIXTURE = json.loads((Path(__file__).parent / "schema_0005.json").read_text())
+"""Rows that the last version before 0006 made: a rewound and forked session, waits, a dead process, an inbox."""
+
+
+def fifth_version(url: str, copies: int = 1) -> None:
+    """A database of revision 0005 with rows of every kind, for several apps."""
+
+    def fill(connection: Connection) -> None:
+        tables = MetaData()
+        tables.reflect(connection)
+        for copy in range(copies):
+            for name, rows in FIXTURE.items():
+                moved = [_of_copy(row, copy) for row in rows]
+                connection.execute(insert(tables.tables[f"turnwise_{name}"]), moved)
+
+    on(url, lambda connection: command.upgrade(alembic_config(connection), "0005"))
+    on(url, fill)
+
+
+def _of_copy(row: dict[str, Any], copy: int) -> dict[str, Any]:
+    """The row with other ids, and for the app `desk-N`."""
+    changed = {name: row[name] + 1000 * copy for name in ("id", "session") if name in row}
+    return row | changed | ({"app": f"desk-{copy}"} if "app" in row else {})
+
+
+async def check_fifth(store: SqlSessionStore, app: str) -> None:
+    """Everything of the fixture is there, and every session goes on."""
+    plain, fork = SessionKey(app, "ada", "plain"), SessionKey(app, "ada", "fork")
+    session = await check_fold(store, plain, {"given": 1})
+    assert (session.state, session.user_state, session.app_state) == ({"given": 1, "n": 1}, {"name": "Ada"}, {"shared": 2})
+    assert [event.text for event in await store.events(plain)][-3:] == ["", "again", "done"]
+    assert len(await store.events(plain, hidden=True)) == session.last_sequence == 12
+    decision = await store.decisions.find(plain, 1)
+    assert decision is not None
+    assert (decision.label, decision.selection.verdicts[1].candidates[1].agent) == ("sales", "sales")
+    (first, *_) = await store.events(plain)
+    assert first.actions.selection == decision.selection
+    receipt = await store.inbox.receipt(plain, "m-0")
+    assert receipt is not None
+    assert (receipt.message.content.text, receipt.message.context.roles) == ("question 0 café 日本", ("staff",))
+    assert [event.text for event in await store.events(fork)][-2:] == ["in the fork", "fork answer"]
+    waits, runs, unclear = (SessionKey(app, *names) for names in (("bob", "waits"), ("bob", "runs"), ("eve", "unclear")))
+    waiting = await check_fold(store, waits)
+    assert [wait.id for _, _, wait in waiting.head.waiting()] == ["w-1"]
+    queued, refused_ = await store.inbox.queued(waits), await store.inbox.receipt(waits, "m-3")
+    assert queued is not None
+    assert refused_ is not None
+    assert (queued.id, refused_.state, refused_.problem) == ("m-2", "refused", "It was not allowed.")
+    assert [config.id for config in await store.pushes.list(waits, "m-1")] == ["p-1"]
+    assert [job.agent for job in await store.jobs.claim(app, Lease("jobs", 60.0), limit=9)] == ["help"]
+    assert (await opened(store, unclear)).head.offered == ("help", "sales")
+    assert set(await store.leases.due(app)) == {waits, runs}
+    running = await opened(store, runs)
+    taken = await store.take(running, Lease("other", 60.0), [rewinds(2)])
+    assert (taken.stop, [event.text for event in await store.events(runs)]) == ("i-1", ["run", ""])
+    new = Message(id="m-new", content=SENT.content)
+    for key in (plain, fork, unclear):
+        now = await opened(store, key)
+        started = await store.begin(now, Lease("new", 60.0), new, [asked(invocation="i-new")], queue_limit=None)
+        await store.append(started, [ended(invocation="i-new", text="goes on")], release=True)
+        assert (await store.events(key, last=1))[0].text == "goes on"
+        await check_fold(store, key, {"given": 1} if key in (plain, fork) else {})
+    names = [decision.key.id for decision in (await store.decisions.search(app)).items]
+    assert names.count("plain") == names.count("fork") == 5
+
+
+@pytest.mark.parametrize("copies", [1, 150])
+def test_rows_of_every_kind_are_moved_from_0005(new_url: NewUrl, copies: int) -> None:
+    """One app fits one transaction, 150 need many."""
+    url, reference = new_url(), new_url()
+    fifth_version(url, copies)
 
     async def check(store: SqlSessionStore) -> None:
-        session = await store.append(await store.create(KEY), [asked()])
-        selection = asked().actions.selection
-        assert selection is not None
-        values = {"row": 1, "at": 1, "invocation": "i-1", "now": time_text(NOW), "selection": selection.model_dump_json()}
-
-        def older(connection: Connection) -> None:
-            connection.execute(text("DELETE FROM turnwise_decisions"))
-            connection.execute(DECISION_0003, values)
-
-        on(url, older)
-        assert (await store.decisions.invocations("app", user="user")).items == ()
-        await store.append(session, [ended()])
-        (info,) = (await store.decisions.invocations("app", user="user")).items
-        assert (info.key, info.sequence, info.state) == (KEY, 1, "completed")
+        for app in {f"desk-{copy}" for copy in (0, copies // 2, copies - 1)}:
+            await check_fifth(store, app)
+        assert len((await store.list("desk-0")).items) == 6
 
     using(url, check)
+    migrate(reference)
+    assert on(url, shape) == on(reference, shape)
+
+
+def test_a_move_that_was_cut_off_goes_on(new_url: NewUrl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any number of transactions, with sessions cut in the middle."""
+    monkeypatch.setattr(old_tables, "STEP_ROWS", 3)
+    for steps in (0, 1, 5, 14):
+        url = new_url()
+        fifth_version(url, 2)
+        on(url, lambda connection: command.upgrade(alembic_config(connection), SCHEMA))
+        for _ in range(steps):
+            assert on(url, old_tables.move_some), "this was to be cut off before the end"
+        for copy in (0, 1):
+            using(url, lambda store, app=f"desk-{copy}": check_fifth(store, app))
 
 
 _START = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore
+from turnwise.stores.sql import SqlSessionStore, old_tables
 
 async def main(url, number):
     store = SqlSessionStore(url)

@@ -63,13 +63,13 @@ async def test_transactions_that_collide_are_made_again() -> None:
 
     def count_up(connection: Connection) -> int:
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
-        found = int(connection.execute(text("SELECT value FROM turnwise_state WHERE key = 'k'")).scalar_one())
+        found = int(connection.execute(text("SELECT value FROM turnwise_app_state WHERE key = 'k'")).scalar_one())
         tries.append(found)
         if len(tries) < 3:
             # Somebody else writes what was read, and is done first.
             with psycopg.connect(url) as other:
-                other.execute("UPDATE turnwise_state SET value = (value::int + 10)::text WHERE key = 'k'")
-        connection.execute(text("UPDATE turnwise_state SET value = :n WHERE key = 'k'"), {"n": str(found + 1)})
+                other.execute("UPDATE turnwise_app_state SET value = (value::int + 10)::text WHERE key = 'k'")
+        connection.execute(text("UPDATE turnwise_app_state SET value = :n WHERE key = 'k'"), {"n": str(found + 1)})
         return found + 1
 
     assert await executor.write(count_up) == 22
@@ -82,8 +82,10 @@ async def test_a_row_that_another_program_holds_is_waited_for() -> None:
     executor = PostgresExecutor(make_url(url + "&options=-c%20lock_timeout%3D50ms"))
     await executor.write(put("k"))
     with psycopg.connect(url) as other:
-        other.execute("SELECT 1 FROM turnwise_state FOR UPDATE")
-        waiting = asyncio.create_task(executor.write(lambda connection: connection.execute(text("DELETE FROM turnwise_state"))))
+        other.execute("SELECT 1 FROM turnwise_app_state FOR UPDATE")
+        waiting = asyncio.create_task(
+            executor.write(lambda connection: connection.execute(text("DELETE FROM turnwise_app_state")))
+        )
         await asyncio.sleep(0.4)
         assert not waiting.done()
     await waiting
@@ -96,9 +98,9 @@ async def test_a_row_that_another_program_keeps_is_an_error_in_the_end() -> None
     executor = PostgresExecutor(make_url(url), patience=1.2)
     await insist(lambda: executor.write(put("k")))
     with psycopg.connect(url) as other:
-        other.execute("SELECT 1 FROM turnwise_state FOR UPDATE")
+        other.execute("SELECT 1 FROM turnwise_app_state FOR UPDATE")
         with pytest.raises(StoreUnavailable, match="is locked by another transaction"):
-            await executor.write(lambda connection: connection.execute(text("DELETE FROM turnwise_state")))
+            await executor.write(lambda connection: connection.execute(text("DELETE FROM turnwise_app_state")))
         assert await insist(lambda: executor.read(keys)) == ["k"], "readers do not wait"
     await executor.close()
 

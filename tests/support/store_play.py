@@ -37,14 +37,14 @@ def on(url: str, work: Callable[[Connection], Any]) -> Any:
 
 def put(key: str) -> Callable[[Connection], str]:
     def job(connection: Connection) -> str:
-        connection.execute(text("INSERT INTO turnwise_state VALUES ('a', '', :key, '1') ON CONFLICT DO NOTHING"), {"key": key})
+        connection.execute(text("INSERT INTO turnwise_app_state VALUES ('a', :key, '1') ON CONFLICT DO NOTHING"), {"key": key})
         return key
 
     return job
 
 
 def keys(connection: Connection) -> list[str]:
-    return list(connection.execute(text("SELECT key FROM turnwise_state ORDER BY key")).scalars())
+    return list(connection.execute(text("SELECT key FROM turnwise_app_state ORDER BY key")).scalars())
 
 
 async def insist(call: Callable[[], Awaitable[T]]) -> T:

@@ -39,7 +39,9 @@ class Verdict(Fact):
     """0 to 1."""
     reason: str = ""
     candidates: tuple[Candidate, ...] = ()
-    """Best first."""
+    """Best first. A record keeps the best five; of a clarifying question, all that it offers."""
+    candidate_count: int | None = optional(None)
+    """The number of all candidates, when a record keeps fewer."""
     passed_over: tuple[Exclusion, ...] = ()
     ignored: tuple[str, ...] = ()
     """Inputs that the selector saw and deliberately did not follow, in words."""
@@ -57,6 +59,24 @@ class Verdict(Fact):
     """The total time in milliseconds."""
 
 
+class RequestFacts(Fact):
+    """What a selection depended on beside the log and the message: with it, the decision can be made again."""
+
+    eligible_count: int = optional(0)
+    """The number of agents that could be selected."""
+    eligible: str = optional("")
+    """A digest of their names."""
+    index: str = optional("")
+    """The version of the fitted texts; empty without selectors by meaning."""
+    direct_agent_id: str | None = optional(None)
+    """The message's context, as in `MessageContext`; its attributes and state are left out, because they may hold secrets."""
+    previous_agents: tuple[str, ...] = optional(())
+    channel: str | None = optional(None)
+    user_kind: str | None = optional(None)
+    roles: tuple[str, ...] = optional(())
+    answers: str | None = optional(None)
+
+
 class Selection(Fact):
     """The decision for one message or answer, with all verdicts in order. With outcome `clarify`, `agent` asks the user to
     choose.
@@ -65,7 +85,8 @@ class Selection(Fact):
     agent: str
     method: str
     confidence: float
-    reason: str
+    reason: str = ""
+    """Empty in the log, which keeps only who was selected and how. The decision has the reason."""
     outcome: Literal["chosen", "clarify"] = "chosen"
     occasion: Occasion = "message"
     verdicts: tuple[Verdict, ...] = ()
@@ -78,6 +99,8 @@ class Selection(Fact):
     """Identifies the policy and its thresholds: the same fingerprint decides the same facts equally."""
     tree_version: str = ""
     """The version of the agent tree."""
+    request: RequestFacts | None = optional(None)
+    """None in a record of an older version."""
     segment: str | None = None
     """The segment of the policy that applied; None for the base policy."""
     ms: float = 0.0

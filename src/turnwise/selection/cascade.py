@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import Occasion, Selection, Verdict
+from turnwise.facts.selections import Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.encoder import Encoder
@@ -56,6 +56,7 @@ from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import run_selector
 
 _EXCLUDED_RECORDED = 50
+_PREVIOUS_RECORDED = 20
 _ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
@@ -249,6 +250,7 @@ class Cascade:
             policy=self.spec.name,
             fingerprint=self._fingerprint_with(snapshot.fingerprint if snapshot else ""),
             tree_version=self._tree_version,
+            request=_facts_of(request, snapshot.fingerprint if snapshot else ""),
             segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
@@ -314,6 +316,26 @@ class Cascade:
             while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
                 self._eligible_cache.popitem(last=False)
         return found
+
+
+def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
+    context = request.context
+    return RequestFacts(
+        eligible_count=len(request.eligible),
+        eligible=_digest(request.eligible),
+        index=index,
+        direct_agent_id=context.direct_agent_id,
+        previous_agents=context.previous_agents[-_PREVIOUS_RECORDED:],
+        channel=context.channel,
+        user_kind=context.user_kind,
+        roles=context.roles,
+        answers=context.answers,
+    )
+
+
+@lru_cache(maxsize=256)
+def _digest(names: tuple[str, ...]) -> str:
+    return hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def moved_positions(selection: Selection) -> dict[str, int]:

@@ -235,6 +235,8 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     ),
 }
 BUILT_IN = tuple(_BUILT_IN)
+STAGE_OPTIONS: Mapping[str, type[Fact]] = {name: options for name, (options, _) in _BUILT_IN.items()}
+"""The options of the built-in selectors, by name."""
 BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
 """Selectors that need the vector of every message."""
 

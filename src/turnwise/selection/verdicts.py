@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnwise.facts.selections import Candidate, Verdict
+from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.ports.stopping import is_stopped
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from turnwise.matching.spelling import Correction
 
 MAX_RECORDED = 50
+RECORDED_CANDIDATES = 5
 """Maximum number of candidates, passed-over authors and ignored things that a verdict stores."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
@@ -106,6 +107,27 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
     elif verdict.outcome == "chosen":
         changed["method"] = verdict.method or selector
     return verdict.model_copy(update=changed)
+
+
+def recorded(selection: Selection) -> Selection:
+    """Returns a selection as it is recorded: each verdict with its best five candidates and their number.
+
+    A clarifying verdict keeps all candidates, because they are the choices that the user got.
+    """
+    if not any(_is_long(verdict) for verdict in selection.verdicts):
+        return selection
+    return selection.model_copy(update={"verdicts": tuple(map(_shortened_list, selection.verdicts))})
+
+
+def _is_long(verdict: Verdict) -> bool:
+    return verdict.outcome != "clarify" and len(verdict.candidates) > RECORDED_CANDIDATES
+
+
+def _shortened_list(verdict: Verdict) -> Verdict:
+    if not _is_long(verdict):
+        return verdict
+    best = verdict.candidates[:RECORDED_CANDIDATES]
+    return verdict.model_copy(update={"candidates": best, "candidate_count": len(verdict.candidates)})
 
 
 def _bounded(candidate: Candidate) -> Candidate:

@@ -19,7 +19,7 @@ from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
-from turnwise.selection.verdicts import shortened
+from turnwise.selection.verdicts import recorded, shortened
 
 QUESTION_EVENTS = 20
 """The number of recent events to search for a clarifying question. The question ends its invocation, so it is close."""
@@ -189,7 +189,7 @@ class Planner:
                 # A resumed turn reads the earlier values until its replay reaches this message.
                 state_before={key: known.get(key) for key in state} if continues else {},
                 artifact_versions=dict(prepared.artifact_versions),
-                selection=selection,
+                selection=recorded(selection),
                 positions=moved_positions(selection),
                 answers=continues.answers if continues else None,
                 brief=brief,

@@ -72,9 +72,10 @@ class AppendPlan(NamedTuple):
     """Rows of the requested background jobs, without the session's row id."""
 
 
-def has_rewind(events: Sequence[Event]) -> bool:
-    """Returns whether an event hides others."""
-    return any(event.actions.rewind for event in events)
+def hides_events(session: Session, events: Sequence[Event]) -> bool:
+    """Returns whether one of these events hides others, stored ones or new ones."""
+    numbered = enumerate(events, session.last_sequence + 1)
+    return any(event.actions.rewind and event.actions.rewind.from_sequence < sequence for sequence, event in numbered)
 
 
 def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
@@ -98,7 +99,7 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
     Args:
         session: The session before the append.
         events: The new events.
-        log: Needed when an event is a rewind.
+        log: Needed when an event hides others.
 
     Raises:
         ValueError: An event is partial. Partial events are never stored.

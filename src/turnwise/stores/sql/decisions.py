@@ -74,7 +74,7 @@ def search(connection: Connection, filter_: Filter, after: str | None, limit: in
     if after is not None:
         (values["after"],) = read_cursor("decisions", after, int)
     if user is not None or key is not None:
-        values["at_owner"] = owner_of(app, user if key is None else key.user)
+        values["at_owner"] = owner_of(app, key.user if key is not None else user or "")
     values |= {name: value for name, value in (("agent", agent), ("method", method)) if value is not None}
     statement = _search(user="at_owner" in values, key=key is not None, agent=agent is not None, method=method is not None)
     if key is not None:

@@ -115,6 +115,11 @@ class _PostgresDatabase(Database):
             connection.execute(text("SET LOCAL lock_timeout = '60s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
             schema.migrate(connection, self.name)
+        more = True
+        while more:
+            with connection.begin():
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+                more = schema.move_some(connection)
 
 
 class _CancellableConnection:

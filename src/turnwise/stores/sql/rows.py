@@ -90,13 +90,15 @@ _ACTION_DEFAULTS: dict[str, object] = {name: getattr(NO_ACTIONS, name) for name 
 _SELECTION_COLUMNS = ("agent", "method", "confidence", "outcome", "fingerprint")
 DECISION_COLUMNS = (*_SELECTION_COLUMNS, "record")
 """The columns of a decision that hold its selection."""
+_NOT_IN_CLARIFYING_LOG = set(Selection.model_fields) - {"agent", "method", "confidence", "outcome", "occasion", "verdicts"}
+_NOT_IN_LOG = _NOT_IN_CLARIFYING_LOG | {"outcome", "verdicts"}
 _SELECTION_MARK = '"selection":{'
 
 
 def event_text(event: Event) -> str:
     """Returns an event as stored: without its columns, without defaults, and without the verdicts of its selection.
 
-    A clarifying selection keeps its last verdict, which holds the offered agents: the fold of the log needs them.
+    Of the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
     """
     without: dict[str, Any] = dict.fromkeys(_EVENT_COLUMNS, True)
     without |= {name: True for name, default in _EVENT_DEFAULTS.items() if getattr(event, name) == default}
@@ -108,14 +110,24 @@ def event_text(event: Event) -> str:
             event = event.model_copy(
                 update={"actions": actions.model_copy(update={"selection": short_selection(actions.selection)})}
             )
-        dropped = {name: True for name, default in _ACTION_DEFAULTS.items() if getattr(actions, name) == default}
-        without["actions"] = True if len(dropped) == len(_ACTION_DEFAULTS) and not actions.model_extra else dropped
+        dropped: dict[str, Any] = {
+            name: True for name, default in _ACTION_DEFAULTS.items() if getattr(actions, name) == default
+        }
+        is_empty = len(dropped) == len(_ACTION_DEFAULTS) and not actions.model_extra
+        if actions.selection is not None:
+            dropped["selection"] = _not_in_log(actions.selection)
+        without["actions"] = True if is_empty else dropped
     return event.model_dump_json(exclude=without, exclude_none=True)
+
+
+def _not_in_log(selection: Selection) -> set[str]:
+    clarifies = selection.outcome == "clarify" or any(verdict.outcome == "clarify" for verdict in selection.verdicts[-1:])
+    return _NOT_IN_CLARIFYING_LOG if clarifies else _NOT_IN_LOG
 
 
 def short_selection(selection: Selection) -> Selection:
     """Returns what the log itself keeps of a selection."""
-    last = selection.verdicts[-1:] if selection.outcome == "clarify" else ()
+    last = tuple(verdict for verdict in selection.verdicts[-1:] if verdict.outcome == "clarify")
     return Selection(
         agent=selection.agent,
         method=selection.method,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from turnwise.facts.errors import SchemaNewer
+from turnwise.stores.sql import old_tables
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata, version
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ _TOUCH = update(version).values(version_num=version.c.version_num)
 
 
 def is_current(connection: Connection) -> bool:
-    return _revision(connection) == SCHEMA
+    return _revision(connection) == SCHEMA and not old_tables.is_pending(connection)
+
+
+def move_some(connection: Connection) -> bool:
+    """Continues the move of rows from old tables after `migrate`. Returns whether there are more; commit in between."""
+    return old_tables.move_some(connection)
 
 
 def migrate(connection: Connection, database: str) -> None:

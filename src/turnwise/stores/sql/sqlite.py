@@ -289,14 +289,21 @@ def _prepare(connection: Connection, database: str) -> None:
     """Migrates the tables to the current schema. A second process waits for the first and finds the work done."""
     if schema.is_current(connection):
         return
+    _in_transaction(connection, lambda: schema.migrate(connection, database))
+    while _in_transaction(connection, lambda: schema.move_some(connection)):
+        continue
+
+
+def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     driver = _driver(connection)
     driver.execute(BEGIN)
     try:
-        schema.migrate(connection, database)
+        done = work()
         driver.execute("COMMIT")
     except BaseException:
         _roll_back(driver)
         raise
+    return done
 
 
 def _run(call: Call[Any], connection: Connection, database: _SqliteDatabase) -> bool:

@@ -31,7 +31,7 @@ from turnwise.ports.stores import (
     SessionInfo,
 )
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
-from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, has_rewind, plan_append
+from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
@@ -239,7 +239,7 @@ class SqlSessionStore:
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
-        if not has_rewind(events):
+        if not hides_events(session, events):
             return plan_append(session, events)
         # The write checks the revision, and nothing read here changes without it.
         source = await self._executor.read(lambda connection: forks.origin(connection, session.key))

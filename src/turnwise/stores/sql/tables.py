@@ -4,6 +4,7 @@ A new database is created from this file, an older one is migrated by `migration
 needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
+from datetime import datetime
 from hashlib import blake2b
 from secrets import randbits
 from threading import Lock
@@ -337,6 +338,11 @@ def owner_of(app: str, user: str) -> int:
 def new_session_number() -> int:
     """Returns a random number for a new session. It is short, because every index holds it."""
     return randbits(_NUMBER_BITS)
+
+
+def decision_id(at: datetime, number: int) -> int:
+    """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
+    return (int(at.timestamp() * 1_000_000) << _ID_BITS) + number % (1 << _ID_BITS)
 
 
 class _Clock:

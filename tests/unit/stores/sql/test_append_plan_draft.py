@@ -1,7 +1,8 @@
 import pytest
 
 from turnwise.facts.sessions import ScopedState, Session
-from turnwise.stores.sql.append_plan import first_hidden, plan_append
+from turnwise.stores.sql.append_plan import Rewound, first_hidden, hides_events, plan_append
+from turnwise.stores.sql.spans import Span, whole
 from turnwise.testing.session_store_cases.making import NOW, asked, ended, rewinds, said, writes
 
 SESSION = Session(app="app", user="user", id="s", created_at=NOW, updated_at=NOW, revision=7, last_sequence=4, state={"a": 1})
@@ -53,13 +54,9 @@ def test_a_rewind_hides_what_came_before_it_in_the_same_append() -> None:
     """A44"""
     rewound = SESSION.model_copy(update={"state": {}, "app_state": {"stale": 1}})
     events = [writes({"lost": 1, "app:shared": 1}), said("help", "lost"), rewinds(3), writes({"kept": 1})]
-    made = plan_append(SESSION, events, rewound)
-    assert [(row["sequence"], row["hidden"], row["rewind_from"]) for row in made.events] == [
-        (5, True, None),
-        (6, True, None),
-        (7, False, 3),
-        (8, False, None),
-    ]
+    made = plan_append(SESSION, events, Rewound(rewound, whole(1)))
+    assert [row["sequence"] for row in made.events] == [5, 6, 7, 8]
+    assert made.spans == (Span(1, 1, 2), Span(1, 7))
     assert made.hide_from == 3
     assert (made.after.state, made.after.app_state, made.after.last_sequence) == ({"kept": 1}, {"shared": 1}, 8)
     assert made.after.head.authors["help"].spoke == 8
@@ -74,11 +71,14 @@ def test_the_lowest_rewind_counts() -> None:
 def test_a_rewind_that_hides_nothing_stored_needs_no_other_fold() -> None:
     """A44, E7: it is folded onto the head, and takes back only what came before it in the same append."""
     assert first_hidden(SESSION, [rewinds(5)]) is None
+    assert not hides_events(SESSION, [rewinds(5)])
     made = plan_append(SESSION, [rewinds(5), writes({"b": 2})])
-    assert (made.hide_from, [row["hidden"] for row in made.events]) == (None, [False, False])
+    assert (made.hide_from, made.spans) == (None, None)
     assert (made.after.state, made.after.last_sequence, made.after.revision) == ({"a": 1, "b": 2}, 6, 8)
-    made = plan_append(SESSION, [writes({"a": None, "user:u": 1}), rewinds(5), writes({"c": 3, "app:p": 1})])
-    assert (made.hide_from, [row["hidden"] for row in made.events]) == (None, [True, False, False])
+    events = [writes({"a": None, "user:u": 1}), rewinds(5), writes({"c": 3, "app:p": 1})]
+    assert hides_events(SESSION, events)
+    made = plan_append(SESSION, events, Rewound(SESSION, whole(1)))
+    assert (made.hide_from, made.spans) == (None, (Span(1, 1, 4), Span(1, 6)))
     assert made.delta == ScopedState({"p": 1}, {"u": 1}, {"c": 3})
     assert (made.after.state, made.after.user_state, made.after.app_state) == ({"a": 1, "c": 3}, {"u": 1}, {"p": 1})
     assert made.after.head.authors["help"].spoke == 7

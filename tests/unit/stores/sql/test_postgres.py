@@ -33,11 +33,11 @@ def executor() -> PostgresExecutor:
 
 
 def put(connection: Connection) -> None:
-    connection.execute(text("INSERT INTO turnwise_state VALUES ('a', '', 'k', '1') ON CONFLICT DO NOTHING"))
+    connection.execute(text("INSERT INTO turnwise_app_state VALUES ('a', 'k', '1') ON CONFLICT DO NOTHING"))
 
 
 def count(connection: Connection) -> Any:
-    return connection.execute(text("SELECT count(*) FROM turnwise_state")).scalar()
+    return connection.execute(text("SELECT count(*) FROM turnwise_app_state")).scalar()
 
 
 class Fails:
@@ -192,5 +192,5 @@ async def test_a_migration_may_take_longer_than_any_call_waits() -> None:
 
 def wait_for_tables(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as other:
-        while other.execute("SELECT to_regclass('turnwise_state')").fetchone() == (None,):
+        while other.execute("SELECT to_regclass('turnwise_app_state')").fetchone() == (None,):
             time.sleep(0.05)

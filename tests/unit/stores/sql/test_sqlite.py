@@ -33,14 +33,14 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path, statements: list[st
 
 def put(key: str) -> Any:
     def job(connection: Connection) -> str:
-        connection.execute(text("INSERT INTO turnwise_state VALUES ('a', '', :key, '1')"), {"key": key})
+        connection.execute(text("INSERT INTO turnwise_app_state VALUES ('a', :key, '1')"), {"key": key})
         return key
 
     return job
 
 
 def keys(connection: Connection) -> list[str]:
-    return list(connection.execute(text("SELECT key FROM turnwise_state ORDER BY key")).scalars())
+    return list(connection.execute(text("SELECT key FROM turnwise_app_state ORDER BY key")).scalars())
 
 
 async def held(executor: SqliteExecutor, jobs: list[Any], statements: list[str]) -> list[Any]:

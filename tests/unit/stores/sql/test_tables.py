@@ -1,11 +1,12 @@
 import time
 
 import pytest
+from hypothesis import given, strategies as st
 from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.tables import APP_OWNER, clock, metadata, session_params, user_owner
+from turnwise.stores.sql.tables import clock, metadata, new_id, owner_of, session_params
 from turnwise.testing.postgres import postgres_url
 
 
@@ -31,9 +32,33 @@ def test_all_names_are_ours() -> None:
     assert [name for name in metadata.tables if not name.startswith("turnwise_")] == []
 
 
-def test_no_user_is_the_app() -> None:
-    """A24"""
-    assert APP_OWNER not in {user_owner(user) for user in ("", "app", APP_OWNER)}
+REFERENCE = {"turnwise_version", "turnwise_app_state", "turnwise_keys"}
+"""Tables that a sharded database keeps everywhere."""
+LIMITS = {"turnwise_counters", "turnwise_places"}
+"""Tables of the limits of credentials, distributed by name."""
+
+
+def test_every_table_of_a_user_has_the_owner_first_in_its_key() -> None:
+    """A sharded database keeps a user's rows together, and finds them by this column."""
+    others = REFERENCE | LIMITS
+    keys = {name: next(iter(table.primary_key)).name for name, table in metadata.tables.items() if name not in others}
+    assert set(keys.values()) == {"owner"}
+    unique = [index for table in metadata.tables.values() for index in table.indexes if index.unique]
+    assert {next(iter(index.columns)).name for index in unique} == {"owner"}
+
+
+@given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), unique=True))
+def test_owners_differ(users: list[tuple[str, str]]) -> None:
+    """A24: also when the names of app and user together are the same text."""
+    owners = {owner_of(*user) for user in users}
+    assert len(owners) == len(users)
+    assert all(-(2**63) <= owner < 2**63 for owner in owners)
+
+
+def test_ids_increase_also_in_one_instant() -> None:
+    ids = [new_id() for _ in range(5000)]
+    assert ids == sorted(set(ids))
+    assert ids[-1] < 2**63
 
 
 def test_a_name_with_nul_is_refused() -> None:

@@ -1,0 +1,313 @@
+"""Makes the user the distribution key of all tables, and stores rewinds and forks as ranges of a log.
+
+The rows of the old tables are moved afterwards, in short transactions (`turnwise.stores.sql.old_tables`).
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+OLD_TABLES = ("labels", "jobs", "pushes", "decisions", "messages", "events", "sessions", "state")
+
+
+def upgrade() -> None:
+    for name in OLD_TABLES:
+        _rename(name)
+    _app_state()
+    _decisions()
+    _events()
+    _jobs()
+    _labels()
+    _messages()
+    _pushes()
+    _removals()
+    _sessions()
+    _shares()
+    _snapshots()
+    _user_state()
+    _start_move()
+
+
+def _rename(name: str) -> None:
+    """Renames an old table, and frees the names of its indexes. Indexes by session stay, because the move reads by session."""
+    table, old = f"turnwise_{name}", f"turnwise_old_{name}"
+    connection = op.get_bind()
+    for index in sa.inspect(connection).get_indexes(table):
+        if not str(index["name"]).startswith(f"{table}_session_"):
+            op.drop_index(str(index["name"]), table)
+    op.rename_table(table, old)
+    if connection.dialect.name == "postgresql":
+        op.execute(f"ALTER TABLE {old} RENAME CONSTRAINT {table}_pk TO {old}_pk")
+
+
+def _start_move() -> None:
+    """Creates the table of the move's progress; without old rows, drops the old tables."""
+    connection = op.get_bind()
+    filled = any(
+        connection.execute(sa.text(f"SELECT 1 FROM turnwise_old_{name} LIMIT 1")).first() for name in ("sessions", "state")
+    )
+    if filled:
+        op.create_table("turnwise_old_progress", sa.Column("session", sa.BigInteger, nullable=False))
+        op.execute("INSERT INTO turnwise_old_progress VALUES (0)")
+        return
+    for name in OLD_TABLES:
+        op.drop_table(f"turnwise_old_{name}")
+
+
+def _app_state() -> None:
+    op.create_table(
+        "turnwise_app_state",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
+        sa.Column("value", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("app", "key", name="turnwise_app_state_pk"),
+    )
+
+
+def _decisions() -> None:
+    op.create_table(
+        "turnwise_decisions",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("id", sa.BigInteger, nullable=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("invocation_id", NAME, nullable=False),
+        sa.Column("agent", NAME, nullable=False),
+        sa.Column("method", NAME, nullable=False),
+        sa.Column("confidence", sa.Double, nullable=False),
+        sa.Column("outcome", NAME, nullable=False),
+        sa.Column("fingerprint", sa.Text, nullable=False),
+        sa.Column("state", NAME),
+        sa.Column("changed_at", NAME),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("record", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "sequence", name="turnwise_decisions_pk"),
+    )
+    op.create_index("turnwise_decisions_app_agent_id_ix", "turnwise_decisions", ["app", "agent", "id"])
+    op.create_index("turnwise_decisions_app_id_ix", "turnwise_decisions", ["app", "id"])
+    op.create_index("turnwise_decisions_app_method_id_ix", "turnwise_decisions", ["app", "method", "id"])
+    op.create_index(
+        "turnwise_decisions_changed_ix",
+        "turnwise_decisions",
+        ["owner", "changed_at", "id", "state"],
+        sqlite_where=sa.text("changed_at IS NOT NULL"),
+        postgresql_where=sa.text("changed_at IS NOT NULL"),
+    )
+
+
+def _events() -> None:
+    op.create_table(
+        "turnwise_events",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("log", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("event_id", NAME, nullable=False),
+        sa.Column("invocation_id", NAME, nullable=False),
+        sa.Column("author", NAME, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "log", "sequence", name="turnwise_events_pk"),
+    )
+    op.create_index("turnwise_events_owner_log_event_id_ix", "turnwise_events", ["owner", "log", "event_id"], unique=True)
+    op.create_index(
+        "turnwise_events_owner_log_invocation_id_sequence_ix", "turnwise_events", ["owner", "log", "invocation_id", "sequence"]
+    )
+
+
+def _jobs() -> None:
+    op.create_table(
+        "turnwise_jobs",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("kind", NAME, nullable=False),
+        sa.Column("agent", NAME, nullable=False),
+        sa.Column("id", sa.BigInteger, nullable=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("event_id", NAME, nullable=False),
+        sa.Column("until_sequence", sa.BigInteger, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("holder", NAME),
+        sa.Column("since", sa.Double),
+        sa.Column("ends", sa.Double),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "kind", "agent", name="turnwise_jobs_pk"),
+    )
+    op.create_index("turnwise_jobs_app_id_ix", "turnwise_jobs", ["app", "id"])
+    op.create_index(
+        "turnwise_jobs_held_ix",
+        "turnwise_jobs",
+        ["holder"],
+        sqlite_where=sa.text("holder IS NOT NULL"),
+        postgresql_where=sa.text("holder IS NOT NULL"),
+    )
+
+
+def _labels() -> None:
+    op.create_table(
+        "turnwise_labels",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("label", NAME, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "sequence", name="turnwise_labels_pk"),
+    )
+
+
+def _messages() -> None:
+    op.create_table(
+        "turnwise_messages",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("message_id", NAME, nullable=False),
+        sa.Column("position", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("invocation_id", NAME),
+        sa.Column("sequence", sa.BigInteger),
+        sa.Column("accepted_at", sa.Text, nullable=False),
+        sa.Column("problem", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "message_id", name="turnwise_messages_pk"),
+    )
+    op.create_index(
+        "turnwise_messages_queued_ix",
+        "turnwise_messages",
+        ["owner", "session", "position"],
+        sqlite_where=sa.text("state = 'queued'"),
+        postgresql_where=sa.text("state = 'queued'"),
+    )
+
+
+def _pushes() -> None:
+    op.create_table(
+        "turnwise_pushes",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("message_id", NAME, nullable=False),
+        sa.Column("push_id", NAME, nullable=False),
+        sa.Column("id", sa.BigInteger, nullable=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("told", sa.BigInteger, nullable=False),
+        sa.Column("seen", sa.BigInteger, nullable=False),
+        sa.Column("holder", NAME),
+        sa.Column("since", sa.Double),
+        sa.Column("ends", sa.Double),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "message_id", "push_id", name="turnwise_pushes_pk"),
+    )
+    op.create_index(
+        "turnwise_pushes_held_ix",
+        "turnwise_pushes",
+        ["holder"],
+        sqlite_where=sa.text("holder IS NOT NULL"),
+        postgresql_where=sa.text("holder IS NOT NULL"),
+    )
+    op.create_index(
+        "turnwise_pushes_open_ix",
+        "turnwise_pushes",
+        ["app", "id"],
+        sqlite_where=sa.text("state = 'open'"),
+        postgresql_where=sa.text("state = 'open'"),
+    )
+
+
+def _removals() -> None:
+    op.create_table(
+        "turnwise_removals",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", name="turnwise_removals_pk"),
+    )
+
+
+def _sessions() -> None:
+    op.create_table(
+        "turnwise_sessions",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("number", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("session_id", NAME, nullable=False),
+        sa.Column("epoch", sa.BigInteger, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.Column("last_sequence", sa.BigInteger, nullable=False),
+        sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("queued", sa.Integer, nullable=False),
+        sa.Column("accepted", sa.BigInteger, nullable=False),
+        sa.Column("lease_since", sa.Double),
+        sa.Column("lease_until", sa.Double),
+        sa.Column("lease_holder", sa.Text),
+        sa.Column("stop", sa.Text),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("updated_at", sa.Text, nullable=False),
+        sa.Column("head", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("initial_state", sa.Text, nullable=False),
+        sa.Column("spans", sa.Text),
+        sa.PrimaryKeyConstraint("owner", "number", name="turnwise_sessions_pk"),
+    )
+    op.create_index("turnwise_sessions_app_user_id_session_id_ix", "turnwise_sessions", ["app", "user_id", "session_id"])
+    op.create_index(
+        "turnwise_sessions_due_ix",
+        "turnwise_sessions",
+        ["app"],
+        sqlite_where=sa.text("lease_holder IS NOT NULL OR queued > 0"),
+        postgresql_where=sa.text("lease_holder IS NOT NULL OR queued > 0"),
+    )
+    op.create_index(
+        "turnwise_sessions_owner_app_user_id_session_id_ix",
+        "turnwise_sessions",
+        ["owner", "app", "user_id", "session_id"],
+        unique=True,
+    )
+    op.create_index(
+        "turnwise_sessions_stops_ix",
+        "turnwise_sessions",
+        ["lease_holder"],
+        sqlite_where=sa.text("stop IS NOT NULL"),
+        postgresql_where=sa.text("stop IS NOT NULL"),
+    )
+
+
+def _shares() -> None:
+    op.create_table(
+        "turnwise_shares",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("log", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.PrimaryKeyConstraint("owner", "log", "session", name="turnwise_shares_pk"),
+    )
+    op.create_index("turnwise_shares_owner_session_ix", "turnwise_shares", ["owner", "session"])
+
+
+def _snapshots() -> None:
+    op.create_table(
+        "turnwise_snapshots",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("log", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("updated_at", sa.Text, nullable=False),
+        sa.Column("head", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "log", "sequence", name="turnwise_snapshots_pk"),
+    )
+
+
+def _user_state() -> None:
+    op.create_table(
+        "turnwise_user_state",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
+        sa.Column("value", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "app", "user_id", "key", name="turnwise_user_state_pk"),
+    )

@@ -1,0 +1,163 @@
+"""Moves rows from the tables of revision 0005 to today's, in short transactions that another process can continue.
+
+Revision 0006 renames the old tables and creates the new ones. A session moves with all its rows and is visible when its own
+row has moved, as the last one.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json
+from sqlalchemy import Connection, inspect, text
+
+from turnwise.stores.sql.spans import Spans, spans_text, whole, without
+from turnwise.stores.sql.tables import decision_id, owner_of
+
+STEP_ROWS = 500
+"""The number of rows after which a transaction ends."""
+OLD = "turnwise_old_"
+OLD_TABLES = ("labels", "jobs", "pushes", "decisions", "messages", "events", "sessions", "state")
+PROGRESS = f"{OLD}progress"
+
+_NEXT_SESSION = text(f"SELECT s.* FROM {OLD}sessions s WHERE s.id > (SELECT session FROM {PROGRESS}) ORDER BY s.id LIMIT 1")
+_PASSED = text(f"UPDATE {PROGRESS} SET session = :id")
+_STATE = text(f"SELECT app, owner, key, value FROM {OLD}state LIMIT {STEP_ROWS}")
+_STATE_MOVED = text(f"DELETE FROM {OLD}state WHERE app = :app AND owner = :owner AND key = :key")
+_APP_STATE = text("INSERT INTO turnwise_app_state (app, key, value) VALUES (:app, :key, :value)")
+_USER_STATE = text(
+    "INSERT INTO turnwise_user_state (owner, app, user_id, key, value) VALUES (:number, :app, :user, :key, :value)"
+)
+_EVENTS = text(
+    "INSERT INTO turnwise_events (owner, log, sequence, event_id, invocation_id, author, body) "
+    f"SELECT :owner, session, sequence, event_id, invocation_id, author, body FROM {OLD}events "
+    "WHERE session = :id AND sequence > (SELECT coalesce(max(sequence), 0) FROM turnwise_events "
+    f"WHERE owner = :owner AND log = :id) ORDER BY sequence LIMIT {STEP_ROWS}"
+)
+_MESSAGES = text(
+    "INSERT INTO turnwise_messages "
+    "(owner, session, message_id, position, state, invocation_id, sequence, accepted_at, problem, body) "
+    f"SELECT :owner, session, message_id, id, state, invocation_id, NULL, accepted_at, problem, body FROM {OLD}messages "
+    "WHERE session = :id AND id > (SELECT coalesce(max(position), 0) FROM turnwise_messages "
+    f"WHERE owner = :owner AND session = :id) ORDER BY id LIMIT {STEP_ROWS}"
+)
+_DECISIONS = text(
+    f"SELECT * FROM {OLD}decisions WHERE session = :id AND sequence > (SELECT coalesce(max(sequence), 0) "
+    f"FROM turnwise_decisions WHERE owner = :owner AND session = :id) ORDER BY sequence LIMIT {STEP_ROWS}"
+)
+_DECISION = text(
+    "INSERT INTO turnwise_decisions (owner, session, sequence, id, app, user_id, invocation_id, agent, method, confidence, "
+    "outcome, fingerprint, state, changed_at, created_at, text, record) VALUES (:owner, :session, :sequence, :id, :app, "
+    ":user_id, :invocation_id, :agent, :method, :confidence, :outcome, :fingerprint, :state, :changed_at, :created_at, "
+    ":text, :record)"
+)
+_LABELS = text(
+    "INSERT INTO turnwise_labels (owner, session, sequence, label) "
+    f"SELECT :owner, session, sequence, label FROM {OLD}labels WHERE session = :id"
+)
+_JOBS = text(
+    "INSERT INTO turnwise_jobs (owner, session, kind, agent, id, app, event_id, until_sequence, attempts, body) "
+    f"SELECT :owner, session, kind, agent, id, app, event_id, until_sequence, attempts, body FROM {OLD}jobs "
+    "WHERE session = :id"
+)
+_PUSHES = text(
+    "INSERT INTO turnwise_pushes (owner, session, message_id, push_id, id, app, state, told, seen, created_at, body) "
+    f"SELECT :owner, session, message_id, push_id, id, app, state, told, seen, created_at, body FROM {OLD}pushes "
+    "WHERE session = :id"
+)
+_HIDDEN = text(f"SELECT sequence FROM {OLD}events WHERE session = :id AND hidden ORDER BY sequence")
+_SIZE = text("SELECT coalesce(sum(length(body)), 0) FROM turnwise_events WHERE owner = :owner AND log = :id")
+_ACCEPTED = text("SELECT coalesce(max(position), 0) FROM turnwise_messages WHERE owner = :owner AND session = :id")
+_SESSION = text(
+    "INSERT INTO turnwise_sessions (owner, number, app, user_id, session_id, epoch, revision, last_sequence, bytes, queued, "
+    "accepted, lease_holder, stop, created_at, updated_at, head, state, initial_state, spans) VALUES (:owner, :id, :app, "
+    ":user_id, :session_id, :epoch, :revision, :last_sequence, :bytes, :queued, :accepted, :lease_holder, :stop, "
+    ":created_at, :updated_at, :head, :state, :initial_state, :spans)"
+)
+
+
+def is_pending(connection: Connection) -> bool:
+    """Returns whether old tables still hold rows."""
+    return inspect(connection).has_table(PROGRESS)
+
+
+def move_some(connection: Connection) -> bool:
+    """Moves about `STEP_ROWS` rows, and drops the old tables after the last one. Returns whether there are more."""
+    if not is_pending(connection):
+        return False
+    moved = _move_state(connection)
+    while moved < STEP_ROWS:
+        session = connection.execute(_NEXT_SESSION).first()
+        if session is None:
+            drop_old_tables(connection)
+            return False
+        moved += _move_session(connection, dict(session._mapping), STEP_ROWS - moved)
+    return True
+
+
+def drop_old_tables(connection: Connection) -> None:
+    """Drops the old tables."""
+    for name in (*OLD_TABLES, "progress"):
+        connection.execute(text(f"DROP TABLE IF EXISTS {OLD}{name}"))
+
+
+def _move_state(connection: Connection) -> int:
+    rows = [row._asdict() for row in connection.execute(_STATE)]
+    for row in rows:
+        user = row["owner"].removeprefix("user:") if row["owner"] else None
+        if user is None:
+            connection.execute(_APP_STATE, row)
+        else:
+            connection.execute(_USER_STATE, row | {"user": user, "number": owner_of(row["app"], user)})
+        connection.execute(_STATE_MOVED, row)
+    return len(rows)
+
+
+def _move_session(connection: Connection, session: dict[str, Any], most: int) -> int:
+    """Moves rows of one session until `most` is passed or all have moved. Returns their number."""
+    at = {"id": session["id"], "owner": owner_of(session["app"], session["user_id"])}
+    moved = 0
+    steps: tuple[Callable[[Connection, dict[str, Any]], int], ...] = (_move_events, _move_messages, _move_decisions)
+    for step in steps:
+        while (rows := step(connection, at | {"user_id": session["user_id"]})) > 0:
+            moved += rows
+            if moved >= most:
+                return moved
+    for statement in (_LABELS, _JOBS, _PUSHES):
+        moved += connection.execute(statement, at).rowcount
+    row = session | at | {"spans": _spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
+    connection.execute(_SESSION, row | {"accepted": connection.execute(_ACCEPTED, at).scalar_one()})
+    connection.execute(_PASSED, at)
+    return moved + 1
+
+
+def _move_events(connection: Connection, at: dict[str, Any]) -> int:
+    return connection.execute(_EVENTS, at).rowcount
+
+
+def _move_messages(connection: Connection, at: dict[str, Any]) -> int:
+    return connection.execute(_MESSAGES, at).rowcount
+
+
+def _move_decisions(connection: Connection, at: dict[str, Any]) -> int:
+    rows = [_decision(row._asdict(), at) for row in connection.execute(_DECISIONS, at)]
+    if rows:
+        connection.execute(_DECISION, rows)
+    return len(rows)
+
+
+def _decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
+    selection = from_json(row["selection"])
+    record = {key: value for key, value in selection.items() if key not in {"agent", "method", "confidence", "fingerprint"}}
+    outcome = record.pop("outcome", "chosen")
+    moved = row | {"owner": at["owner"], "user_id": at["user_id"], "outcome": outcome}
+    moved["id"] = decision_id(datetime.fromisoformat(row["created_at"]), row["id"])
+    return moved | {"record": json.dumps(record, ensure_ascii=False, separators=(",", ":"))}
+
+
+def _spans(connection: Connection, session: int) -> str | None:
+    spans: Spans = whole(session)
+    for sequence in connection.execute(_HIDDEN, {"id": session}).scalars():
+        spans = without(spans, sequence, sequence)
+    return spans_text(spans, session)
