@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,10 @@ def beat_of(url: str, holder: str) -> tuple[int, float] | None:
     return (row.count, row.beat) if row else None
 
 
+def has_beaten_since(url: str, holder: str, before: tuple[int, float] | None) -> bool:
+    return beat_of(url, holder) != before
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110 - another thread makes it so
@@ -218,7 +223,7 @@ def test_a_living_process_keeps_its_session_whatever_the_clock_says(url: str, ho
                 before = beat_of(url, lease.holder)
                 for store in (other, newcomer):
                     assert await store.leases.due(key.app) == []
-                await until(lambda before=before: beat_of(url, lease.holder) != before)
+                await until(partial(has_beaten_since, url, lease.holder, before))
             await refused(other.take(begun, OBSERVER, []), SessionBusy)
             await holding.append(begun, [ended()], release=True)
 
