@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from llm_play import heard
-from runner_play import InFront, ShortLease, ask, killed, soon
+from runner_play import InFront, NoHeartbeat, ask, killed, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
@@ -56,7 +56,7 @@ class DiesAt(InFront):
     """A store of a process that dies at its `commit`-th commit: right before it, or right after. `reached` is set then."""
 
     def __init__(self, inner: Any, commit: int, *, after: bool) -> None:
-        super().__init__(ShortLease(inner))
+        super().__init__(NoHeartbeat(inner))
         self._left, self._after, self.reached = commit, after, asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:

@@ -189,14 +189,18 @@ class Fails(InFront):
         return failing
 
 
-class ShortLease(InFront):
-    """A store whose leases are over at once, as those of a process that has died are in time."""
+class NoHeartbeat(InFront):
+    """A store whose holders are found dead at once, as those of a process that has died are in time."""
 
     async def begin(self, session: Any, lease: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._inner.begin(session, lease._replace(seconds=0.01), *arguments, **options)
+        begun = await self._inner.begin(session, lease, *arguments, **options)
+        await self._inner.leases.leave(lease.holder)
+        return begun
 
     async def take(self, session: Any, lease: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._inner.take(session, lease._replace(seconds=0.01), *arguments, **options)
+        taken = await self._inner.take(session, lease, *arguments, **options)
+        await self._inner.leases.leave(lease.holder)
+        return taken
 
 
 class Crash:
@@ -216,7 +220,7 @@ class Crash:
 async def die(make: Any, root: Any, crash: Crash, text: str | Content = "hi", **options: Any) -> Any:
     """Sends a message to a process of its own, which dies while it answers; the handle that it had given."""
     limits = Limits(invocation_seconds=0.5, grace_seconds=0)
-    dead = make(root, store=ShortLease(make(root).store), config=RunConfig(limits=limits))
+    dead = make(root, store=NoHeartbeat(make(root).store), config=RunConfig(limits=limits))
     invocation = await dead.start(text, user="ada", session="s", **options)
     await crash.reached.wait()
     crash.reached.clear()
@@ -226,7 +230,7 @@ async def die(make: Any, root: Any, crash: Crash, text: str | Content = "hi", **
 
 @asynccontextmanager
 async def killed() -> AsyncIterator[None]:
-    """What is begun inside does nothing more when the block is left; a `ShortLease` is over then."""
+    """What is begun inside does nothing more when the block is left; a `NoHeartbeat` is over then."""
     before = asyncio.all_tasks()
     yield
     begun = asyncio.all_tasks() - before
@@ -238,7 +242,7 @@ async def killed() -> AsyncIterator[None]:
 
 async def kill(make: Any, root: Any, crash: Crash, text: str | Content = "hi", session: str = "s", **options: Any) -> Any:
     """As `die`, of a process that is gone for good: nobody reads in it, nor notices that it is late."""
-    dead = make(root, store=ShortLease(make(root).store))
+    dead = make(root, store=NoHeartbeat(make(root).store))
     async with killed():
         invocation = await dead.start(text, user="ada", session=session, **options)
         await soon(crash.reached.wait())

@@ -75,8 +75,8 @@ class RunConfig(Fact):
 class ProcessConfig(Fact):
     """How one process shares work with other processes. Times are in seconds."""
 
-    lease_seconds: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    """How long a session stays claimed by a dead or suspended process. A lease is renewed three times in this period."""
+    lease_seconds: float = Field(default=3.0, gt=0, allow_inf_nan=False)
+    """A process counts as dead when its heartbeat is older. Others may then take its sessions."""
     concurrency: int = Field(default=100, ge=1)
     """The number of messages answered at once. Other messages wait in the inbox."""
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)

@@ -57,14 +57,14 @@ class Pushes(Protocol):
         ...
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
-        """Claims due subscriptions: unclaimed ones whose sessions have new events since they were last checked.
+        """Claims due subscriptions: no living holder has them, and their sessions have new events since they were last checked.
 
         Costs one read when there are none.
         """
         ...
 
-    async def renew(self, lease: Lease) -> Collection[PushPlace]:
-        """Renews all claims of the holder and returns them. A missing one was lost."""
+    async def held(self, holder: str) -> Collection[PushPlace]:
+        """Returns all claims of the holder. A missing one was lost."""
         ...
 
     async def tell(self, place: PushPlace, holder: str, told: int) -> bool:

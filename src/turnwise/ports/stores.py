@@ -21,7 +21,7 @@ class Lease(NamedTuple):
     holder: str
     """The name of the writer."""
     seconds: float
-    """The lease expires after this time unless it is renewed."""
+    """The holder counts as dead when the heartbeat of its process is older. Its leases may then be taken."""
 
 
 class Receipt(NamedTuple):
@@ -213,20 +213,34 @@ class Decisions(Protocol):
 
 
 class Leases(Protocol):
-    """Leases of sessions, abandoned sessions, and stop requests."""
+    """Leases of sessions, abandoned sessions, and stop requests.
 
-    async def renew(self, session: Session, lease: Lease) -> None:
-        """Renews the lease. Raises StaleWriter when it was lost."""
+    A lease lasts until it is released or its holder is dead; nothing is renewed for each session. From a holder's first lease
+    or claim on, the store renews one heartbeat for it, by a thread. So a busy event loop keeps its leases. A holder whose
+    event loops are all closed is dead.
+    """
+
+    async def check(self, session: Session) -> None:
+        """Raises StaleWriter when the lease was lost: the session was taken by another holder, or released."""
+        ...
+
+    async def leave(self, holder: str) -> None:
+        """Ends the heartbeat of a holder of this process until its next lease: its leases may be taken at once. Idempotent."""
         ...
 
     async def release(self, session: Session) -> None:
         """Releases the lease without an append. Does nothing when it was lost."""
         ...
 
+    async def deaths(self, holder: str) -> int:
+        """Returns how often others found this holder dead while it lived. Reads no database."""
+        ...
+
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         """Returns sessions of an app that no process holds although they have work, in no order.
 
-        Their lease expired without a release, or messages are in their inbox.
+        Their holder died without a release, or messages are in their inbox. The first call may wait a few seconds until it is
+        known which holders are dead.
         """
         ...
 
@@ -251,14 +265,14 @@ class Jobs(Protocol):
     """
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
-        """Claims open, unclaimed jobs of an app whose pause is over, oldest first.
+        """Claims open jobs of an app that no living holder has and whose pause is over, oldest first.
 
         Costs one read when there are none.
         """
         ...
 
-    async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
-        """Renews the claims of that holder, and returns its jobs. A missing job was deleted or claimed by another holder."""
+    async def held(self, holder: str) -> Collection[BackgroundJob]:
+        """Returns the jobs of that holder. A missing job was deleted or claimed by another holder."""
         ...
 
     async def put_back(self, job: BackgroundJob, holder: str, *, pause: float = 0.0, counts: bool = True) -> None:
@@ -308,6 +322,8 @@ class SessionStore(Protocol):
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
         """Returns the session's head and state, or None. Its cost does not depend on the length of the log.
+
+        The first call that finds another holder may wait a few seconds until it is known whether that one is dead.
 
         Args:
             blank: Return a missing session as an empty one of revision 0, not stored yet; `begin` stores it.

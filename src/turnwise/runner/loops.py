@@ -1,6 +1,8 @@
 """One runtime per event loop. The loops of one process share sessions as separate processes do."""
 
 import asyncio
+import os
+import platform
 import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -51,10 +53,12 @@ class LoopRuntimes:
         return loop_runtime
 
     def _make(self) -> LoopRuntime:
-        # Always a system id, even with a custom issuer: two holders must never share it.
-        lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
+        # The host and the process are for people who read the database. The id is always a system id, even with a custom
+        # issuer: two holders must never share it.
+        holder = f"{platform.node()}-{os.getpid()}-{SystemIssuer().new_id('runner')}"
+        lease = Lease(holder, self._process.lease_seconds)
         unknown = UnknownAgents(self._runtime.tree, self._process.unknown_agent_seconds)
-        jobs = JobWorker(self._runtime, self._hooks, self._app, self.config.limits, self._process)
+        jobs = JobWorker(self._runtime, self._hooks, self._app, self.config.limits, self._process, lease)
         driver = Driver(self._runtime, self._cascade, self._hooks, lease, unknown, jobs.wake)
         recovery = Recovery(self._runtime, driver, self.config, unknown)
         queues = SessionQueues(driver, recovery, self._runtime.store, self.config, concurrency=self._process.concurrency)

@@ -32,8 +32,6 @@ Case = Callable[[PushStore], Coroutine[Any, Any, None]]
 SharedCase = Callable[[Callable[[], PushStore]], Coroutine[Any, Any, None]]
 
 ONE, OTHER = Lease("holder-1", 60.0), Lease("holder-2", 60.0)
-SHORT = Lease("holder-1", 0.05)
-SHORT_IS_OVER = 0.15
 MESSAGE = "m-1"
 
 
@@ -122,31 +120,20 @@ async def one_at_a_time_has_it(store: PushStore) -> None:
     assert not await store.pushes.tell(mine, _of(key, OTHER).holder, 7)
     await store.pushes.leave(mine, _of(key, OTHER).holder, seen=-1)
     assert await claimed(store, key, OTHER) == [], "who does not have it gives nothing back"
-    assert {place.id for place in await store.pushes.renew(_of(key, ONE))} == {id_ for id_, _ in first}
+    assert {place.id for place in await store.pushes.held(_of(key, ONE).holder)} == {id_ for id_, _ in first}
 
 
-async def who_does_not_renew_loses_it(store: PushStore) -> None:
+async def who_dies_loses_it(store: PushStore) -> None:
     key = fresh_key()
     await told(store, key, "i-1")
     await put(store, key, "p-1", "p-2")
-    assert len(await claimed(store, key, SHORT)) == 2
-    assert len(await store.pushes.renew(_of(key, ONE))) == 2, "the same holder, for longer"
-    await asyncio.sleep(SHORT_IS_OVER)
+    assert len(await claimed(store, key, ONE)) == 2
     assert await claimed(store, key, OTHER) == []
-    assert len(await store.pushes.renew(_of(key, SHORT))) == 2
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(_of(key, ONE).holder)
+    assert len(await store.pushes.held(_of(key, ONE).holder)) == 2
     assert len(await claimed(store, key, OTHER)) == 2
-    assert list(await store.pushes.renew(_of(key, ONE))) == []
+    assert list(await store.pushes.held(_of(key, ONE).holder)) == []
     assert not await store.pushes.tell(PushPlace(key, MESSAGE, "p-1"), _of(key, ONE).holder, 3)
-
-
-async def it_lasts_as_long_as_its_holder_said(store: PushStore) -> None:
-    """Even if other claimants have shorter leases: two processes may be configured differently."""
-    key = fresh_key()
-    await told(store, key, "i-1")
-    await put(store, key, "p-1")
-    assert await claimed(store, key, ONE) == [("p-1", 0)]
-    assert await claimed(store, key, SHORT._replace(holder="holder-2")) == []
 
 
 async def it_is_due_again_when_there_is_more(store: PushStore) -> None:
@@ -180,9 +167,9 @@ async def what_is_taken_away_is_told_no_more(store: PushStore) -> None:
     await store.pushes.remove(key, MESSAGE, "p-1")
     assert not await store.pushes.tell(PushPlace(key, MESSAGE, "p-1"), holder, 1)
     await store.delete(second)
-    assert [place.key for place in await store.pushes.renew(_of(key, ONE))] == [other]
+    assert [place.key for place in await store.pushes.held(_of(key, ONE).holder)] == [other]
     await store.delete_user(other.app, other.user)
-    assert list(await store.pushes.renew(_of(key, ONE))) == []
+    assert list(await store.pushes.held(_of(key, ONE).holder)) == []
     assert list(await store.pushes.list(other, MESSAGE)) == []
     await told(store, second, "i-1")
     assert list(await store.pushes.list(second, MESSAGE)) == [], "a new session of that name is another"
@@ -211,8 +198,7 @@ CASES: tuple[Case, ...] = (
     the_same_id_is_the_same_place,
     there_are_so_many_and_no_more,
     one_at_a_time_has_it,
-    who_does_not_renew_loses_it,
-    it_lasts_as_long_as_its_holder_said,
+    who_dies_loses_it,
     it_is_due_again_when_there_is_more,
     what_is_taken_away_is_told_no_more,
     apps_are_kept_apart,
@@ -238,10 +224,10 @@ async def what_one_left_another_takes_up(open_: Callable[[], PushStore]) -> None
     key, dead, alive = fresh_key(), open_(), open_()
     await told(dead, key, "i-1")
     await put(dead, key, "p-1")
-    lease = Lease(f"dead-{key.app}", SHORT.seconds)
+    lease = Lease(f"dead-{key.app}", 60.0)
     (push,) = await dead.pushes.claim(key.app, lease, limit=9)
     assert await dead.pushes.tell(push.place, lease.holder, 1)
-    await asyncio.sleep(SHORT_IS_OVER)
+    await dead.leases.leave(lease.holder)
     assert await claimed(alive, key, OTHER) == [("p-1", 1)]
     assert not await dead.pushes.tell(push.place, lease.holder, 2)
     assert (await opened(alive, key)).last_sequence == 2

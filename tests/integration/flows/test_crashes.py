@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from flow_play import done, ended
-from runner_play import Crash, ShortLease, ask, direct, key, kill, killed, reason, soon, texts
+from runner_play import Crash, NoHeartbeat, ask, direct, key, kill, killed, reason, soon, texts
 
 from turnwise import AgentContext, Limits, LlmAgent, RunConfig, Runner, agent
 from turnwise.flows.flow import Flow
@@ -26,7 +26,7 @@ async def recovered(process: Process, root: Any) -> Runner:
 
 async def recovered_and_killed(process: Process, root: Any, crash: Crash) -> None:
     """A process that takes up what another left, and dies of it, too."""
-    dead = process(root, store=ShortLease(process(root).store))
+    dead = process(root, store=NoHeartbeat(process(root).store))
     async with killed():
         going = asyncio.ensure_future(dead.recover())
         await soon(crash.reached.wait())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flow_play import closings, done, words
 from pydantic import JsonValue
-from runner_play import Crash, InFront, ShortLease, ask, key, kill, killed, reason, soon
+from runner_play import Crash, InFront, NoHeartbeat, ask, key, kill, killed, reason, soon
 
 from turnwise import AgentContext, Content, LlmAgent, Runner, agent
 from turnwise.cli.flow_run import FlowView
@@ -29,7 +29,7 @@ class DiesBehind(InFront):
     """A store of a process that dies right after it stored the first checkpoint."""
 
     def __init__(self, inner: Any) -> None:
-        super().__init__(ShortLease(inner))
+        super().__init__(NoHeartbeat(inner))
         self.reached = asyncio.Event()
 
     async def append(self, session: Any, events: Any, **options: Any) -> Any:
@@ -214,7 +214,7 @@ async def test_an_end_that_is_in_the_log_counts_though_the_agents_time_is_over(p
         after = crashing("after", crash, got, given)
         return Flow("flow", [Task("a", agents=[slow]), Task("b", agents=[after], depends_on=["a"], run_if="always")])
 
-    dead = process(flow(), store=Slow(ShortLease(process(flow()).store)))
+    dead = process(flow(), store=Slow(NoHeartbeat(process(flow()).store)))
     async with killed():
         await dead.start("hi", user="ada", session="s", message_id="m")
         await soon(crash.reached.wait())

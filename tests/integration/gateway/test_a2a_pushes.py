@@ -148,6 +148,7 @@ async def test_what_a_process_had_that_died_is_told_by_another(make_runner: Make
         assert await pushes.put(key, "m", config, after=0, most=1)
         (taken,) = await pushes.claim("app", Lease("died", 0.3), limit=9)
         assert await pushes.tell(taken.place, "died", 1)
+        await runner.store.leases.leave("died")
         async with served(make_runner(desk, process=SOON), OPEN):
             await receiver.until(1)
     assert receiver.told == ["TASK_STATE_INPUT_REQUIRED"]

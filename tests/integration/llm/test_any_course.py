@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 from llm_play import answering, calls_of, last_results
-from runner_play import Crash, ShortLease, key, killed, soon
+from runner_play import Crash, NoHeartbeat, key, killed, soon
 
 from turnwise import AgentContext, Content, MessageContext, Runner, SqlSessionStore
 from turnwise.agents.llm import LlmAgent
@@ -83,7 +83,7 @@ def expected(kind: str, place: str) -> Any:
 
 async def send(desk: Desk, store: SqlSessionStore, message: str | Content, context: MessageContext | None = None) -> None:
     """Sends a message to a process of its own; another takes up what it leaves if it dies."""
-    dying = Runner(desk.agent, store=ShortLease(store))
+    dying = Runner(desk.agent, store=NoHeartbeat(store))
     async with killed():
         invocation = await dying.start(message, user="ada", session="s", context=context)
         done = asyncio.create_task(invocation.result())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from llm_play import calls_of, noted, results_of, told
-from runner_play import Crash, ShortLease, ask, key, kill, killed, reason, soon
+from runner_play import Crash, NoHeartbeat, ask, key, kill, killed, reason, soon
 
 from turnwise import Limits, RunConfig, Runner
 from turnwise.agents.llm import LlmAgent
@@ -76,7 +76,7 @@ async def test_an_end_without_another_attempt_tells_what_was_done(process: Proce
         (invocation,) = (await process(clerk).sessions.get(key())).head.invocations
         await process(clerk).store.leases.stop(key(), invocation)
     else:
-        dying = process(clerk, store=ShortLease(process(clerk).store))
+        dying = process(clerk, store=NoHeartbeat(process(clerk).store))
         async with killed():
             attempt = asyncio.create_task(dying.recover())
             await soon(crash.reached.wait())

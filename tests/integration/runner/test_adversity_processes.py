@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import Gate, ShortLease, ask, key, log, reason
+from runner_play import Gate, NoHeartbeat, ask, key, log, reason
 
 from turnwise import AgentContext, Content, Parallel, RunConfig, Runner, SqlSessionStore, agent
 from turnwise.facts.content import BlobPart, TextPart
@@ -95,7 +95,7 @@ async def test_what_another_process_answers_is_not_changed(process: Process) -> 
 async def dies_answering(process: Process, message_id: str) -> Any:
     """Begins an answer in a process that does not go on; gives what lets it go on after all."""
     gate = Gate()
-    dead = process(gate.agent, store=ShortLease(process(echo).store))
+    dead = process(gate.agent, store=NoHeartbeat(process(echo).store))
     invocation = await dead.start("hi", user="ada", session="s", message_id=message_id)
     await gate.began.wait()
     await asyncio.sleep(0.02)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from runner_play import UNSURE, Crash, Holds, InFront, ShortLease, ask, direct, key, kill, killed, reason, soon, texts
+from runner_play import UNSURE, Crash, Holds, InFront, NoHeartbeat, ask, direct, key, kill, killed, reason, soon, texts
 
 from turnwise import AgentContext, Runner, agent
 from turnwise.agents.function import FunctionAgent
@@ -135,7 +135,7 @@ async def test_who_reads_a_clarifying_question_whose_process_stood_still_gets_it
 
     root = tree(agent(name="a")(lambda: "a"), agent(name="b")(lambda: "b"))
     alive = process(root, **UNSURE)
-    still = Holds(ShortLease(process(root).store), "append")
+    still = Holds(NoHeartbeat(process(root).store), "append")
     invocation = await process(root, store=still, **UNSURE).start("hi", user="ada", session="s")
     await soon(still.reached.wait())
     await asyncio.sleep(0.02)
@@ -186,7 +186,7 @@ async def test_suspects_keep_nobody_else_from_being_answered(process: Process) -
     for name, crash in crashes.items():
         await kill(process, clerk, crash, name, session=name)
     async with killed():
-        dead = process(clerk, store=ShortLease(process(clerk).store))
+        dead = process(clerk, store=NoHeartbeat(process(clerk).store))
         recovering = asyncio.create_task(dead.recover())
         for crash in crashes.values():
             await soon(crash.reached.wait())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import Gate, ShortLease, ask, key, log, reason
+from runner_play import Gate, NoHeartbeat, ask, key, log, reason
 
 from turnwise import AgentContext, RunConfig, Runner, agent
 from turnwise.facts.errors import InvocationMissing, SessionError
@@ -17,7 +17,7 @@ Process = Callable[..., Runner]
 async def test_who_was_not_dead_is_refused_and_its_reader_gets_the_answer_that_counts(process: Process) -> None:
     """A33, E7: a process that stood still and goes on; its late answer never shows."""
     gate, told = Gate(), RecordingHooks()
-    slow = process(gate.agent, store=ShortLease(process(gate.agent).store), hooks=[told])
+    slow = process(gate.agent, store=NoHeartbeat(process(gate.agent).store), hooks=[told])
     invocation = await slow.start("hi", user="ada", session="s")
     await gate.began.wait()
     await asyncio.sleep(0.02)

@@ -1,22 +1,21 @@
 """What a process does while it is not sure who holds the session (A33, E7, decision 3 and 6)."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_play import Gate, Holds, InFront, ask, key, log, one_answers_and_one_looks, soon, until
+from runner_play import Gate, InFront, NoHeartbeat, ask, key, log, one_answers_and_one_looks, soon
 from sqlalchemy import text
 from store_play import on
 
 from turnwise import AgentContext, ProcessConfig, Runner, agent
 from turnwise.facts.sessions import Session
-from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore
 
 Process = Callable[..., Runner]
+SHORT = ProcessConfig(lease_seconds=0.6)
 
 
 class Counts(InFront):
@@ -64,18 +63,15 @@ async def test_who_stood_still_asks_before_it_does_recorded_work(process: Proces
 
         return works
 
-    inner = process(clerk("frozen")).store
-    store = InFront(inner, leases=Holds(inner.leases, "renew"))
+    store = NoHeartbeat(process(clerk("frozen")).store)
     frozen = process(clerk("frozen"), store=store, process=ProcessConfig(lease_seconds=0.1))
     invocation = await frozen.start("hi", user="ada", session="s")
     await reached.wait()
-    other = process(clerk("other"))
-    await until(other, lambda session: not session.held)
-    await soon(other.recover())
+    await soon(process(clerk("other")).recover())
+    await asyncio.sleep(0.1)
     go.set()
     assert (await soon(invocation.result())).text == "paid by other"
     assert worked == ["other"]
-    store.leases.go.set()
 
 
 async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(process: Process) -> None:
@@ -94,34 +90,21 @@ async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(proce
     assert (await ask(process(gate.agent), "hi", message_id="m")).text == "answer to hi"
 
 
-SET_CLOCK = text("UPDATE turnwise_sessions SET lease_since = lease_since - :by, lease_until = lease_until - :by")
-
-
-class SteadyClock:
-    """A clock that only grows. Who set the database's clock forward sees it stay behind."""
-
-    def __init__(self) -> None:
-        self.behind = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() - self.behind
+BACK = text("UPDATE turnwise_processes SET beat = beat - :by")
 
 
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_a_clock_that_is_set_costs_an_answer_no_attempt(process: Process, tmp_path: Path, hours: int) -> None:
     """A33: however often it is set while the answer's process lives, and whoever looks meanwhile."""
-    gate, clock, url = Gate(), SteadyClock(), f"sqlite:///{tmp_path}/clocks.db"
-    one, two = (process(gate.agent, store=SqlSessionStore(url, clock=clock)) for _ in range(2))
+    gate, url = Gate(), f"sqlite:///{tmp_path}/clocks.db"
+    one, two = (process(gate.agent, store=SqlSessionStore(url), process=SHORT) for _ in range(2))
     invocation = await one.start("hi", user="ada", session="s")
     await gate.began.wait()
     await two.recover()
     for _ in range(4):
-        clock.behind += hours * 3600
-        on(url, lambda connection: connection.execute(SET_CLOCK, {"by": hours * 3600}))
+        on(url, lambda connection: connection.execute(BACK, {"by": hours * 3600}))
         await soon(two.recover())
-        session = await one.store.open(key())
-        assert session is not None
-        await one.store.leases.renew(session, Lease(await holder_of(url), 15.0))
+        await asyncio.sleep(SHORT.lease_seconds / 2)
     gate.go.set()
     result = await soon(invocation.result())
     assert (result.text, {event.attempt for event in result.events}) == ("answer to hi", {1})
@@ -129,7 +112,33 @@ async def test_a_clock_that_is_set_costs_an_answer_no_attempt(process: Process, 
         await runner.close()
 
 
-async def holder_of(url: str) -> str:
-    rows: list[str] = []
-    on(url, lambda connection: rows.append(connection.execute(text("SELECT lease_holder FROM turnwise_sessions")).scalar_one()))
-    return rows[0]
+async def test_who_was_found_dead_stops_and_follows_the_other(process: Process, tmp_path: Path) -> None:
+    """A33, E7: while its agent still works; what the agent says then is not stored."""
+    url, working, stopped = f"sqlite:///{tmp_path}/dead.db", asyncio.Event(), asyncio.Event()
+
+    @agent(name="clerk")
+    async def slow(context: AgentContext) -> str:
+        working.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return "late"
+
+    @agent(name="clerk")
+    async def fast(context: AgentContext) -> str:
+        return "in time"
+
+    one = process(slow, store=SqlSessionStore(url), process=SHORT)
+    two = process(fast, store=SqlSessionStore(url), process=SHORT)
+    invocation = await one.start("hi", user="ada", session="s")
+    await soon(working.wait())
+    found_dead = text("DELETE FROM turnwise_processes")
+    while [event for event in await two.store.events(key()) if event.actions.end] == []:
+        on(url, lambda connection: connection.execute(found_dead))
+        await soon(two.recover())
+    assert (await soon(invocation.result())).text == "in time"
+    await soon(stopped.wait())
+    assert [said for _, said in await log(two) if said] == ["hi", "in time"]
+    for runner in (one, two):
+        await runner.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import UNSURE, Crash, ShortLease, ask, die, key, log, reason
+from runner_play import UNSURE, Crash, NoHeartbeat, ask, die, key, log, reason
 
 from turnwise import AgentContext, Loop, Parallel, ProcessConfig, RunConfig, Runner, Sequential, agent
 from turnwise.facts.errors import SessionBusy
@@ -154,7 +154,7 @@ async def test_an_agent_that_keeps_killing_its_process_is_stopped(process: Proce
     await die(process, poison, crash)
     for _ in range(2):
         limits = Limits(invocation_seconds=0.5, grace_seconds=0)
-        next_ = process(poison, store=ShortLease(process(poison).store), config=RunConfig(limits=limits))
+        next_ = process(poison, store=NoHeartbeat(process(poison).store), config=RunConfig(limits=limits))
         recovering = asyncio.create_task(next_.recover())
         await crash.reached.wait()
         crash.reached.clear()
@@ -242,7 +242,7 @@ async def test_a_clarifying_question_that_was_not_asked_is_asked(process: Proces
 
     alive = process(root, **UNSURE)
 
-    class DiesAtTheSecondWrite(ShortLease):
+    class DiesAtTheSecondWrite(NoHeartbeat):
         reached = asyncio.Event()
 
         async def append(self, *arguments: Any, **options: Any) -> Any:

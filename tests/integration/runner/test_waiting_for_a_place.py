@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from runner_play import Crash, Gate, InFront, ShortLease, key, kill, killed, leave_behind, log, soon, texts
+from runner_play import Crash, Gate, InFront, NoHeartbeat, key, kill, killed, leave_behind, log, soon, texts
 
 from turnwise import ProcessConfig, Runner, agent
 from turnwise.facts.errors import StoreUnavailable
@@ -180,7 +180,7 @@ async def test_a_message_behind_a_suspect_is_heard_of_when_another_answers_it(pr
     for name in names:
         await kill(process, clerk, crashes[name], name, session=name)
     async with killed():
-        dead = process(clerk, store=ShortLease(process(clerk).store))
+        dead = process(clerk, store=NoHeartbeat(process(clerk).store))
         recovering = asyncio.create_task(dead.recover())
         for crash in crashes.values():
             await soon(crash.reached.wait())

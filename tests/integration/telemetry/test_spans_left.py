@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from runner_play import Crash, Fails, Gate, ShortLease, ask, kill, leave_behind, reason, soon, until
+from runner_play import Crash, Fails, Gate, NoHeartbeat, ask, kill, leave_behind, reason, soon, until
 from telemetry_play import Traced, about, numbers
 
 from turnwise import (
@@ -99,7 +99,7 @@ async def test_an_attempt_that_is_superseded_here_says_so(process: Make) -> None
 async def test_what_is_lost_to_another_process_is_closed(process: Make) -> None:
     """A33"""
     gate, slow, metrics = Gate(), Traced(), Metrics()
-    frozen = process(gate.agent, store=ShortLease(process(gate.agent).store), hooks=[slow.hooks, metrics])
+    frozen = process(gate.agent, store=NoHeartbeat(process(gate.agent).store), hooks=[slow.hooks, metrics])
     invocation = await frozen.start("hi", user="ada", session="s")
     await gate.began.wait()
     await asyncio.sleep(0.02)

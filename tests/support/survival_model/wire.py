@@ -17,7 +17,7 @@ from turnwise.ports.stores import SessionStore
 
 Method = Callable[..., Coroutine[Any, Any, Any]]
 
-WRITES = frozenset({"begin", "take", "append", "accept", "refuse", "stop", "renew", "release"})
+WRITES = frozenset({"begin", "take", "append", "accept", "refuse", "stop", "release"})
 PAUSES = (0.0, 0.0, 0.001, 0.01, 0.04)
 """How long a call may take on its way there, and on its way back, in seconds of the loop's time."""
 

@@ -16,7 +16,7 @@ from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionError, 
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import Lease, SessionStore
+from turnwise.ports.stores import SessionStore
 from turnwise.runner import Invocation
 from turnwise.stores.sql.signals.local import LocalSignals
 
@@ -193,11 +193,16 @@ class World:
         return next(p for p in self.processes if p.name == self.history.holders[found.holder])
 
     def expire(self, session: str) -> None:
-        """Lets the lease of a session run out."""
+        """Lets the holder of a session be found dead, with all that it has."""
         found = self.loop.finish(self.store.open(self.key(session)))
-        if found is not None and found.holder is not None:
-            self.loop.finish(self.store.leases.renew(found, Lease(found.holder, 0.0)))
-            self.expiries[session] = self.expiries.get(session, 0) + 1
+        if found is None or found.holder is None:
+            return
+        for key in self.loop.finish(self.store.list(self.app)).items:
+            held = self.loop.finish(self.store.open(key.key))
+            if held is not None and held.holder == found.holder:
+                self.expiries[key.key.id] = self.expiries.get(key.key.id, 0) + 1
+        for store in self._stores:
+            self.loop.finish(store.leases.leave(found.holder))
 
     def chances(self, session: str) -> int:
         """How often an answer of the session may have been left alone."""

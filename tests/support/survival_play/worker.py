@@ -84,7 +84,7 @@ class Watched:
         called = getattr(self._store, name)
         if name == "leases":
             return Watched(called, self._records)
-        if name not in {"append", "renew"}:
+        if name not in {"append", "check"}:
             return called
 
         async def watched(*arguments: Any, **options: Any) -> Any:

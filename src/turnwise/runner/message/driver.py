@@ -180,7 +180,7 @@ class Driver:
                 stopped.set_result(None)
                 work.cancel()
 
-        run.invocation.set_running(plan.invocation_id, stop)
+        run.invocation.set_running(plan.invocation_id, stop, invocation.recorder.check_lease)
         invocation.recorder.on_lost(stop)
         if run.invocation.is_cancelled:
             stop()

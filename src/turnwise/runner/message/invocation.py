@@ -1,7 +1,7 @@
 """The caller's handle of an invocation, its result, and the internal state of one message on its way to an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
@@ -60,6 +60,7 @@ class Invocation:
         """The exception that failed the invocation, if this process ran it."""
         self._cancelled = False
         self._stop: Callable[[], object] | None = None
+        self._check_lease: Callable[[], Awaitable[None]] | None = None
 
     def events(self, *, after: int = 0) -> AsyncIterator[Event]:
         """Yields the events of this message live, from the user's event on, with partial events.
@@ -100,9 +101,22 @@ class Invocation:
         """Marks the message as queued; `leave` removes it from the queue."""
         self._stop = leave
 
-    def set_running(self, invocation_id: str, stop: Callable[[], object]) -> None:
-        """Marks the invocation as begun under this id; `stop` interrupts it."""
-        self.id, self._stop = invocation_id, stop
+    def set_running(
+        self, invocation_id: str, stop: Callable[[], object], check_lease: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Marks the invocation as begun under this id.
+
+        Args:
+            invocation_id: Its id.
+            stop: Interrupts it.
+            check_lease: Stops it if another process took the session. None = it does not run in this process.
+        """
+        self.id, self._stop, self._check_lease = invocation_id, stop, check_lease
+
+    async def check_lease(self) -> None:
+        """Stops the invocation if it runs in this process and another one took the session. Raises StoreError."""
+        if self._check_lease is not None:
+            await self._check_lease()
 
 
 def result_of(events: Sequence[Event]) -> Result:

@@ -37,18 +37,22 @@ class JobWorker:
     """Claims jobs and runs them alongside the answers of this process.
 
     A job does not hold its session while it runs. Its result is one append, made when no message is being answered there.
-    A claim is renewed while its job runs; a job that lost its claim is cancelled.
+    A claim lasts as long as this process lives. A job that lost its claim is cancelled: its session was deleted, or other
+    processes found this one dead.
     """
 
-    def __init__(self, runtime: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
+    def __init__(
+        self, runtime: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig, lease: Lease
+    ) -> None:
         self._runtime, self._store, self._hooks, self._app = runtime, runtime.store, hooks, app
         self._limits, self._process = limits, process
+        self._lease = lease
         # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
-        self._lease = Lease(SystemIssuer().new_id("jobs"), process.lease_seconds)
+        self._writer = lease._replace(holder=SystemIssuer().new_id("jobs"))
         self._guardrails = Guardrails(runtime.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
         self._claim_task: asyncio.Task[None] | None = None
-        self._renew_task: asyncio.Task[None] | None = None
+        self._check_task: asyncio.Task[None] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
         self._claiming = asyncio.Lock()
         self._is_stopped = False
@@ -97,16 +101,16 @@ class JobWorker:
             task.cancel()
         if left:
             await asyncio.wait(left)
-        if self._renew_task is not None:
-            self._renew_task.cancel()
+        if self._check_task is not None:
+            self._check_task.cancel()
 
     def _begin(self, claimed: Sequence[BackgroundJob]) -> None:
         for job in claimed:
             task = asyncio.get_running_loop().create_task(self._run(job), context=Context())
             self._running[job.name] = task
             task.add_done_callback(partial(self._done, job.name))
-        if claimed and self._renew_task is None:
-            self._renew_task = asyncio.get_running_loop().create_task(self._renew(), context=Context())
+        if claimed and self._check_task is None:
+            self._check_task = asyncio.get_running_loop().create_task(self._check_claims(), context=Context())
 
     async def _try_claim(self) -> None:
         try:
@@ -122,20 +126,20 @@ class JobWorker:
     def _done(self, name: tuple[SessionKey, str, str], task: "asyncio.Task[None]") -> None:
         if self._running.get(name) is task:
             del self._running[name]
-        if not self._running and self._renew_task is not None:
-            self._renew_task.cancel()
-            self._renew_task = None
+        if not self._running and self._check_task is not None:
+            self._check_task.cancel()
+            self._check_task = None
         if not task.cancelled():
             self.wake()
 
-    async def _renew(self) -> None:
+    async def _check_claims(self) -> None:
         while True:
             await asyncio.sleep(self._lease.seconds / 3)
             began = dict(self._running)
             try:
-                held = {job.name for job in await self._store.jobs.renew(self._lease)}
+                held = {job.name for job in await self._store.jobs.held(self._lease.holder)}
             except TurnwiseError as problem:
-                log.warning("The claims of background jobs could not be renewed: %s", problem.code)
+                log.warning("The claims of background jobs could not be checked: %s", problem.code)
                 continue
             for name in began.keys() - held:
                 began[name].cancel()
@@ -190,10 +194,10 @@ class JobWorker:
                         continue
                     continue
                 # Checked after the session was read: deleting the job from now on makes the session token stale.
-                if job.name not in {held.name for held in await self._store.jobs.renew(self._lease)}:
+                if job.name not in {held.name for held in await self._store.jobs.held(self._lease.holder)}:
                     return
                 try:
-                    await append_between_runs(self._store, self._hooks, session, self._lease, [event])
+                    await append_between_runs(self._store, self._hooks, session, self._writer, [event])
                 except SessionMissing:
                     return
                 except (SessionBusy, StaleWriter):
@@ -218,7 +222,7 @@ class JobWorker:
         try:
             await call
         except TurnwiseError as problem:
-            # The claim expires without it.
+            # The claim ends with this process.
             log.warning("The claim of a background job could not be released: %s", problem.code)
 
     def _wake_in(self, seconds: float) -> None:

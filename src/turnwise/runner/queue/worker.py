@@ -108,7 +108,7 @@ class SlotWaiter:
 
 
 class CancelListener:
-    """Checks for stop requests while messages run in this process.
+    """Checks for stop requests while messages run in this process, and for sessions that other processes took.
 
     Args:
         running: Returns the runs of this process.
@@ -116,6 +116,7 @@ class CancelListener:
 
     def __init__(self, store: SessionStore, holder: str, running: Callable[[], Sequence[MessageRun]]) -> None:
         self._store, self._holder, self._running = store, holder, running
+        self._deaths = 0
         self._timers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None] | None]
         self._timers = weakref.WeakKeyDictionary()
 
@@ -139,9 +140,18 @@ class CancelListener:
                 for run in self._running():
                     if run.key == key and run.invocation.id == invocation_id:
                         run.invocation.interrupt()
+            await self._check_leases()
         except TurnwiseError as problem:
             log.debug("The stop requests could not be read: %s", problem.code)
         loop.call_later(LOOK_SECONDS, self._wake, loop)
+
+    async def _check_leases(self) -> None:
+        """After other processes found this one dead, stops the runs whose sessions they took."""
+        deaths = await self._store.leases.deaths(self._holder)
+        if deaths != self._deaths:
+            for run in self._running():
+                await run.invocation.check_lease()
+        self._deaths = deaths
 
 
 class NextWork(enum.Enum):

@@ -114,13 +114,12 @@ class Recorder:
         self.asks_for_jobs = False
         """True if a stored event requests a background job."""
         self._lock = asyncio.Lock()
-        self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
         """Takes the lease and stores the first events, in one transaction."""
         first = self.session.last_sequence + 1
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
-        self._renew_later()
+        self._mark_confirmed()
         self._announce(events, first)
 
     async def take(self, events: Sequence[Event], *, release: bool = False) -> None:
@@ -131,28 +130,36 @@ class Recorder:
         if release:
             self.stop_writing(StaleWriter("The invocation has ended."))
         else:
-            self._renew_later()
+            self._mark_confirmed()
         self._announce(events, first)
 
     async def confirm(self) -> None:
-        """Checks that this process still holds the session; asks the store when the last confirmation is older than the
-        lease.
+        """Checks that this process still holds the session; asks the store when the last write or check is older than the
+        lease's timeout.
 
         A process that was suspended learns here that it lost the session. Raises StaleWriter, StoreError.
         """
         if self.problem:
             raise self.problem
-        if asyncio.get_running_loop().time() - self._confirmed > self._lease.seconds:
+        asked = asyncio.get_running_loop().time()
+        if asked - self._confirmed > self._lease.seconds:
             try:
-                await self._renewed()
+                await self._store.leases.check(self.session)
             except TurnwiseError as problem:
                 self.stop_writing(problem)
                 raise
+            self._confirmed = asked
 
-    async def _renewed(self) -> None:
-        asked = asyncio.get_running_loop().time()
-        await self._store.leases.renew(self.session, self._lease)
-        self._confirmed = asked
+    async def check_lease(self) -> None:
+        """Stops the run if another process took the session over. Raises StoreError."""
+        if self.problem:
+            return
+        try:
+            await self._store.leases.check(self.session)
+        except StaleWriter as lost:
+            self.stop_writing(lost)
+            if self._on_lost is not None:
+                self._on_lost()
 
     async def release(self) -> None:
         """Releases the session without another append, then waits for the hooks."""
@@ -193,7 +200,6 @@ class Recorder:
     def stop_writing(self, problem: TurnwiseError) -> None:
         """Refuses all further writes with this problem, so that an agent that ignores its cancellation cannot write."""
         self.problem = self.problem or problem
-        self._stop_renewal()
 
     async def _append(self, events: Sequence[Event], release: bool) -> None:
         async with self._lock:
@@ -201,13 +207,12 @@ class Recorder:
                 raise self.problem
             first = self.session.last_sequence + 1
             events = self._stamped(events)
-            if release:
-                self._stop_renewal()
             try:
                 self.session = await self._store.append(self.session, events, release=release)
             except TurnwiseError as problem:
                 self.stop_writing(problem)
                 raise
+            self._mark_confirmed()
             if release:
                 # No writes after the end, not even by a task that an agent left running.
                 self.stop_writing(StaleWriter("The invocation has ended."))
@@ -228,32 +233,8 @@ class Recorder:
             return events
         return [event.replace(attempt=self._attempt) for event in events]
 
-    def _renew_later(self) -> None:
-        # A timer is cheaper than a task: most turns end before it fires.
-        loop = asyncio.get_running_loop()
-        self._confirmed = loop.time()
-        self._renewal = loop.call_later(self._lease.seconds / 3, self._start_renewal)
-
-    def _start_renewal(self) -> None:
-        self._renewal = asyncio.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        while True:
-            try:
-                await self._renewed()
-            except StaleWriter as lost:
-                self.stop_writing(lost)
-                if self._on_lost is not None:
-                    self._on_lost()
-                return
-            except TurnwiseError as problem:
-                log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
-            await asyncio.sleep(self._lease.seconds / 3)
-
-    def _stop_renewal(self) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
-            self._renewal = None
+    def _mark_confirmed(self) -> None:
+        self._confirmed = asyncio.get_running_loop().time()
 
 
 async def append_between_runs(

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Select, bindparam, case, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, select, tuple_
 
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
@@ -24,12 +24,12 @@ from turnwise.stores.sql.rows import (
     state_text,
     write_shared,
 )
-from turnwise.stores.sql.tables import is_leased, is_session, owner_of, session_params, sessions
+from turnwise.stores.sql.tables import is_session, live_holder, owner_of, session_params, sessions
 
 _s = sessions.c
 
 _COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
-_HEAD = PreparedStatement(select(*_COLUMNS, case((is_leased(), _s.lease_holder)).label("holder")).where(is_session()))
+_HEAD = PreparedStatement(select(*_COLUMNS, live_holder().label("holder")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(is_session())
 
 

@@ -18,8 +18,7 @@ _NOW = select(clock())
 class ClockWatch:
     """Detects changes of the database's clock by comparing it with a monotonic clock of this process. Thread-safe.
 
-    A lease ends by the database's clock, because all processes share it. When that clock is set, leases of live holders seem to
-    be over until they are renewed. Taking such a session would cost the running answer an attempt.
+    Windows of rate limits go by the database's clock, because all processes share it.
     """
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
@@ -43,13 +42,6 @@ class ClockWatch:
                     self._changed_at, self._moved = now, moved
             self._last_read = (now, after)
         return now
-
-    def protects(self, connection: Connection, since: float, until: float) -> bool:
-        """Returns whether a lease that seems to be over still belongs to its holder.
-
-        It does for the length of the lease after a clock change: a live holder renews it in this time.
-        """
-        return self.moved(connection, until - since) != 0.0
 
     def moved(self, connection: Connection, seconds: float) -> float:
         """Returns how far the database's clock was set in the last `seconds`; 0.0 if it was not set.

@@ -18,9 +18,7 @@ from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
     insert_for,
-    is_leased,
     is_session,
-    lease_taken,
     messages,
     new_session_number,
     owner_of,
@@ -34,16 +32,7 @@ _s, _m = sessions.c, messages.c
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
-    select(
-        _s.owner,
-        _s.number,
-        _s.epoch,
-        _s.revision,
-        _s.created_at,
-        _s.queued,
-        *(_s[name] for name in LEASE_RELEASED),
-        is_leased().label("held"),
-    )
+    select(_s.owner, _s.number, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder)
     .where(is_session())
     .with_for_update()
 )
@@ -79,16 +68,13 @@ def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
 
 
 @cache
-def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
-    columns: dict[str, Any] = column_params(sessions, "stop", *LEASE_RELEASED)
-    inserted = insert_for(dialect, sessions).values(columns | (lease_taken() if leased else LEASE_RELEASED))
+def _insert_session(dialect: str) -> ReturningInsert[Any]:
+    inserted = insert_for(dialect, sessions).values(column_params(sessions, "stop"))
     return inserted.on_conflict_do_nothing(index_elements=["owner", "app", "user_id", "session_id"]).returning(_s.number)
 
 
 def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
     """Stores a session with these columns; the others are empty.
-
-    With the columns `holder` and `seconds` the session is leased to that holder.
 
     Returns:
         Its number, or None when the key is in use.
@@ -96,8 +82,8 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
     row: dict[str, Any] = {"owner": owner_of(key.app, key.user), "number": new_session_number()}
     row |= {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
     row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "bytes": 0, "queued": 0, "accepted": 0}
-    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}", "spans": None} | columns
-    return connection.execute(_insert_session(connection.dialect.name, leased="holder" in columns), row).scalar()
+    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}", "spans": None, **LEASE_RELEASED} | columns
+    return connection.execute(_insert_session(connection.dialect.name), row).scalar()
 
 
 def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:

@@ -4,31 +4,36 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delete, false, func, not_, or_, select, update
+from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delete, exists, false, func, not_, select, update
 
 from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
-from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, new_id, session_params, sessions
+from turnwise.stores.sql.tables import (
+    clock,
+    column_params,
+    insert_for,
+    is_session,
+    jobs,
+    new_id,
+    processes,
+    session_params,
+    sessions,
+)
 from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
-# As for a session's lease: a clock further before the start than the lease is long was set back. A claim from before the clock
-# was set is compared with the clock as it was.
-_IS_RESTING = or_(
-    *(
-        func.coalesce(and_(now < _j.ends, now >= 2 * _j.since - _j.ends), false())
-        for now in (clock(), clock() - bindparam("moved", type_=Double()))
-    )
-)
+# A clock further before the start than the pause is long was set back.
+_IS_RESTING = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
 _FOR_SECONDS: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _IS_HELD = _j.holder == bindparam("at_holder")
+_IS_FREE = not_(exists().where(processes.c.name == _j.holder))
 _session_number = select(_s.number).where(is_session()).scalar_subquery()
 _IS_ONE = and_(
     _j.owner == bindparam("at_owner"),
@@ -38,16 +43,22 @@ _IS_ONE = and_(
     _IS_HELD,
 )
 
-_DUE = select(_j.id).where(_j.app == bindparam("at_jobs_app"), not_(_IS_RESTING)).order_by(_j.id).limit(bindparam("at_most"))
+_DUE = (
+    select(_j.id)
+    .where(_j.app == bindparam("at_jobs_app"), _IS_FREE, not_(_IS_RESTING))
+    .order_by(_j.id)
+    .limit(bindparam("at_most"))
+)
 # Skips rows that another process is claiming. On SQLite there is one writer anyway.
 _DUE_AND_FREE = _DUE.with_for_update(of=jobs, skip_locked=True)
 _IS_CHOSEN = and_(_j.app == bindparam("at_jobs_app"), _j.id.in_(bindparam("ids", expanding=True)))
-_CLAIM = update(jobs).where(_IS_CHOSEN).values(holder=bindparam("at_holder"), attempts=_j.attempts + 1, **_FOR_SECONDS)
+_CLAIMED_BY: dict[str, Any] = {"holder": bindparam("at_holder"), "since": None, "ends": None}
+# Checked again under the lock: a holder's heartbeat may be newer than the query that chose the rows.
+_CLAIM = update(jobs).where(_IS_CHOSEN, _IS_FREE).values(attempts=_j.attempts + 1, **_CLAIMED_BY)
 _JOB = select(_s.app, _s.user_id, _s.session_id, _j.agent, _j.event_id, _j.attempts, _j.body).join(
     sessions, and_(_s.owner == _j.owner, _s.number == _j.session)
 )
-_CLAIMED = _JOB.where(_IS_CHOSEN).order_by(_j.id)
-_RENEW = update(jobs).where(_IS_HELD).values(**_FOR_SECONDS)
+_CLAIMED = _JOB.where(_IS_CHOSEN, _IS_HELD).order_by(_j.id)
 _HELD = _JOB.where(_IS_HELD).order_by(_j.id)
 _PUT_BACK = update(jobs).where(_IS_ONE).values(holder=None, attempts=_j.attempts - bindparam("uncounted"), **_FOR_SECONDS)
 _FINISH = delete(jobs).where(_IS_ONE)
@@ -59,23 +70,20 @@ _DELETE_HIDDEN = delete(jobs).where(
 class SqlJobs:
     """The store's background jobs."""
 
-    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
-        self._executor, self._watch = executor, watch
+    def __init__(self, executor: Executor, heartbeats: Heartbeats) -> None:
+        self._executor, self._heartbeats = executor, heartbeats
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
         check_limit(limit)
         params = {"at_jobs_app": app, "at_most": limit}
-
-        def due(connection: Connection) -> Sequence[Any]:
-            moved = self._watch.moved(connection, lease.seconds)
-            return connection.execute(_DUE, params | {"moved": moved}).all()
-
-        if not await self._executor.read(due):
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, params, lease, self._watch))
+        await self._heartbeats.join(lease)
+        return await self._executor.write(lambda connection: _claim(connection, params | {"at_holder": lease.holder}))
 
-    async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
-        return await self._executor.write(lambda connection: _renew(connection, lease))
+    async def held(self, holder: str) -> Collection[BackgroundJob]:
+        found = await self._executor.read(lambda connection: connection.execute(_HELD, {"at_holder": holder}).all())
+        return [_job(row) for row in found]
 
     async def put_back(self, job: BackgroundJob, holder: str, *, pause: float = 0.0, counts: bool = True) -> None:
         values = _at(job, holder) | {"seconds": pause, "uncounted": 0 if counts else 1}
@@ -101,19 +109,13 @@ def delete_hidden(connection: Connection, owner: int, session: int, hidden_from:
     connection.execute(_DELETE_HIDDEN, {"at_owner": owner, "at_session": session, "at_from": hidden_from})
 
 
-def _claim(connection: Connection, params: dict[str, Any], lease: Lease, watch: ClockWatch) -> list[BackgroundJob]:
-    moved = watch.moved(connection, lease.seconds)
-    ids = list(connection.execute(_DUE_AND_FREE, params | {"moved": moved}).scalars())
+def _claim(connection: Connection, params: dict[str, Any]) -> list[BackgroundJob]:
+    ids = list(connection.execute(_DUE_AND_FREE, params).scalars())
     if not ids:
         return []
-    chosen = {"ids": ids, "at_jobs_app": params["at_jobs_app"]}
-    connection.execute(_CLAIM, chosen | {"at_holder": lease.holder, "seconds": lease.seconds})
+    chosen = {"ids": ids, "at_jobs_app": params["at_jobs_app"], "at_holder": params["at_holder"]}
+    connection.execute(_CLAIM, chosen)
     return [_job(row) for row in connection.execute(_CLAIMED, chosen)]
-
-
-def _renew(connection: Connection, lease: Lease) -> list[BackgroundJob]:
-    connection.execute(_RENEW, {"at_holder": lease.holder, "seconds": lease.seconds})
-    return [_job(row) for row in connection.execute(_HELD, {"at_holder": lease.holder})]
 
 
 def _job(row: AnyRow) -> BackgroundJob:

@@ -1,4 +1,4 @@
-"""Leases: one writer per session. Takes, renews and releases a session's lease, and finds sessions without a holder."""
+"""Leases: one writer per session. Takes and releases a session's lease, and finds sessions without a living holder."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,8 +14,8 @@ from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
-from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.heartbeats import is_alive
 from turnwise.stores.sql.log import (
     AdvancedRow,
     advance_statement,
@@ -35,8 +35,6 @@ from turnwise.stores.sql.tables import (
     insert_for,
     is_leased,
     is_session,
-    lease_renewed,
-    lease_taken,
     messages,
     owner_of,
     session_params,
@@ -82,14 +80,13 @@ def stop_requests(connection: Connection, holder: str) -> list[tuple[SessionKey,
 
 
 _IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
-_IS_FREE = or_(_IS_OURS, not_(is_leased()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
-_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(lease_renewed())
+_HOLDS = select(_s.number).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder"))
 _RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
 _Claim = Literal["begin", "begin contended", "take", "take and release"]
-_Free = Literal["unleased", "or expired"]
-"""`or expired` also claims a session with an expired lease; only after a check of the clock."""
+_From = Literal["nobody", "anybody"]
+"""`anybody` also claims a session with a holder; only when its row is locked and the holder was found dead."""
 
 
 class BeginRequest(NamedTuple):
@@ -117,7 +114,7 @@ def invocation_of(events: Sequence[Event]) -> str | None:
     return next(by_user, events[0].invocation_id if events else None)
 
 
-def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: ClockWatch) -> Session | SessionBusy:
+def begin(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Session | SessionBusy:
     """Takes the lease and writes the plan.
 
     Returns:
@@ -127,18 +124,18 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: 
     if plan.before.revision == 0:
         row = _store_blank(connection, plan, start)
     else:
-        row = _claim(connection, plan, start.lease, "begin", "unleased")
+        row = _claim(connection, plan, start.lease, "begin", "nobody")
     if row is None:
-        return _begin_contended(connection, plan, start, watch)
+        return _begin_contended(connection, plan, start)
     _mark_started(connection, row, start)
     return write(connection, row, plan, holder=start.lease.holder)
 
 
-def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
+def take(connection: Connection, plan: AppendPlan, lease: Lease, *, release: bool) -> Session:
     """Takes the lease and writes the plan. With `release` it releases the lease again."""
     plan = _in_next_epoch(plan)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, plan, lease, claim, "unleased")
+    moved = _claim(connection, plan, lease, claim, "nobody")
     if moved is None:
         row = inbox.lock_session(connection, plan.before.key)
         if row is None:
@@ -146,10 +143,10 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
         earlier = _earlier_take(connection, row, plan, lease, release=release)
         if earlier is not None:
             return earlier
-        if _is_held_by_another(connection, row, lease, watch):
+        if _is_held_by_another(connection, row, lease):
             raise _busy(plan.before, queued=False)
-        # The lease is over, or was released since the first attempt.
-        moved = _claim(connection, plan, lease, claim, "or expired")
+        # The holder is dead, or released the session since the first attempt.
+        moved = _claim(connection, plan, lease, claim, "anybody")
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     return write(connection, moved, plan, holder=None if release else lease.holder)
@@ -160,28 +157,29 @@ def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
 
 
 @cache
-def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> PreparedStatement:
-    is_free = _IS_OURS if free == "unleased" else _IS_FREE
-    claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
+def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool) -> PreparedStatement:
+    claimed = update(sessions).where(is_unchanged()).values(epoch=_s.epoch + 1)
+    if from_ == "nobody":
+        claimed = claimed.where(_IS_OURS)
     if claim == "begin":
         claimed = claimed.where(_s.queued == 0).values(accepted=_s.accepted + 1)
     if claim in {"begin", "begin contended"}:
         claimed = claimed.values(stop=None)
-    return advance_statement(
-        claimed.values(LEASE_RELEASED if claim == "take and release" else lease_taken()), with_state=with_state
-    )
+    taken = LEASE_RELEASED if claim == "take and release" else {"lease_holder": bindparam("holder")}
+    return advance_statement(claimed.values(taken), with_state=with_state)
 
 
-def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, free: _Free) -> AdvancedRow | None:
-    values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size} | lease._asdict()
-    row = _claim_statement(claim, free, with_state=bool(plan.delta.session)).row(connection, values)
+def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, from_: _From) -> AdvancedRow | None:
+    values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size, "holder": lease.holder}
+    row = _claim_statement(claim, from_, with_state=bool(plan.delta.session)).row(connection, values)
     return AdvancedRow(*row) if row else None
 
 
 def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
     values = advanced_values(plan.after) | {"epoch": plan.after.epoch, "bytes": plan.size, "accepted": 1}
+    values["lease_holder"] = start.lease.holder
     key = plan.before.key
-    number = inbox.insert_session(connection, key, time_text(plan.before.created_at), **values, **start.lease._asdict())
+    number = inbox.insert_session(connection, key, time_text(plan.before.created_at), **values)
     if number is None:
         return None
     return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, "{}" if plan.delta.session else None)
@@ -201,7 +199,7 @@ def _mark_started(connection: Connection, session: AdvancedRow, start: BeginRequ
         raise _already_started(start)
 
 
-def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: ClockWatch) -> Session | SessionBusy:
+def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Session | SessionBusy:
     """Begins after the first attempt failed: raises the reason, queues the message, or begins with it if it is next."""
     row = inbox.lock_session(connection, plan.before.key)
     if row is None:
@@ -213,13 +211,13 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
             and queued_row.invocation_id == start.started.invocation_id
             and _was_applied(row, plan, start.lease)
         ):
-            return _earlier_claim(connection, plan.after, start.lease)
+            return _stored(connection, plan.after)
         raise _already_started(start)
-    if _is_busy(connection, row, start, watch):
+    if _is_busy(connection, row, start):
         if queued_row is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(plan.before, queued=queued_row is not None or start.queue_limit is not None)
-    moved = _claim(connection, plan, start.lease, "begin contended", "or expired")
+    moved = _claim(connection, plan, start.lease, "begin contended", "anybody")
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     if queued_row is not None:
@@ -242,17 +240,11 @@ def _earlier_take(connection: Connection, row: AnyRow, plan: AppendPlan, lease: 
     if not ids or stored_ids(connection, plan.before.key, ids) != frozenset(ids):
         return None
     if not release:
-        return _earlier_claim(connection, plan.after, lease) if _was_applied(row, plan, lease) else None
+        return _stored(connection, plan.after) if _was_applied(row, plan, lease) else None
     if row.lease_holder == lease.holder:
         release_lease(connection, plan.after)
     is_taken = row.lease_holder not in {None, lease.holder}
     return _stored(connection, plan.before if is_taken else plan.after)
-
-
-def _earlier_claim(connection: Connection, claimed: Session, lease: Lease) -> Session:
-    """Returns the session after a repeated claim, and renews its lease."""
-    renew(connection, claimed, lease)
-    return _stored(connection, claimed)
 
 
 def _stored(connection: Connection, session: Session) -> Session:
@@ -262,21 +254,16 @@ def _stored(connection: Connection, session: Session) -> Session:
     return stored.replace(epoch=session.epoch)
 
 
-def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:
-    if _is_held_by_another(connection, row, start.lease, watch):
+def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest) -> bool:
+    if _is_held_by_another(connection, row, start.lease):
         return True
     return row.queued > 0 and inbox.oldest_id(connection, row) != start.message.id
 
 
-def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch: ClockWatch) -> bool:
-    """Returns whether another holder's lease is valid. A lease that seems to be over is still valid shortly after a clock
-    change.
-    """
-    if row.lease_holder in {None, lease.holder}:
-        return False
-    if row.held or row.lease_since is None or row.lease_until is None:
-        return bool(row.held)
-    return watch.protects(connection, row.lease_since, row.lease_until)
+def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease) -> bool:
+    """Returns whether another, living holder has the lease of a locked session."""
+    # Read after the lock: the holder's heartbeat may be newer than the statement that waited for the lock.
+    return row.lease_holder not in {None, lease.holder} and is_alive(connection, row.lease_holder)
 
 
 def _busy(session: Session, *, queued: bool) -> SessionBusy:
@@ -291,8 +278,8 @@ def _already_started(start: BeginRequest) -> StaleWriter:
     )
 
 
-def renew(connection: Connection, session: Session, lease: Lease) -> None:
-    if connection.execute(_RENEW, _epoch_of(session) | lease._asdict()).rowcount == 0:
+def check(connection: Connection, session: Session) -> None:
+    if connection.execute(_HOLDS, _epoch_of(session) | {"holder": session.holder}).first() is None:
         raise StaleWriter(
             f"The lease of session {session.id!r} was lost: somebody else took it, or it was given up.",
             fix="Stop writing to it; what was appended stays.",

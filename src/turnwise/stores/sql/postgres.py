@@ -23,6 +23,8 @@ T = TypeVar("T")
 CONNECTIONS = 8
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 10
+SEPARATE_PATIENCE = 2.0
+"""How many seconds a heartbeat waits for locks and for the network."""
 MIGRATION_LOCK = 7_236_112_004_871
 """Key of the advisory lock for migrations; the same in every Turnwise process."""
 
@@ -36,6 +38,7 @@ class PostgresExecutor:
     """
 
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
+        self._url = url
         database = _PostgresDatabase(url, patience)
         self._pool = WorkerPool("postgresql", lambda: _Worker(database), deadlines=Deadlines(database), width=CONNECTIONS)
 
@@ -46,6 +49,9 @@ class PostgresExecutor:
 
     async def read(self, job: Job[T]) -> T:
         return await self.write(job)
+
+    def separate_connection(self) -> "_SeparateConnection":
+        return _SeparateConnection(_PostgresDatabase(self._url, SEPARATE_PATIENCE))
 
     async def close(self) -> None:
         await self._pool.close()
@@ -241,3 +247,27 @@ class _Worker:
 
     def close(self) -> None:
         self._disconnect()
+
+
+class _SeparateConnection:
+    """Writes small rows independently of the threads of the pool."""
+
+    def __init__(self, database: _PostgresDatabase) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+
+    def run(self, job: Job[T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = self._database.connect()
+            with self._connection.begin():
+                return job(self._connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()

@@ -1,4 +1,4 @@
-"""Push subscriptions as rows, each held by one process at a time, by the database's clock."""
+"""Push subscriptions as rows, each held by one living process at a time."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -6,17 +6,15 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
     Connection,
-    Double,
     Select,
     and_,
     bindparam,
     delete,
+    exists,
     func,
     literal_column,
     not_,
-    or_,
     select,
     update,
 )
@@ -29,11 +27,20 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
-from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.log import session_missing, session_number
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, new_id, pushes, session_params, sessions
+from turnwise.stores.sql.tables import (
+    column_params,
+    insert_for,
+    is_session,
+    new_id,
+    processes,
+    pushes,
+    session_params,
+    sessions,
+)
 from turnwise.stores.sql.threads import Executor
 
 _p, _s = pushes.c, sessions.c
@@ -41,18 +48,9 @@ _p, _s = pushes.c, sessions.c
 OPEN, CLOSED = "open", "closed"
 UNSEEN = -1
 
-_seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 # Written out, because a partial index is used only for exactly its own condition.
 _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
-# As for a session's lease: a clock further before the start than the lease is long was set back. A lease from before the clock
-# was set is compared with the clock as it was.
-_IS_LEASED = or_(
-    *(
-        and_(_p.holder.is_not(None), now < _p.ends, now >= 2 * _p.since - _p.ends)
-        for now in (clock(), clock() - bindparam("moved", type_=Double()))
-    )
-)
-_TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
+_IS_FREE = not_(exists().where(processes.c.name == _p.holder))
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
 _OF_SESSION = and_(_p.owner == bindparam("at_owner"), _p.session == session_number)
 _IS_ONE = and_(_OF_SESSION, _OF_MESSAGE, _p.push_id == bindparam("at_push"))
@@ -69,18 +67,18 @@ _IS_CHOSEN = and_(_p.app == bindparam("at_push_app"), _IS_OPEN, _p.id.in_(bindpa
 _DUE = (
     select(_p.id)
     .join(sessions, _OF_ROW)
-    .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_IS_LEASED), _s.last_sequence > _p.seen)
+    .where(_p.app == bindparam("at_push_app"), _IS_OPEN, _IS_FREE, _s.last_sequence > _p.seen)
     # In random order, so that subscriptions that stay due do not starve the others.
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
-_CLAIM = update(pushes).where(_IS_CHOSEN).values(holder=bindparam("at_holder"), **_TAKEN)
+# Checked again under the lock: a holder's heartbeat may be newer than the query that chose the rows.
+_CLAIM = update(pushes).where(_IS_CHOSEN, _IS_FREE).values(holder=bindparam("at_holder"))
 _PLACE = (_s.app, _s.user_id, _s.session_id, _p.message_id, _p.push_id)
-_CLAIMED = select(*_PLACE, _p.body, _p.told).join(sessions, _OF_ROW).where(_IS_CHOSEN)
-_RENEW = update(pushes).where(_IS_HELD).values(**_TAKEN)
+_CLAIMED = select(*_PLACE, _p.body, _p.told).join(sessions, _OF_ROW).where(_IS_CHOSEN, _IS_HELD)
 _HELD = select(*_PLACE).join(sessions, _OF_ROW).where(_IS_HELD)
 _SET_TOLD = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
-_RELEASED: dict[str, Any] = {"holder": None, "since": None, "ends": None}
+_RELEASED: dict[str, Any] = {"holder": None}
 _RELEASE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_RELEASED, seen=bindparam("number"))
 _CLOSE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_RELEASED, state=CLOSED)
 _RELEASE_ALL = update(pushes).where(_IS_HELD).values(**_RELEASED, seen=UNSEEN)
@@ -89,8 +87,8 @@ _RELEASE_ALL = update(pushes).where(_IS_HELD).values(**_RELEASED, seen=UNSEEN)
 class SqlPushes:
     """The store's push subscriptions."""
 
-    def __init__(self, executor: Executor, issuer: Issuer, watch: ClockWatch) -> None:
-        self._executor, self._issuer, self._watch = executor, issuer, watch
+    def __init__(self, executor: Executor, heartbeats: Heartbeats, issuer: Issuer) -> None:
+        self._executor, self._heartbeats, self._issuer = executor, heartbeats, issuer
 
     async def put(self, key: SessionKey, message_id: str, config: PushConfig, *, after: int | None, most: int) -> bool:
         now = self._issuer.now()
@@ -108,17 +106,14 @@ class SqlPushes:
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
         check_limit(limit)
         params = {"at_push_app": app, "at_most": limit}
-
-        def due(connection: Connection) -> Sequence[Any]:
-            moved = self._watch.moved(connection, lease.seconds)
-            return connection.execute(_DUE, params | {"moved": moved}).all()
-
-        if not await self._executor.read(due):
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, params, lease, self._watch))
+        await self._heartbeats.join(lease)
+        return await self._executor.write(lambda connection: _claim(connection, params | {"at_holder": lease.holder}))
 
-    async def renew(self, lease: Lease) -> Collection[PushPlace]:
-        return await self._executor.write(lambda connection: _renew(connection, lease))
+    async def held(self, holder: str) -> Collection[PushPlace]:
+        found = await self._executor.read(lambda connection: connection.execute(_HELD, {"at_holder": holder}).all())
+        return frozenset(map(_place, found))
 
     async def tell(self, place: PushPlace, holder: str, told: int) -> bool:
         return await self._update_held(_SET_TOLD, place, holder, number=told)
@@ -178,20 +173,14 @@ def _due_and_free() -> Select[Any]:
     return _DUE.with_for_update(of=pushes, skip_locked=True)
 
 
-def _claim(connection: Connection, params: dict[str, Any], lease: Lease, watch: ClockWatch) -> list[Push]:
-    moved = watch.moved(connection, lease.seconds)
-    ids = list(connection.execute(_due_and_free(), params | {"moved": moved}).scalars())
+def _claim(connection: Connection, params: dict[str, Any]) -> list[Push]:
+    ids = list(connection.execute(_due_and_free(), params).scalars())
     if not ids:
         return []
-    chosen = {"ids": ids, "at_push_app": params["at_push_app"]}
-    connection.execute(_CLAIM, chosen | {"at_holder": lease.holder, "seconds": lease.seconds})
+    chosen = {"ids": ids, "at_push_app": params["at_push_app"], "at_holder": params["at_holder"]}
+    connection.execute(_CLAIM, chosen)
     rows = connection.execute(_CLAIMED, chosen).all()
     return [Push(_place(row), PushConfig.model_validate_json(row.body), row.told) for row in rows]
-
-
-def _renew(connection: Connection, lease: Lease) -> frozenset[PushPlace]:
-    connection.execute(_RENEW, {"at_holder": lease.holder, "seconds": lease.seconds})
-    return frozenset(map(_place, connection.execute(_HELD, {"at_holder": lease.holder})))
 
 
 def _place(row: AnyRow) -> PushPlace:

@@ -39,6 +39,7 @@ class SqliteExecutor:
     def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
         # Two objects, because the trouble of one thread does not concern the other.
         writing, reading = _SqliteDatabase(url, patience), _SqliteDatabase(url, patience)
+        self._separate = _SqliteDatabase(url, patience)
         self._in_memory = writing.in_memory
         self._ready = threading.Event()
         ready = self._ready
@@ -56,6 +57,9 @@ class SqliteExecutor:
         call = Call(job, reads=True)
         (self._writer if through_writer else self._reader).submit(call)
         return await call.future
+
+    def separate_connection(self) -> "_SeparateConnection | None":
+        return None if self._in_memory else _SeparateConnection(self._separate)
 
     async def close(self) -> None:
         await self._reader.close()
@@ -248,6 +252,37 @@ class _Writer:
 
     def close(self) -> None:
         _close(self._connection)
+
+
+class _SeparateConnection:
+    """Writes small, replaceable rows without waiting for the disk."""
+
+    def __init__(self, database: _SqliteDatabase) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+
+    def run(self, job: Job[T]) -> T:
+        if self._connection is None:
+            self._connection = self._database.connect()
+            # Commits do not wait for the disk. Checkpoints would, so the writer makes them.
+            self._connection.exec_driver_sql("PRAGMA synchronous = NORMAL")
+            self._connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
+        driver = _driver(self._connection)
+        try:
+            driver.execute(BEGIN)
+            result = job(self._connection)
+            driver.execute("COMMIT")
+        except BaseException as error:
+            if not is_busy(error):
+                self.close()
+            elif driver.in_transaction:
+                _roll_back(driver)
+            raise
+        return result
+
+    def close(self) -> None:
+        _close(self._connection)
+        self._connection = None
 
 
 def _prepare(connection: Connection, database: str) -> None:

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
-from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -37,6 +36,7 @@ from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, h
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
+from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
@@ -63,8 +63,7 @@ class SqlSessionStore:
     """Stores sessions in a database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://user@host/name`.
 
     It connects at the first call, then creates its tables or migrates older ones. It may be used from several event loops.
-    Leases
-    go by the database's clock. A rewind does not change the app's and the user's state.
+    The first lease starts a thread that renews its holder's heartbeat. A rewind does not change the app's and the user's state.
 
     Args:
         url: The database.
@@ -91,12 +90,12 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
-        self._clock_watch = ClockWatch(clock)
-        self._leases = _Leases(self._executor, self._clock_watch)
-        self._jobs = SqlJobs(self._executor, self._clock_watch)
+        self._heartbeats = Heartbeats(self._executor, self._issuer)
+        self._leases = _Leases(self._executor, self._heartbeats)
+        self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
-        self._counters = SqlCounters(self._executor, self._clock_watch)
-        self._pushes = SqlPushes(self._executor, self._issuer, self._clock_watch)
+        self._counters = SqlCounters(self._executor, ClockWatch(clock))
+        self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 
     @property
     def inbox(self) -> Inbox:
@@ -140,7 +139,12 @@ class SqlSessionStore:
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
         now = self._issuer.now() if blank else None
-        return await self._executor.read(lambda connection: catalog.open_session(connection, key, now))
+        job = partial(catalog.open_session, key=key, blank_at=now)
+        session = await self._executor.read(job)
+        if session is None or session.holder is None or not self._heartbeats.is_unsure_of(session.holder):
+            return session
+        await self._heartbeats.settle()
+        return await self._executor.read(job)
 
     async def events(
         self,
@@ -165,8 +169,9 @@ class SqlSessionStore:
         plan = await self._plan(session, events)
         started = leases.start_of(session, message, events)
         start = leases.BeginRequest(lease, message, started, queue_limit, time_text(self._issuer.now()))
+        await self._heartbeats.join(lease)
         try:
-            begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start, self._clock_watch))
+            begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start))
         except Duplicate:
             raise _already_stored(session) from None
         if isinstance(begun, Session):
@@ -234,6 +239,7 @@ class SqlSessionStore:
     async def close(self) -> None:
         if self._signals is not None:
             await self._signals.close()
+        await self._heartbeats.close()
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
@@ -250,7 +256,9 @@ class SqlSessionStore:
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
         plan = await self._plan(session, events)
-        job = partial(leases.take, plan=plan, lease=lease, watch=self._clock_watch, release=release)
+        if not release:
+            await self._heartbeats.join(lease)
+        job = partial(leases.take, plan=plan, lease=lease, release=release)
         return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
@@ -289,25 +297,24 @@ class SqlSessionStore:
 class _Leases:
     """The store's leases."""
 
-    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
-        self._executor, self._clock_watch = executor, watch
+    def __init__(self, executor: Executor, heartbeats: Heartbeats) -> None:
+        self._executor, self._heartbeats = executor, heartbeats
 
-    async def renew(self, session: Session, lease: Lease) -> None:
-        def renewed(connection: Connection) -> None:
-            leases.renew(connection, session, lease)
-            self._clock_watch.read(connection)
+    async def check(self, session: Session) -> None:
+        await self._executor.read(lambda connection: leases.check(connection, session))
 
-        await self._executor.write(renewed)
+    async def leave(self, holder: str) -> None:
+        await self._heartbeats.leave(holder)
 
     async def release(self, session: Session) -> None:
         await self._executor.write(lambda connection: leases.release_lease(connection, session))
 
-    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
-        def found(connection: Connection) -> Sequence[SessionKey]:
-            self._clock_watch.read(connection)
-            return leases.due(connection, app, limit)
+    async def deaths(self, holder: str) -> int:
+        return self._heartbeats.deaths(holder)
 
-        return await self._executor.read(found)
+    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
+        await self._heartbeats.settle()
+        return await self._executor.read(lambda connection: leases.due(connection, app, limit))
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
         await self._executor.write(lambda connection: leases.request_stop(connection, key, invocation_id))

@@ -20,13 +20,14 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    ScalarSelect,
     String,
     Table,
     Text,
     and_,
     bindparam,
-    false,
-    func,
+    exists,
+    select,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -90,8 +91,6 @@ sessions = Table(
     # Messages in the inbox, and messages ever accepted.
     Column("queued", Integer, nullable=False),
     Column("accepted", BigInteger, nullable=False),
-    Column("lease_since", Double),
-    Column("lease_until", Double),
     Column("lease_holder", Text),
     Column("stop", Text),
     Column("created_at", Text, nullable=False),
@@ -105,6 +104,18 @@ sessions = Table(
     Index(None, "app", "user_id", "session_id"),
     Index("turnwise_sessions_due_ix", "app", sqlite_where=text(_MAY_BE_DUE), postgresql_where=text(_MAY_BE_DUE)),
     Index("turnwise_sessions_stops_ix", "lease_holder", sqlite_where=text(_STOPS), postgresql_where=text(_STOPS)),
+)
+
+# One row per lease holder, renewed by its process; `beat` is the database's clock. A holder without a row is dead: whoever sees
+# it silent for `seconds` deletes its row. Few rows, the same for all users: a sharded database keeps them everywhere.
+processes = Table(
+    "turnwise_processes",
+    metadata,
+    Column("name", _Name, primary_key=True),
+    Column("seconds", Double, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("beat", Double, nullable=False),
+    Column("started_at", Text, nullable=False),
 )
 
 # `log` is the number of the session that wrote the event. Forks of that session read the same rows. The body holds neither
@@ -275,7 +286,7 @@ places = Table(
 )
 
 # Push subscriptions to invocations, by the message that began it. `seen` is the last event at the last check, `told` the last
-# event that was delivered. `since` and `ends` are the database's clock, in seconds.
+# event that was delivered.
 pushes = Table(
     "turnwise_pushes",
     metadata,
@@ -289,16 +300,14 @@ pushes = Table(
     Column("told", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
     Column("holder", _Name),
-    Column("since", Double),
-    Column("ends", Double),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("turnwise_pushes_open_ix", "app", "id", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
     Index("turnwise_pushes_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
-# Open background jobs; a finished one is deleted. `holder` has a job until `ends`; without a holder it rests until then.
-# `since` and `ends` are the database's clock, in seconds.
+# Open background jobs; a finished one is deleted. A living `holder` has a job. Without a holder it rests from `since` to
+# `ends`, by the database's clock, in seconds.
 jobs = Table(
     "turnwise_jobs",
     metadata,
@@ -402,25 +411,15 @@ def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert
 
 _s = sessions.c
 
-LEASE_RELEASED: dict[str, Any] = {"lease_holder": None, "lease_since": None, "lease_until": None}
+LEASE_RELEASED: dict[str, Any] = {"lease_holder": None}
 """Column values of a session without a holder."""
 
 
+def live_holder() -> ScalarSelect[str]:
+    """Returns the holder of a session's lease as a subquery; NULL without a holder, or when the holder is dead."""
+    return select(processes.c.name).where(processes.c.name == _s.lease_holder).scalar_subquery()
+
+
 def is_leased() -> ColumnElement[bool]:
-    """Returns the condition that the session has a valid lease; never NULL.
-
-    A lease is valid until its end. It is also over when the clock is further before its start than the lease is long, because
-    then the clock was set back. A dead holder's lease thus lasts at most twice its length, even if the clock is set.
-    """
-    until = _s.lease_until
-    return func.coalesce(and_(clock() < until, clock() >= 2 * _s.lease_since - until), false())
-
-
-def lease_renewed() -> dict[str, Any]:
-    """Returns the columns of a lease that lasts the parameter `seconds` from now."""
-    return {"lease_since": clock(), "lease_until": clock() + bindparam("seconds", type_=Double())}
-
-
-def lease_taken() -> dict[str, Any]:
-    """Returns the columns of a lease of the parameter `holder` that lasts the parameter `seconds`."""
-    return {"lease_holder": bindparam("holder"), **lease_renewed()}
+    """Returns the condition that a living holder has the session's lease; never NULL."""
+    return exists().where(processes.c.name == _s.lease_holder)

@@ -34,6 +34,20 @@ class Executor(Protocol):
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
     async def close(self) -> None: ...
 
+    def separate_connection(self) -> "SeparateConnection | None":
+        """Returns a connection that is independent of the calls of this executor; None if the database allows only one."""
+        ...
+
+
+class SeparateConnection(Protocol):
+    """A connection for one thread, which works without an event loop. It is opened at the first job and after an error."""
+
+    def run(self, job: Job[T]) -> T:
+        """Runs the job in one transaction, once. Its commit may be lost when the machine loses power."""
+        ...
+
+    def close(self) -> None: ...
+
 
 WAITING, RUNNING, COMMITTING, DONE, OVERDUE = "waiting", "running", "committing", "done", "overdue"
 

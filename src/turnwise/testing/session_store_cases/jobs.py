@@ -9,8 +9,6 @@ from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     OTHER_LEASE,
-    SHORT,
-    SHORT_IS_OVER,
     Case,
     asked,
     at_once,
@@ -27,9 +25,9 @@ from turnwise.testing.session_store_cases.making import (
 ANY = 100
 
 
-def worker(seconds: float = 60.0) -> Lease:
-    """A lease whose holder is unique to the case, because `renew` returns a holder's jobs of all apps."""
-    return Lease(fresh_id("worker"), seconds)
+def worker() -> Lease:
+    """A lease whose holder is unique to the case, because `held` returns a holder's jobs of all apps."""
+    return Lease(fresh_id("worker"), 60.0)
 
 
 def asks(until: int, *, agent: str = "help", kind: str = "summary", **actions: Any) -> Event:
@@ -60,9 +58,9 @@ async def a_job_is_stored_with_its_event_and_claimed_once(store: SessionStore) -
     assert await claimed(store, fresh_key()) == []
     mine = next(each for each, jobs in zip(workers, won(results), strict=True) if jobs)
     await store.jobs.finish(job, "nobody")
-    assert list(await store.jobs.renew(mine)) == [job]
+    assert list(await store.jobs.held(mine.holder)) == [job]
     await store.jobs.finish(job, mine.holder)
-    assert list(await store.jobs.renew(mine)) == []
+    assert list(await store.jobs.held(mine.holder)) == []
     assert await claimed(store, key) == []
 
 
@@ -99,19 +97,20 @@ async def an_agent_has_one_open_job_of_a_kind(store: SessionStore) -> None:
     assert job.request.until == 5
 
 
-async def a_claim_that_is_not_renewed_runs_out(store: SessionStore) -> None:
+async def a_dead_holders_claim_can_be_taken(store: SessionStore) -> None:
     """Attempts are counted. A holder that lost its claim can neither finish the job nor put it back."""
     key = fresh_key()
     await with_job(store, key)
-    dead, other = worker(SHORT.seconds), worker()
+    dead, other = worker(), worker()
     (job,) = await claimed(store, key, dead)
-    await asyncio.sleep(SHORT_IS_OVER)
+    assert await claimed(store, key, other) == []
+    await store.leases.leave(dead.holder)
     (again,) = await claimed(store, key, other)
     assert again == job._replace(attempt=2)
     await store.jobs.finish(job, dead.holder)
     await store.jobs.put_back(job, dead.holder)
-    assert list(await store.jobs.renew(dead)) == []
-    assert list(await store.jobs.renew(other)) == [again]
+    assert list(await store.jobs.held(dead.holder)) == []
+    assert list(await store.jobs.held(other.holder)) == [again]
     assert await claimed(store, key) == []
 
 
@@ -124,9 +123,9 @@ async def a_job_that_is_put_back_rests(store: SessionStore) -> None:
     await store.jobs.put_back(job, mine.holder, counts=False)
     (job,) = await claimed(store, key, mine)
     assert job.attempt == 1
-    await store.jobs.put_back(job, mine.holder, pause=SHORT.seconds)
-    assert list(await store.jobs.renew(mine)) == []
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.jobs.put_back(job, mine.holder, pause=0.05)
+    assert list(await store.jobs.held(mine.holder)) == []
+    await asyncio.sleep(0.15)
     (job,) = await claimed(store, key, mine)
     assert job.attempt == 2
     await store.jobs.put_back(job, mine.holder, pause=60.0)
@@ -147,9 +146,9 @@ async def a_rewind_drops_the_jobs_on_what_it_hides(store: SessionStore) -> None:
     await with_job(store, key)
     (job,) = await claimed(store, key, mine)
     await store.append(await opened(store, key), [rewinds(3)])
-    assert list(await store.jobs.renew(mine)) == [job]
+    assert list(await store.jobs.held(mine.holder)) == [job]
     await store.append(await opened(store, key), [rewinds(2)])
-    assert list(await store.jobs.renew(mine)) == []
+    assert list(await store.jobs.held(mine.holder)) == []
     session = await told(store, other, "i-0")
     await store.append(session, [asked(), asks(2), rewinds(3)])
     assert await claimed(store, other) == []
@@ -168,7 +167,7 @@ async def jobs_are_deleted_with_their_session(store: SessionStore) -> None:
     await with_job(store, key)
     (job,) = await claimed(store, key, mine)
     await store.delete(key)
-    assert list(await store.jobs.renew(mine)) == []
+    assert list(await store.jobs.held(mine.holder)) == []
     await store.jobs.finish(job, mine.holder)
     await with_job(store, key)
     await with_job(store, key._replace(id="session-2"))
@@ -180,7 +179,7 @@ CASES: tuple[Case, ...] = (
     a_job_is_stored_with_its_event_and_claimed_once,
     every_way_to_write_stores_jobs,
     an_agent_has_one_open_job_of_a_kind,
-    a_claim_that_is_not_renewed_runs_out,
+    a_dead_holders_claim_can_be_taken,
     a_job_that_is_put_back_rests,
     the_oldest_come_first,
     a_rewind_drops_the_jobs_on_what_it_hides,

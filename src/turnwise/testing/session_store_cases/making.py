@@ -18,9 +18,8 @@ SharedCase = Callable[[Callable[[], SessionStore]], Coroutine[Any, Any, None]]
 
 LEASE = Lease("holder-1", 60.0)
 OTHER_LEASE = Lease("holder-2", 60.0)
-SHORT = Lease("holder-1", 0.05)
-SHORT_IS_OVER = 0.15
-"""Seconds after which a lease of `SHORT` has certainly expired."""
+DYING = Lease("holder-3", 60.0)
+"""The lease of a holder that leaves, which is as if it died."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 """The time of all events: order never depends on it (behaviour A33)."""
 

@@ -1,6 +1,5 @@
 """Recovery of sessions whose holder died: `take`, `due` and `stop` (behaviours A23, A32, A33, E7)."""
 
-import asyncio
 from typing import Any
 
 from turnwise.facts.errors import SessionBusy, SessionMissing, StaleWriter
@@ -8,10 +7,9 @@ from turnwise.facts.events import Event, Rewind
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
+    DYING,
     LEASE,
     OTHER_LEASE,
-    SHORT,
-    SHORT_IS_OVER,
     Case,
     asked,
     at_once,
@@ -47,7 +45,7 @@ async def a_free_session_can_be_taken(store: SessionStore) -> None:
     assert await check_fold(store, key) == taken
     await refused(store.begin(taken, OTHER_LEASE, message(), [asked()], queue_limit=None), SessionBusy)
     await refused(store.append(session, [said("help")]), StaleWriter)
-    await store.leases.renew(taken, LEASE)
+    await store.leases.check(taken)
     over = await store.append(taken, [ended()], release=True)
     assert (over.epoch, over.held) == (taken.epoch, False)
 
@@ -55,8 +53,8 @@ async def a_free_session_can_be_taken(store: SessionStore) -> None:
 async def nothing_need_be_appended(store: SessionStore) -> None:
     """A32: `take` without events suffices to exclude other holders, or to release a dead holder's session."""
     key = fresh_key()
-    begun = await store.begin(await store.create(key), SHORT, message(), [ended()], queue_limit=None)
-    await asyncio.sleep(SHORT_IS_OVER)
+    begun = await store.begin(await store.create(key), DYING, message(), [ended()], queue_limit=None)
+    await store.leases.leave(DYING.holder)
     assert await store.leases.due(key.app) == [key]
     taken = await store.take(begun, OTHER_LEASE, [])
     assert (taken.epoch, taken.revision, taken.last_sequence) == (begun.epoch + 1, begun.revision + 1, 1)
@@ -99,11 +97,11 @@ async def a_dead_attempt_is_taken_back(store: SessionStore) -> None:
     key = fresh_key()
     initial = {"given": 1}
     session = await store.create(key, state={**initial})
-    dead = await store.begin(session, SHORT, message(), [asked(state_delta={"asked": 1})], queue_limit=None)
+    dead = await store.begin(session, DYING, message(), [asked(state_delta={"asked": 1})], queue_limit=None)
     delta = {"given": None, "half": 1, "app:kept": 1}
     dead = await store.append(dead, [said("help", "half", state_delta=delta), said("sales", "a word")])
     assert dead.head.active_agent == "sales"
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     seen = await opened(store, key)
     since = seen.head.invocations["i-1"].since
     assert (since, seen.held) == (1, False)
@@ -116,7 +114,7 @@ async def a_dead_attempt_is_taken_back(store: SessionStore) -> None:
     assert [event.sequence for event in await store.events(key, hidden=True)] == [1, 2, 3, 4]
     assert await check_fold(store, key, initial) == taken
     await refused(store.append(dead, [ended(text="late")], release=True), StaleWriter)
-    await refused(store.leases.renew(dead, SHORT), StaleWriter)
+    await refused(store.leases.check(dead), StaleWriter)
     await store.leases.release(dead)
     assert await store.append(taken, [ended(text="in time")], release=True)
     assert await texts(store, key) == ["hello", "", "in time"]
@@ -125,8 +123,8 @@ async def a_dead_attempt_is_taken_back(store: SessionStore) -> None:
 async def an_attempt_that_left_nothing(store: SessionStore) -> None:
     """E7: there is nothing to hide, and nothing is lost."""
     key = fresh_key()
-    begun = await store.begin(await told(store, key, "i-0"), SHORT, message(), [asked(state_delta={"a": 1})], queue_limit=None)
-    await asyncio.sleep(SHORT_IS_OVER)
+    begun = await store.begin(await told(store, key, "i-0"), DYING, message(), [asked(state_delta={"a": 1})], queue_limit=None)
+    await store.leases.leave(DYING.holder)
     taken = await store.take(begun, OTHER_LEASE, [tried_again(begun.last_sequence + 1, state_delta={"b": 2, "app:c": 3})])
     assert (taken.state, taken.app_state, taken.head.turns) == ({"a": 1, "b": 2}, {"c": 3}, begun.head.turns)
     assert [event.sequence for event in await store.events(key)] == [1, 2, 3, 4]
@@ -140,9 +138,9 @@ async def an_attempt_that_left_nothing(store: SessionStore) -> None:
 async def a_session_is_taken_and_given_up_at_once(store: SessionStore) -> None:
     """A32: as after the last allowed attempt of an invocation."""
     key = fresh_key()
-    begun = await store.begin(await store.create(key), SHORT, message(), [asked()], queue_limit=None)
+    begun = await store.begin(await store.create(key), DYING, message(), [asked()], queue_limit=None)
     await store.append(begun, [said("help", "half")])
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     over = await store.take(await opened(store, key), OTHER_LEASE, [tried_again(2), ended(text="no more")], release=True)
     assert (over.held, over.head.invocations) == (False, {})
     assert await check_fold(store, key) == over
@@ -192,13 +190,13 @@ async def due_is_what_nobody_holds_and_somebody_should(store: SessionStore) -> N
 
     assert await store.leases.due(key.app) == []
     await told(store, key._replace(id="done"), "i-1")
-    await store.append(await _of(store, key, "answered", SHORT), [ended()], release=True)
+    await store.append(await _of(store, key, "answered", DYING), [ended()], release=True)
     await _of(store, key, "held", LEASE)
     await _of(store, key, "held and waiting", LEASE)
     await accept("held and waiting")
-    await store.leases.release(await _of(store, key, "given up", SHORT))
-    await _of(store, key, "dead", SHORT)
-    await _of(store, key, "dead and waiting", SHORT)
+    await store.leases.release(await _of(store, key, "given up", DYING))
+    await _of(store, key, "dead", DYING)
+    await _of(store, key, "dead and waiting", DYING)
     await accept("dead and waiting")
     await accept("accepted")
     await store.append(await _of(store, key, "left", LEASE), [ended()])
@@ -207,7 +205,7 @@ async def due_is_what_nobody_holds_and_somebody_should(store: SessionStore) -> N
     await store.inbox.refuse(key._replace(id="refused"), "m-1", "blocked")
     elsewhere = key._replace(app=key.app + "x")
     await store.inbox.accept(elsewhere, message(), create=True, limit=9)
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     expected = {"dead", "dead and waiting", "accepted", "answered"}
     assert sorted(await store.leases.due(key.app)) == sorted(key._replace(id=id_) for id_ in expected)
     assert await store.leases.due(elsewhere.app) == [elsewhere]
@@ -231,14 +229,13 @@ async def due_gives_no_more_than_was_asked_for(store: SessionStore) -> None:
 async def what_was_taken_up_is_not_due(store: SessionStore) -> None:
     """A32: until its holder dies again."""
     key = fresh_key()
-    dead = await _of(store, key, key.id, SHORT)
-    await asyncio.sleep(SHORT_IS_OVER)
+    dead = await _of(store, key, key.id, DYING)
+    await store.leases.leave(DYING.holder)
     taken = await store.take(dead, OTHER_LEASE, [said("help")])
     assert await store.leases.due(key.app) == []
-    await store.leases.renew(taken, Lease(OTHER_LEASE.holder, SHORT.seconds))
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(OTHER_LEASE.holder)
     assert await store.leases.due(key.app) == [key]
-    await store.leases.renew(taken, OTHER_LEASE)
+    await store.take(taken, LEASE, [said("help")])
     assert await store.leases.due(key.app) == []
 
 
@@ -255,7 +252,7 @@ async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
     assert await store.leases.stops("somebody else") == []
     assert await store.open(key) == begun.replace(stop="i-1")
     later = await store.append(begun, [said("help")])
-    await store.leases.renew(begun, holder)
+    await store.leases.check(begun)
     assert later.stop == "i-1"
     over = await store.append(later, [ended()], release=True)
     assert over.stop == "i-1"
@@ -297,9 +294,9 @@ async def a_stop_of_what_is_over_is_no_stop(store: SessionStore) -> None:
 async def a_stop_outlives_the_holder(store: SessionStore) -> None:
     """A23: the next holder of the session finds it."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
-    dead = await _of(store, key, key.id, SHORT)
+    dead = await _of(store, key, key.id, DYING)
     await store.leases.stop(key, "i-1")
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     taken = await store.take(dead, holder, [said("help")])
     assert taken.stop == "i-1"
     assert await store.leases.stops(holder.holder) == [(key, "i-1")]

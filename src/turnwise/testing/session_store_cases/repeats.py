@@ -1,17 +1,14 @@
 """Calls that are repeated because the outcome of the first is unknown (behaviours A32, A33, A34)."""
 
-import asyncio
-
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
+    DYING,
     LEASE,
     OTHER_LEASE,
-    SHORT,
-    SHORT_IS_OVER,
     Case,
     asked,
     check_fold,
@@ -78,13 +75,13 @@ async def a_busy_begin_made_again_waits_once(store: SessionStore) -> None:
 
 
 async def a_begin_made_again_lasts_from_then(store: SessionStore) -> None:
-    """A33: the lease may have expired while the outcome was unknown."""
+    """A33: the holder may have been found dead while the outcome was unknown."""
     key = fresh_key()
     session, sent, event = await store.create(key), message(), asked()
-    begun = await _begin(store, session, sent, event, SHORT)
-    await asyncio.sleep(SHORT_IS_OVER)
+    begun = await _begin(store, session, sent, event, DYING)
+    await store.leases.leave(DYING.holder)
     assert await store.leases.due(key.app) == [key]
-    again = await _begin(store, session, sent, event, LEASE)
+    again = await _begin(store, session, sent, event, DYING)
     assert again == begun
     assert await store.leases.due(key.app) == []
     await refused(store.take(again, OTHER_LEASE, []), SessionBusy)
@@ -117,7 +114,7 @@ async def a_take_with_release_made_again_is_the_same(store: SessionStore) -> Non
     again = await store.take(session, LEASE, events, release=True)
     await refused(store.append(again, [said("help", "late")]), StaleWriter)
     await store.leases.release(again)
-    await store.leases.renew(others, OTHER_LEASE)
+    await store.leases.check(others)
     assert await texts(store, key) == ["hello", "hi", "over", "hello"]
 
 
@@ -130,28 +127,28 @@ async def a_take_whose_events_are_there_takes_no_other_lease(store: SessionStore
     again = await store.take(stored, LEASE, [event], release=True)
     await refused(store.append(again, [said("help", "late")]), StaleWriter)
     await refused(store.take(stored, LEASE, [event]), SessionBusy)
-    await store.leases.renew(others, OTHER_LEASE)
+    await store.leases.check(others)
     await store.append(others, [ended()], release=True)
 
 
 async def an_append_made_again_gives_no_other_lease(store: SessionStore) -> None:
     """A33, A34: the events that a dead holder stored are found, and its next calls are refused."""
     key = fresh_key()
-    dead = await _begin(store, await store.create(key), message(), asked(), SHORT)
+    dead = await _begin(store, await store.create(key), message(), asked(), DYING)
     event = said("help", "stored")
     after = await store.append(dead, [event])
     repeated = await store.append(dead, [event])
     assert repeated.replace(holder=after.holder) == after, "the lease may be over by now"
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     taken = await store.take(after, OTHER_LEASE, [said("help", "taken")])
     for release in (False, True):
         again = await store.append(dead, [event], release=release)
         assert again.epoch == dead.epoch
         await refused(store.append(again, [said("help", "late")]), StaleWriter)
         await refused(store.take(again, LEASE, [said("help", "late")]), SessionBusy)
-        await refused(store.leases.renew(again, SHORT), StaleWriter)
+        await refused(store.leases.check(again), StaleWriter)
         await store.leases.release(again)
-    await store.leases.renew(taken, OTHER_LEASE)
+    await store.leases.check(taken)
     assert await texts(store, key) == ["hello", "stored", "taken"]
 
 

@@ -7,10 +7,9 @@ from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
+    DYING,
     LEASE,
     OTHER_LEASE,
-    SHORT,
-    SHORT_IS_OVER,
     SharedCase,
     asked,
     at_once,
@@ -83,11 +82,11 @@ async def one_writer_among_several_handles(store: Callable[[], SessionStore]) ->
 async def a_lease_is_taken_over_from_another_handle(store: Callable[[], SessionStore]) -> None:
     """A33"""
     key, dead, alive = fresh_key(), store(), store()
-    paused = await dead.begin(await dead.create(key), Lease("holder-1", 0.05), message(), [asked()], queue_limit=None)
-    await asyncio.sleep(0.15)
+    paused = await dead.begin(await dead.create(key), DYING, message(), [asked()], queue_limit=None)
+    await dead.leases.leave(DYING.holder)
     taken = await alive.begin(await opened(alive, key), OTHER_LEASE, message(), [asked(invocation="i-2")], queue_limit=None)
     await refused(dead.append(paused, [said("help")]), StaleWriter)
-    await refused(dead.leases.renew(paused, LEASE), StaleWriter)
+    await refused(dead.leases.check(paused), StaleWriter)
     await alive.append(taken, [ended(invocation="i-2")], release=True)
     await dead.close()
     await alive.close()
@@ -115,12 +114,12 @@ async def handles_write_side_by_side(store: Callable[[], SessionStore]) -> None:
 async def a_session_is_taken_up_by_another_handle(store: Callable[[], SessionStore]) -> None:
     """A33, E7: the dead holder's events are hidden, and its later calls are refused."""
     key, dead, alive = fresh_key(), store(), store()
-    lease = Lease(f"holder-of-{key.app}", SHORT.seconds)
+    lease = Lease(f"holder-of-{key.app}", DYING.seconds)
     lost_ = await dead.begin(await dead.create(key), lease, message(), [asked()], queue_limit=None)
     lost_ = await dead.append(lost_, [said("help", "half")])
     await alive.leases.stop(key, "i-1")
     assert await dead.leases.stops(lease.holder) == [(key, "i-1")]
-    await asyncio.sleep(SHORT_IS_OVER)
+    await dead.leases.leave(lease.holder)
     assert await alive.leases.due(key.app) == [key]
     taken = await alive.take(await opened(alive, key), OTHER_LEASE, [rewinds(2)])
     assert (taken.stop, await dead.leases.due(key.app)) == ("i-1", [])

@@ -1,17 +1,14 @@
 """One writer per session: begin, lease, epoch (behaviours A32, A33)."""
 
-import asyncio
-
 from turnwise.facts.errors import QueueFull, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import End
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
+    DYING,
     LEASE,
     OTHER_LEASE,
-    SHORT,
-    SHORT_IS_OVER,
     Case,
     asked,
     at_once,
@@ -137,51 +134,58 @@ async def a_session_says_whether_it_is_held(store: SessionStore) -> None:
     assert {begun.holder, later.holder, (await opened(store, key)).holder} == {LEASE.holder}
     over = await store.append(later, [ended()], release=True)
     assert (over.held, (await opened(store, key)).held) == (False, False)
-    short = await _begun(store, over, SHORT)
-    await asyncio.sleep(SHORT_IS_OVER)
+    short = await _begun(store, over, DYING)
+    await store.leases.leave(DYING.holder)
     assert (short.held, (await opened(store, key)).held) == (True, False)
     assert not (await store.fork(key, "copy")).held
 
 
-async def an_expired_lease_can_be_taken(store: SessionStore) -> None:
-    """A33: by the store's clock. All later calls of a paused holder are refused."""
+async def a_dead_holders_lease_can_be_taken(store: SessionStore) -> None:
+    """A33: all later calls of a holder that was only paused are refused."""
     key = fresh_key()
-    paused = await _begun(store, await store.create(key), SHORT)
-    await asyncio.sleep(SHORT_IS_OVER)
+    paused = await _begun(store, await store.create(key), DYING)
+    await store.leases.leave(DYING.holder)
     seen = await opened(store, key)
     assert seen.epoch == paused.epoch
     taken = await _begun(store, seen, OTHER_LEASE)
     assert taken.epoch == paused.epoch + 1
     await refused(store.append(paused, [said("help", "late")]), StaleWriter)
-    await refused(store.leases.renew(paused, SHORT), StaleWriter)
+    await refused(store.leases.check(paused), StaleWriter)
     await store.leases.release(paused)
     await refused(store.begin(seen, LEASE, message(), [asked()], queue_limit=None), SessionBusy)
     assert "late" not in await texts(store, key)
     assert await store.append(taken, [said("help", "on time")])
 
 
-async def an_expired_lease_that_nobody_took_still_writes(store: SessionStore) -> None:
-    """A33"""
+async def a_dead_holder_whose_lease_nobody_took_still_writes(store: SessionStore) -> None:
+    """A33: and its next lease makes all that it still has valid again."""
     key = fresh_key()
-    slow = await _begun(store, await store.create(key), SHORT)
-    await asyncio.sleep(SHORT_IS_OVER)
-    await store.leases.renew(slow, LEASE)
+    slow = await _begun(store, await store.create(key), DYING)
+    await store.leases.leave(DYING.holder)
+    await store.leases.leave(DYING.holder)
+    await store.leases.check(slow)
+    slow = await store.append(slow, [said("help")])
+    assert not (await opened(store, key)).held
+    await _begun(store, await store.create(key._replace(id="session-2")), DYING)
+    assert (await opened(store, key)).held
     await refused(store.begin(slow, OTHER_LEASE, message(), [asked()], queue_limit=None), SessionBusy)
-    await store.append(slow, [ended()])
+    await store.append(slow, [ended()], release=True)
 
 
-async def a_renewed_lease_lasts(store: SessionStore) -> None:
-    """A33: also across appends, which it does not disturb."""
+async def a_lease_lasts_until_it_is_released(store: SessionStore) -> None:
+    """A33: also across appends; another holder's death changes nothing."""
     key = fresh_key()
-    begun = await _begun(store, await store.create(key), SHORT)
-    await store.leases.renew(begun, LEASE)
+    begun = await _begun(store, await store.create(key), LEASE)
+    await _begun(store, await store.create(key._replace(id="session-2")), DYING)
+    await store.leases.check(begun)
     later = await store.append(begun, [said("help")])
-    await store.leases.renew(begun, LEASE)
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.check(begun)
+    await store.leases.leave(DYING.holder)
+    await store.leases.leave("somebody else")
     await refused(store.begin(later, OTHER_LEASE, message(), [asked()], queue_limit=None), SessionBusy)
-    await refused(store.leases.renew(later, OTHER_LEASE), StaleWriter)
     over = await store.append(later, [ended()], release=True)
-    await refused(store.leases.renew(over, LEASE), StaleWriter)
+    await refused(store.leases.check(later), StaleWriter)
+    await refused(store.leases.check(over), StaleWriter)
 
 
 async def a_stale_begin_stores_nothing(store: SessionStore) -> None:
@@ -244,12 +248,12 @@ async def older_messages_go_first(store: SessionStore) -> None:
 
 
 async def the_inbox_of_a_dead_holder_is_served(store: SessionStore) -> None:
-    """A32: messages that were queued while it lived are started once its lease has expired."""
+    """A32: messages that were queued while it lived are started once it is known to be dead."""
     key = fresh_key()
-    await _begun(store, await store.create(key), SHORT)
+    await _begun(store, await store.create(key), DYING)
     waiting = message("waiting")
     await store.inbox.accept(key, waiting, create=False, limit=9)
-    await asyncio.sleep(SHORT_IS_OVER)
+    await store.leases.leave(DYING.holder)
     late = message("late")
     seen = await opened(store, key)
     await refused(store.begin(seen, OTHER_LEASE, late, [asked("late")], queue_limit=9), SessionBusy)
@@ -304,9 +308,9 @@ CASES: tuple[Case, ...] = (
     a_repeated_last_append_releases_too,
     the_holder_may_begin_again,
     a_session_says_whether_it_is_held,
-    an_expired_lease_can_be_taken,
-    an_expired_lease_that_nobody_took_still_writes,
-    a_renewed_lease_lasts,
+    a_dead_holders_lease_can_be_taken,
+    a_dead_holder_whose_lease_nobody_took_still_writes,
+    a_lease_lasts_until_it_is_released,
     a_stale_begin_stores_nothing,
     a_message_is_begun_once,
     an_event_is_begun_once,

@@ -39,59 +39,58 @@ def connection(clocks: Clocks) -> Iterator[Connection]:
     engine.dispose()
 
 
-def spares(watch: ClockWatch, connection: Connection, since: float) -> bool:
-    return watch.protects(connection, since, since + LEASE_SECONDS)
+def spares(watch: ClockWatch, connection: Connection) -> bool:
+    return watch.moved(connection, LEASE_SECONDS) != 0.0
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR, LEASE_SECONDS + 1])
-def test_a_lease_is_spared_as_long_as_it_lasts_after_the_clock_was_set(
+def test_a_window_is_spared_as_long_as_it_lasts_after_the_clock_was_set(
     clocks: Clocks, connection: Connection, jump: float
 ) -> None:
     """A33"""
-    watch, since = ClockWatch(lambda: clocks.steady), clocks.database
+    watch = ClockWatch(lambda: clocks.steady)
     watch.read(connection)
     clocks.pass_by(5)
     clocks.database += jump
-    assert spares(watch, connection, since)
+    assert spares(watch, connection)
     clocks.pass_by(LEASE_SECONDS - 1)
-    assert spares(watch, connection, since)
+    assert spares(watch, connection)
     clocks.pass_by(2)
-    assert not spares(watch, connection, since)
+    assert not spares(watch, connection)
 
 
-def test_a_lease_that_just_ran_out_is_not_spared(clocks: Clocks, connection: Connection) -> None:
-    watch, since = ClockWatch(lambda: clocks.steady), clocks.database
+def test_a_window_that_just_ran_out_is_not_spared(clocks: Clocks, connection: Connection) -> None:
+    watch = ClockWatch(lambda: clocks.steady)
     for _ in range(100):
         watch.read(connection)
         clocks.pass_by(1)
-    assert not spares(watch, connection, since)
+    assert not spares(watch, connection)
     clocks.pass_by(3 * HOUR)  # nobody looked for long
-    assert not spares(watch, connection, since)
+    assert not spares(watch, connection)
 
 
 def test_who_never_looked_before_spares_nothing(clocks: Clocks, connection: Connection) -> None:
-    since = clocks.database
     clocks.database += HOUR
-    assert not spares(ClockWatch(lambda: clocks.steady), connection, since)
+    assert not spares(ClockWatch(lambda: clocks.steady), connection)
 
 
 def test_clocks_may_go_a_little_differently(clocks: Clocks, connection: Connection) -> None:
-    watch, since = ClockWatch(lambda: clocks.steady), clocks.database
+    watch = ClockWatch(lambda: clocks.steady)
     watch.read(connection)
     clocks.pass_by(HOUR)
     clocks.database += DRIFT * HOUR
-    assert not spares(watch, connection, since)
+    assert not spares(watch, connection)
     clocks.database += TOLERANCE_SECONDS * 0.9
-    assert not spares(watch, connection, since)
+    assert not spares(watch, connection)
     clocks.database += TOLERANCE_SECONDS * 1.1
-    assert spares(watch, connection, since)
+    assert spares(watch, connection)
 
 
 def test_a_clock_that_is_set_twice_is_noticed_twice(clocks: Clocks, connection: Connection) -> None:
-    watch, since = ClockWatch(lambda: clocks.steady), clocks.database
+    watch = ClockWatch(lambda: clocks.steady)
     watch.read(connection)
     for jump in (HOUR, -HOUR, HOUR):
         clocks.database += jump
-        assert spares(watch, connection, since)
+        assert spares(watch, connection)
         clocks.pass_by(LEASE_SECONDS + 1)
-        assert not spares(watch, connection, since)
+        assert not spares(watch, connection)

@@ -32,7 +32,7 @@ def test_all_names_are_ours() -> None:
     assert [name for name in metadata.tables if not name.startswith("turnwise_")] == []
 
 
-REFERENCE = {"turnwise_version", "turnwise_app_state", "turnwise_keys"}
+REFERENCE = {"turnwise_version", "turnwise_processes", "turnwise_app_state", "turnwise_keys"}
 """Tables that a sharded database keeps everywhere."""
 LIMITS = {"turnwise_counters", "turnwise_places"}
 """Tables of the limits of credentials, distributed by name."""

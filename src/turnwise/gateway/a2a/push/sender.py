@@ -1,6 +1,6 @@
 """Sends push notifications for tasks while the gateway is served.
 
-Any number of processes may run a pusher. Each config is leased by one of them, and delivered in order by an asyncio task of its
+Any number of processes may run a pusher. Each config is claimed by one of them, and delivered in order by a task of its
 own. Agents never wait for deliveries.
 """
 
@@ -268,10 +268,9 @@ class Pusher:
         self._stream = PushStream(front, store, transport, pauses)
         process = front.runner.process
         self._lease = Lease(SystemIssuer().new_id("pusher"), process.lease_seconds)
-        # Often enough to renew the leases in time.
-        self._poll_seconds = min(process.recovery_seconds, process.lease_seconds / 3)
+        self._poll_seconds = process.recovery_seconds
         self._running: dict[PushPlace, asyncio.Task[None]] = {}
-        self._renewed = 0.0
+        self._checked = 0.0
 
     async def run(self) -> None:
         """Claims and serves until cancelled. Survives an unavailable store and unreadable entries."""
@@ -303,7 +302,7 @@ class Pusher:
                     await self._store.give_up(self._lease.holder)
 
     async def _round(self) -> None:
-        await self._renew()
+        await self._check_claims()
         room = MOST_CONCURRENT - len(self._running)
         if room <= 0 or self._front.closing.is_set():
             return
@@ -315,16 +314,16 @@ class Pusher:
             task = self._running[push.place] = asyncio.create_task(self._serve(push))
             task.add_done_callback(partial(self._done, push.place))
 
-    async def _renew(self) -> None:
+    async def _check_claims(self) -> None:
         now = time.monotonic()
-        if not self._running or now - self._renewed < self._lease.seconds / 3:
+        if not self._running or now - self._checked < self._lease.seconds / 3:
             return
-        self._renewed, running = now, set(self._running)
-        renewed = await self._store.renew(self._lease)
-        for place in running - set(renewed):
+        self._checked, running = now, set(self._running)
+        held = await self._store.held(self._lease.holder)
+        for place in running - set(held):
             if place in self._running:
                 self._running[place].cancel()
-        for place in set(renewed) - running - set(self._running):
+        for place in set(held) - running - set(self._running):
             # Claimed by a call whose result was lost.
             await self._store.leave(place, self._lease.holder, seen=UNSEEN)
 

@@ -203,7 +203,7 @@ async def test_what_it_does_not_know_that_it_has_it_gives_back(make_runner: Make
             await pusher.close()
 
 
-async def test_its_lease_is_prolonged_while_it_tells(make_runner: MakeRunner) -> None:
+async def test_it_keeps_its_claim_while_it_tells(make_runner: MakeRunner) -> None:
     """A run that takes longer than a lease is told by one."""
     gate = Gate()
     first, second = make_runner(gate.agent), make_runner(gate.agent)
@@ -220,7 +220,7 @@ async def test_its_lease_is_prolonged_while_it_tells(make_runner: MakeRunner) ->
             assert await receiver.until_over() == ["TASK_STATE_WORKING", "answer to hello", "TASK_STATE_COMPLETED"]
 
 
-async def test_its_lease_is_prolonged_however_seldom_it_looks(make_runner: MakeRunner) -> None:
+async def test_it_keeps_its_claim_however_seldom_it_looks(make_runner: MakeRunner) -> None:
     gate, seldom = Gate(), ProcessConfig(recovery_seconds=60.0, lease_seconds=0.6)
     runner = make_runner(gate.agent, seldom)
     async with receiving() as receiver:
@@ -236,10 +236,10 @@ async def test_its_lease_is_prolonged_however_seldom_it_looks(make_runner: MakeR
 
 async def test_one_that_is_set_up_anew_is_told_in_place_of_the_old_one(make_runner: MakeRunner) -> None:
     class Watched:
-        """Says when it was noted how far somebody was told, and when it was prolonged."""
+        """Says when it was noted how far somebody was told, and when it was looked at whether he still has it."""
 
         def __init__(self, kept: Pushes) -> None:
-            self._kept, self.noted, self.prolonged = kept, asyncio.Event(), asyncio.Event()
+            self._kept, self.noted, self.checked = kept, asyncio.Event(), asyncio.Event()
 
         def __getattr__(self, name: str) -> object:
             return getattr(self._kept, name)
@@ -249,9 +249,9 @@ async def test_one_that_is_set_up_anew_is_told_in_place_of_the_old_one(make_runn
             self.noted.set()
             return is_his
 
-        async def renew(self, lease: Lease) -> Collection[PushPlace]:
-            held = await self._kept.renew(lease)
-            self.prolonged.set()
+        async def held(self, holder: str) -> Collection[PushPlace]:
+            held = await self._kept.held(holder)
+            self.checked.set()
             return held
 
     gate = Gate()
@@ -262,7 +262,7 @@ async def test_one_that_is_set_up_anew_is_told_in_place_of_the_old_one(make_runn
         front = front_for(runner, GatewayConfig())
         front.pushes.kept = watched = Watched(kept_in(runner))  # type: ignore[assignment]
         async with running_pusher(front, courier()):
-            await asyncio.gather(watched.noted.wait(), watched.prolonged.wait())
+            await asyncio.gather(watched.noted.wait(), watched.checked.wait())
             await put(runner, new)
             await new.until(1)
             gate.go.set()

@@ -22,6 +22,7 @@ def upgrade() -> None:
     _jobs()
     _labels()
     _messages()
+    _processes()
     _pushes()
     _removals()
     _sessions()
@@ -182,6 +183,18 @@ def _messages() -> None:
     )
 
 
+def _processes() -> None:
+    op.create_table(
+        "turnwise_processes",
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("seconds", sa.Double, nullable=False),
+        sa.Column("count", sa.BigInteger, nullable=False),
+        sa.Column("beat", sa.Double, nullable=False),
+        sa.Column("started_at", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="turnwise_processes_pk"),
+    )
+
+
 def _pushes() -> None:
     op.create_table(
         "turnwise_pushes",
@@ -195,8 +208,6 @@ def _pushes() -> None:
         sa.Column("told", sa.BigInteger, nullable=False),
         sa.Column("seen", sa.BigInteger, nullable=False),
         sa.Column("holder", NAME),
-        sa.Column("since", sa.Double),
-        sa.Column("ends", sa.Double),
         sa.Column("created_at", sa.Text, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("owner", "session", "message_id", "push_id", name="turnwise_pushes_pk"),
@@ -242,8 +253,6 @@ def _sessions() -> None:
         sa.Column("bytes", sa.BigInteger, nullable=False),
         sa.Column("queued", sa.Integer, nullable=False),
         sa.Column("accepted", sa.BigInteger, nullable=False),
-        sa.Column("lease_since", sa.Double),
-        sa.Column("lease_until", sa.Double),
         sa.Column("lease_holder", sa.Text),
         sa.Column("stop", sa.Text),
         sa.Column("created_at", sa.Text, nullable=False),
