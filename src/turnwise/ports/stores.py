@@ -288,6 +288,18 @@ class Jobs(Protocol):
         ...
 
 
+class Maintenance(Protocol):
+    """The upkeep of a store. Raises StoreError."""
+
+    async def check_writable(self) -> None:
+        """Commits a write that changes nothing. Raises StoreError when the store is unreachable, read-only or full."""
+        ...
+
+    async def finish_deletions(self) -> bool:
+        """Continues deletions that a process did not finish. Returns whether there were any."""
+        ...
+
+
 class SessionStore(Protocol):
     """Stores sessions and their logs.
 
@@ -310,6 +322,9 @@ class SessionStore(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def maintenance(self) -> Maintenance: ...
 
     @property
     def signals(self) -> Signals:
@@ -407,7 +422,7 @@ class SessionStore(Protocol):
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session with its log, inbox, decisions and jobs. Idempotent.
 
-        It disappears at once; its rows are deleted in short transactions. After a crash, `maintain` deletes the rest.
+        It disappears at once; its rows are deleted in short transactions. After a crash, `Maintenance.finish_deletions` deletes the rest.
         Events that a fork inherited stay until the fork is deleted, too.
         """
         ...
@@ -424,14 +439,6 @@ class SessionStore(Protocol):
 
         Raises SessionMissing, SessionExists, InvocationMissing.
         """
-        ...
-
-    async def maintain(self) -> bool:
-        """Continues deletions that a process did not finish. Returns whether there were any."""
-        ...
-
-    async def check_writable(self) -> None:
-        """Commits a write that changes nothing. Raises StoreError when the store is unreachable, read-only or full."""
         ...
 
     async def close(self) -> None:

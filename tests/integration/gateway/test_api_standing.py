@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from gateway_play import key_for, served
-from runner_play import Fails, Holds, soon
+from runner_play import Fails, Holds, InFront, soon
 
 from turnwise import Runner, agent
 from turnwise.facts.errors import StoreUnavailable
@@ -40,7 +40,8 @@ async def test_it_is_not_ready_before_the_policy_is_prepared(make_runner: MakeRu
 
 async def test_it_is_not_ready_without_its_store_and_does_not_say_where_that_is(make_runner: MakeRunner) -> None:
     away = StoreUnavailable("The database at db.example cannot be reached: password=x.")
-    store = Fails(make_runner(desk).store, "check_writable", away, times=1)
+    inner = make_runner(desk).store
+    store = InFront(inner, maintenance=Fails(inner.maintenance, "check_writable", away, times=1))
     async with served(make_runner(desk, store=store)) as client:
         answer = await client.get(f"{API}/ready")
         assert (answer.status_code, answer.json()["title"]) == (503, "The session store is not writable.")
@@ -49,12 +50,14 @@ async def test_it_is_not_ready_without_its_store_and_does_not_say_where_that_is(
 
 
 async def test_those_who_ask_at_once_look_once(make_runner: MakeRunner) -> None:
-    store = Holds(make_runner(desk).store, "check_writable")
+    inner = make_runner(desk).store
+    writable = Holds(inner.maintenance, "check_writable")
+    store = InFront(inner, maintenance=writable)
     async with served(make_runner(desk, store=store)) as client:
         asked = [asyncio.create_task(client.get(f"{API}/ready")) for _ in range(3)]
-        await store.reached.wait()
+        await writable.reached.wait()
         assert (await client.get(f"{API}/health")).status_code == 200
-        store.go.set()
+        writable.go.set()
         assert [(await soon(each)).status_code for each in asked] == [200, 200, 200]
 
 

@@ -55,7 +55,7 @@ class HealthCheck:
     async def _check_store(self) -> None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                await self._runner.store.check_writable()
+                await self._runner.store.maintenance.check_writable()
         except (TurnwiseError, TimeoutError) as problem:
             log.warning("The session store is not writable: %s", problem or "it did not respond in time")
             raise NotReady("The session store is not writable.", fix="Ask again soon.") from None

@@ -1,6 +1,7 @@
 """Session queues: one message at a time per session, in order of acceptance; sessions run in parallel (behaviour A32)."""
 
 import asyncio
+import itertools
 import logging
 import random
 
@@ -198,6 +199,10 @@ class SessionQueues:
             del self._queues[queue.key]
 
 
+UPKEEP_ROUNDS = 30
+"""Deletions that a process left unfinished are continued once in this many rounds."""
+
+
 class RecoveryLoop:
     """Recovers abandoned sessions and background jobs."""
 
@@ -213,6 +218,7 @@ class RecoveryLoop:
         while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
             await asyncio.wait([self._queues.take_up(key) for key in new])
             taken |= new
+        await self._store.maintenance.finish_deletions()
         return len(taken | await self._jobs.work_off())
 
     async def forever(self) -> None:
@@ -221,9 +227,11 @@ class RecoveryLoop:
         Store errors do not end the loop, since they may pass. Logs the first error of a series, and its end.
         """
         failing: str | None = None
-        while True:
+        for round_ in itertools.count():
             try:
                 await self._round()
+                if round_ % UPKEEP_ROUNDS == 0:
+                    await self._store.maintenance.finish_deletions()
                 if failing is not None:
                     log.info("The store can be read again; recovery goes on.")
                 failing = None

@@ -27,6 +27,7 @@ from turnwise.ports.stores import (
     Jobs,
     Lease,
     Leases,
+    Maintenance,
     Page,
     Receipt,
     SessionInfo,
@@ -90,6 +91,7 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
+        self._maintenance = _Maintenance(self._executor)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
@@ -124,6 +126,10 @@ class SqlSessionStore:
     @property
     def pushes(self) -> Pushes:
         return self._pushes
+
+    @property
+    def maintenance(self) -> Maintenance:
+        return self._maintenance
 
     @property
     def signals(self) -> Signals:
@@ -206,21 +212,11 @@ class SqlSessionStore:
 
     async def delete(self, key: SessionKey) -> None:
         removal = await self._executor.write(lambda connection: removals.hide_session(connection, key))
-        await self._remove(removal)
+        await self._maintenance.remove(removal)
 
     async def delete_user(self, app: str, user: str) -> None:
         removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
-        await self._remove(removal)
-
-    async def maintain(self) -> bool:
-        pending = await self._executor.read(removals.pending)
-        for removal in pending:
-            await self._remove(removal)
-        return bool(pending)
-
-    async def _remove(self, removal: removals.Removal | None) -> None:
-        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
-            continue
+        await self._maintenance.remove(removal)
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         for _ in range(FORK_TRIES):
@@ -232,9 +228,6 @@ class SqlSessionStore:
             except forks.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
-
-    async def check_writable(self) -> None:
-        await self._executor.write(schema.touch)
 
     async def close(self) -> None:
         if self._signals is not None:
@@ -292,6 +285,27 @@ class SqlSessionStore:
             step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
             progress = await self._executor.read(step)
         return progress.session
+
+
+class _Maintenance:
+    """The store's upkeep."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def check_writable(self) -> None:
+        await self._executor.write(schema.touch)
+
+    async def finish_deletions(self) -> bool:
+        pending = await self._executor.read(removals.pending)
+        for removal in pending:
+            await self.remove(removal)
+        return bool(pending)
+
+    async def remove(self, removal: removals.Removal | None) -> None:
+        """Deletes the rows of a removal, in short transactions."""
+        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
+            continue
 
 
 class _Leases:

@@ -38,11 +38,11 @@ STRANGE_NAMES = (
 
 
 async def a_check_writes_nothing(store: SessionStore) -> None:
-    """`check_writable` changes no session."""
+    """`Maintenance.check_writable` changes no session."""
     key = fresh_key()
     await store.create(key, state={"a": 1})
     before = await opened(store, key)
-    await store.check_writable()
+    await store.maintenance.check_writable()
     assert await opened(store, key) == before
 
 
