@@ -2,17 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
 from turnwise.facts.events import Event, JobRequest
 from turnwise.facts.messages import Message
-from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.decisions import Decisions, Page
 from turnwise.ports.signals import Signals
-
-T = TypeVar("T")
 
 
 class Lease(NamedTuple):
@@ -60,44 +58,6 @@ class SessionInfo(NamedTuple):
     updated_at: datetime
 
 
-class Page(NamedTuple, Generic[T]):
-    """One page of a list."""
-
-    items: tuple[T, ...]
-    next: str | None
-    """The cursor of the next page; None at the end."""
-
-
-class Decision(NamedTuple):
-    """A selection in the search across sessions."""
-
-    key: SessionKey
-    sequence: int
-    invocation_id: str
-    text: str
-    selection: Selection
-    created_at: datetime
-    label: str | None = None
-    """The agent that should have been chosen, as labelled by a person; None means unlabelled."""
-
-
-class InvocationInfo(NamedTuple):
-    """An invocation in a list."""
-
-    key: SessionKey
-    sequence: int
-    """The sequence number of the user's message that began the invocation, which also holds its decision."""
-    event_id: str
-    """The id of that event."""
-    invocation_id: str
-    state: str | None
-    """`running`, `waiting`, or the reason of its end (`EndReason`). None means that an older version wrote it; the log has
-    the state.
-    """
-    changed_at: datetime
-    """The time of the last change of state; without a state, when it began."""
-
-
 class BackgroundJob(NamedTuple):
     """A stored background job."""
 
@@ -142,73 +102,6 @@ class Inbox(Protocol):
 
     async def lengths(self, app: str) -> InboxLengths:
         """Returns the number of queued messages of an app. Its cost depends on the number of busy sessions only."""
-        ...
-
-
-class Decisions(Protocol):
-    """The selections of an app, searchable across sessions, with their labels."""
-
-    async def search(
-        self,
-        app: str,
-        *,
-        user: str | None = None,
-        key: SessionKey | None = None,
-        agent: str | None = None,
-        method: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[Decision]:
-        """Returns decisions, oldest first, of all users and sessions or of one. Raises CursorInvalid.
-
-        Args:
-            after: The cursor of a page.
-        """
-        ...
-
-    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
-        """Returns the decision recorded at that sequence number; None when there is none."""
-        ...
-
-    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
-        """Labels the decision at that sequence number with the agent that should have been chosen.
-
-        None removes the label. Raises InvocationMissing when there is no decision.
-        """
-        ...
-
-    async def invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[InvocationInfo]:
-        """Returns a user's invocations, or those of one session, the most recently changed first. Raises CursorInvalid.
-
-        Each has its state as of its last append. Rewound invocations, and those copied by a fork, are not listed.
-
-        Args:
-            states: Only these states, and unknown ones; `limit:` matches any limit.
-            since: Only invocations that changed at this time or later.
-            after: The cursor of a page.
-        """
-        ...
-
-    async def count_invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """Returns the number of entries on all pages of `invocations`."""
         ...
 
 
@@ -422,8 +315,8 @@ class SessionStore(Protocol):
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session with its log, inbox, decisions and jobs. Idempotent.
 
-        It disappears at once; its rows are deleted in short transactions. After a crash, `Maintenance.finish_deletions` deletes the rest.
-        Events that a fork inherited stay until the fork is deleted, too.
+        It disappears at once; its rows are deleted in short transactions (see `Maintenance.finish_deletions`). Events that
+        a fork inherited stay until the fork is deleted, too.
         """
         ...
 
@@ -435,9 +328,8 @@ class SessionStore(Protocol):
         """Stores a new session that begins with the visible log, or with its part before the invocation.
 
         Leaves out open invocations. The fork shares the events and their numbers with the session; neither sees what the
-        other appends or rewinds later. The cost does not depend on the number of events.
-
-        Raises SessionMissing, SessionExists, InvocationMissing.
+        other appends or rewinds later. The cost does not depend on the number of events. Raises SessionMissing,
+        SessionExists, InvocationMissing.
         """
         ...
 

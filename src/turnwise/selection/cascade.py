@@ -229,8 +229,7 @@ class Cascade:
         stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
         with self._pin_snapshot() as snapshot:
             verdicts = await _run_stages(stages, request, roster, self._calls_out, before_remote_call)
-        last = verdicts[-1]
-        server = self.spec.several
+        last, server, index = verdicts[-1], self.spec.several, snapshot.fingerprint if snapshot else ""
         several_agents = requested_agents(last, request, server, roster) if server is not None else ()
         agent = last.agent or order.default.choice(replace(request, eligible=roster.continuing))
         if agent is None:
@@ -249,9 +248,9 @@ class Cascade:
             excluded=excluded[:_EXCLUDED_RECORDED],
             excluded_count=len(excluded),
             policy=self.spec.name,
-            fingerprint=self._fingerprint_with(snapshot.fingerprint if snapshot else ""),
+            fingerprint=self._fingerprint_with(index),
             tree_version=self._tree_version,
-            request=_facts_of(request, snapshot.fingerprint if snapshot else ""),
+            request=_facts_of(request, index),
             segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )

@@ -6,17 +6,16 @@ from turnwise.facts.face import face
 
 if TYPE_CHECKING:
     from turnwise.facts.sessions import Head as Head, Session as Session, SessionKey as SessionKey
+    from turnwise.ports.decisions import Decision as Decision, Decisions as Decisions, Page as Page
     from turnwise.ports.signals import Signals as Signals
     from turnwise.ports.stores import (
         Artifact as Artifact,
         ArtifactInfo as ArtifactInfo,
         ArtifactStore as ArtifactStore,
-        Decision as Decision,
-        Decisions as Decisions,
         Inbox as Inbox,
         Jobs as Jobs,
         Leases as Leases,
-        Page as Page,
+        Maintenance as Maintenance,
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
     )
@@ -29,9 +28,9 @@ __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.facts.sessions": "Head Session SessionKey",
+        "turnwise.ports.decisions": "Decision Decisions Page",
         "turnwise.ports.signals": "Signals",
-        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Decision Decisions "
-        "Inbox Jobs Leases Page SessionInfo SessionStore",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore",
         "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
         "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",

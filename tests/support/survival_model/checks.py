@@ -10,7 +10,7 @@ from turnwise import Event
 from turnwise.facts.errors import SessionError
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import Head, Session, fold, visible
-from turnwise.ports.stores import Decision
+from turnwise.ports.decisions import Decision
 from turnwise.runner.message.invocation import result_of
 
 

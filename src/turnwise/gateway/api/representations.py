@@ -4,7 +4,8 @@ from turnwise.facts.sessions import Session
 from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
-from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
+from turnwise.ports.decisions import Decision
+from turnwise.ports.stores import ArtifactInfo, SessionInfo
 from turnwise.wire.resources import (
     AgentShown,
     ArtifactShown,

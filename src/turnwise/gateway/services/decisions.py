@@ -7,7 +7,7 @@ from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.stores import Decision, Page
+from turnwise.ports.decisions import Decision, Page
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100

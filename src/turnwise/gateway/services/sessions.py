@@ -14,7 +14,8 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.stores import Page, SessionInfo
+from turnwise.ports.decisions import Page
+from turnwise.ports.stores import SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
 

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Select, bindparam, select, tuple_
 
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
-from turnwise.ports.stores import Page, SessionInfo
+from turnwise.ports.decisions import Page
+from turnwise.ports.stores import SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
 from turnwise.stores.sql.prepared import PreparedStatement

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Insert, Select, and_, bindpara
 
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import Decision, Page
+from turnwise.ports.decisions import Decision, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, moment, selection_of

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, func, literal_column, or_,
 
 from turnwise.facts.events import LIMIT
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import InvocationInfo, Page
+from turnwise.ports.decisions import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import session_number
 from turnwise.stores.sql.rows import AnyRow, moment, time_text

@@ -1,6 +1,7 @@
 """Leases: one writer per session. Takes and releases a session's lease, and finds sessions without a living holder."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -222,7 +223,7 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
         raise missing_or_stale(connection, plan.before.key)
     if queued_row is not None:
         inbox.start_queued(connection, moved, start.message, start.started)
-        moved = moved._replace(queued=moved.queued - 1)
+        moved = replace(moved, queued=moved.queued - 1)
     else:
         _mark_started(connection, moved, start)
     return write(connection, moved, plan, holder=start.lease.holder)

@@ -1,6 +1,7 @@
 """The event log: reads events, and writes an append plan."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -103,7 +104,8 @@ def advanced_values(after: Session) -> dict[str, Any]:
     }
 
 
-class AdvancedRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AdvancedRow:
     """The columns of a session's row that an update returns."""
 
     owner: int

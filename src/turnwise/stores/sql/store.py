@@ -15,23 +15,11 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import (
-    Decision,
-    Decisions,
-    Inbox,
-    InboxLengths,
-    InvocationInfo,
-    Jobs,
-    Lease,
-    Leases,
-    Maintenance,
-    Page,
-    Receipt,
-    SessionInfo,
-)
+from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
