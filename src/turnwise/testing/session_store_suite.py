@@ -10,6 +10,7 @@ store that exists in one process only.
 """
 
 from turnwise.testing.session_store_cases import (
+    decisions,
     inboxes,
     jobs,
     lives,
@@ -28,6 +29,7 @@ CASES: tuple[Case, ...] = (
     *logs.CASES,
     *writers.CASES,
     *inboxes.CASES,
+    *decisions.CASES,
     *jobs.CASES,
     *rewinds.CASES,
     *recoveries.CASES,

@@ -30,7 +30,6 @@ from turnwise.stores.sql.tables import (
     decisions,
     events,
     is_session,
-    new_id,
     owner_of,
     session_params,
     sessions,
@@ -155,7 +154,7 @@ def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder:
     if plan.events:
         _INSERT_EVENTS.run_many(connection, [event | {"owner": row.owner, "log": row.number} for event in plan.events])
     if plan.decisions:
-        _INSERT_DECISIONS.run_many(connection, [decision | at | {"id": new_id()} for decision in plan.decisions])
+        _INSERT_DECISIONS.run_many(connection, [decision | at for decision in plan.decisions])
     if plan.state_changes:
         _SET_INVOCATION_STATE.run_many(connection, [change | _at(row) for change in plan.state_changes])
     if plan.jobs:

@@ -15,12 +15,33 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
+from turnwise.ports.decisions import (
+    ALL_DECISIONS,
+    Decision,
+    DecisionFilter,
+    Decisions,
+    InvocationInfo,
+    Page,
+    Version,
+    VersionKind,
+)
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
-from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
+from turnwise.stores.sql import (
+    catalog,
+    decision_search,
+    decisions,
+    forks,
+    inbox,
+    invocations,
+    leases,
+    log,
+    removals,
+    schema,
+    versions,
+)
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
@@ -361,19 +382,24 @@ class _Decisions:
         *,
         user: str | None = None,
         key: SessionKey | None = None,
-        agent: str | None = None,
-        method: str | None = None,
+        filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        filter_ = decisions.Filter(app, user, key, agent, method)
-        return await self._executor.read(lambda connection: decisions.search(connection, filter_, after, limit))
+        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
+        return await self._executor.read(job)
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
         await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+
+    async def put_version(self, app: str, version: Version) -> None:
+        await self._executor.write(lambda connection: versions.put(connection, app, version))
+
+    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
+        return await self._executor.read(lambda connection: versions.find(connection, app, kind, version))
 
     async def invocations(
         self,

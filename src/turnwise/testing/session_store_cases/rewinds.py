@@ -68,7 +68,7 @@ async def a_rewind_is_gone_on_from(store: SessionStore) -> None:
     over = await store.append(begun, [ended("help", "better", invocation="i-3")], release=True)
     assert await texts(store, key) == ["hello", "hi", "", "again", "better"]
     assert await check_fold(store, key) == over
-    assert [d.invocation_id for d in (await store.decisions.search(key.app)).items] == ["i-1", "i-2", "i-3"]
+    assert [d.invocation_id for d in (await store.decisions.search(key.app)).items] == ["i-3", "i-2", "i-1"]
 
 
 async def a_rewind_hides_earlier_rewinds_and_its_own_append(store: SessionStore) -> None:
@@ -123,7 +123,7 @@ async def a_fork_copies_the_visible_log(store: SessionStore) -> None:
     assert copy.head.turns == 2
     events = await store.events(copy.key, hidden=True)
     assert [(event.sequence, event.text) for event in events] == [(1, "a"), (2, "A"), (5, ""), (6, "c"), (7, "C")]
-    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [1, 6]
+    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [6, 1]
     assert await check_fold(store, copy.key, {"given": 1}) == copy
     further = await store.append(copy, [said("help", "D"), rewinds(3)])
     assert further.state == {"given": 1, "n": 1}
