@@ -302,6 +302,7 @@ class Runner:
         loop_runtime.jobs.stop()
         await loop_runtime.queues.close()
         await loop_runtime.jobs.close()
+        await loop_runtime.driver.close()
         await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:

@@ -7,7 +7,7 @@ from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Decision, Page
+from turnwise.ports.decisions import Decision, DecisionFilter, Page
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100
@@ -30,23 +30,25 @@ class Decisions:
         *,
         user: str | None,
         session: str | None,
-        agent: str | None,
-        method: str | None,
+        filter: DecisionFilter,
         after: str | None,
         limit: int,
     ) -> Page[Decision]:
-        """Returns one page of decisions, oldest first.
+        """Returns one page of decisions, newest first.
 
         A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
+        A filter by label needs the permission `decisions:label`, because a label may name an agent that users do not know.
 
         Raises:
             CursorInvalid: `after` is not the cursor of a page.
         """
         everybody = user is None and session is None and self._scope.reaches_all(caller, "decisions:read")
         named = self._scope.users(caller, "decisions:read", user, everybody=everybody)
+        if filter.label is not None or filter.labelled is not None or filter.contradicted:
+            self._scope.users(caller, "decisions:label", user, everybody=everybody)
         key = None if session is None else self._scope.session(caller, "decisions:read", session, user)
         return await self._runner.store.decisions.search(
-            self._runner.app, user=None if key else named, key=key, agent=agent, method=method, after=after, limit=limit
+            self._runner.app, user=None if key else named, key=key, filter=filter, after=after, limit=limit
         )
 
     async def find(self, caller: Caller, session: str, sequence: int, user: str | None = None) -> Decision:

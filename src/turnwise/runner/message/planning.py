@@ -16,6 +16,7 @@ from turnwise.runner.message.continuation import Continuation, continuation_of, 
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
+from turnwise.runner.record.versions import VersionRecorder
 from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
@@ -74,6 +75,11 @@ class Planner:
 
     def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
         self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
+        self._versions = VersionRecorder(runtime.store.decisions, cascade, runtime.issuer)
+
+    async def close(self) -> None:
+        """Waits until the versions of the policy and the tree are stored."""
+        await self._versions.close()
 
     async def plan(self, run: MessageRun) -> Plan | Refusal:
         """Plans the message on the current session. Prepares it once, even if it is planned several times.
@@ -172,6 +178,7 @@ class Planner:
             before_remote_call=admission.accept,
             message_id=run.message.id,
         )
+        self._versions.note(run.key.app, selection)
         guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
         selection = await guardrails.selection(selection)
         continues = None
