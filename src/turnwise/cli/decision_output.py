@@ -79,7 +79,7 @@ def policy_lines(selection: Selection, policy: Version | None) -> Iterator[Text]
         return
     yield rendering.styled(one_line(f"policy {policy.name} ({policy.version}), stages in order:"), "dim")
     segments: list[Mapping[str, Any]] = from_json(policy.body)["segments"]
-    stages = next((each["stages"] for each in segments if each["segment"] == selection.segment), [])
+    stages: list[Mapping[str, Any]] = next((each["stages"] for each in segments if each["segment"] == selection.segment), [])
     for number, stage in enumerate(stages, 1):
         options = ", ".join(f"{name} {_plain(value)}" for name, value in stage["options"].items())
         name = stage["name"] if stage["name"] == stage["selector"] else f"{stage['name']} ({stage['selector']})"

@@ -20,6 +20,28 @@ app = typer.Typer(help="Search decisions, and show one with its reasons.", rich_
 _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 
 
+_Since = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
+]
+_Until = Annotated[
+    datetime | None,
+    typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC)."),
+]
+_MinConfidence = Annotated[
+    float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
+]
+_MaxConfidence = Annotated[
+    float | None, typer.Option("--max-confidence", min=0, max=1, metavar="0..1", help="The highest confidence.")
+]
+_Labelled = Annotated[
+    bool | None, typer.Option("--labelled/--unlabelled", help="Only labelled decisions, or only unlabelled ones.")
+]
+_Policy = Annotated[
+    str | None, typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy: its fingerprint or name.")
+]
+
+
 @app.command("list")
 def list_decisions(
     config: ConfigOption = None,
@@ -29,33 +51,19 @@ def list_decisions(
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only decisions for this agent.")] = None,
     method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only decisions by this method.")] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC)."),
-    ] = None,
-    min_confidence: Annotated[
-        float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
-    ] = None,
-    max_confidence: Annotated[
-        float | None, typer.Option("--max-confidence", min=0, max=1, metavar="0..1", help="The highest confidence.")
-    ] = None,
+    since: _Since = None,
+    until: _Until = None,
+    min_confidence: _MinConfidence = None,
+    max_confidence: _MaxConfidence = None,
     outcome: Annotated[
         str | None, typer.Option("--outcome", metavar="OUTCOME", help="Only this outcome: chosen or clarify.")
     ] = None,
     label: Annotated[str | None, typer.Option("--label", metavar="AGENT", help="Only decisions with this label.")] = None,
-    labelled: Annotated[
-        bool | None, typer.Option("--labelled/--unlabelled", help="Only labelled decisions, or only unlabelled ones.")
-    ] = None,
+    labelled: _Labelled = None,
     contradicted: Annotated[
         bool, typer.Option("--contradicted", help="Only decisions whose label is another agent than the selected one.")
     ] = False,
-    policy: Annotated[
-        str | None, typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy: its fingerprint or name.")
-    ] = None,
+    policy: _Policy = None,
     words: Annotated[
         str, typer.Option("--words", metavar="WORDS", help="Only decisions for messages with all these words.")
     ] = "",

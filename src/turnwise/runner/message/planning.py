@@ -75,7 +75,7 @@ class Planner:
 
     def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
         self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
-        self._versions = VersionRecorder(runtime.store.decisions, cascade, runtime.issuer)
+        self._versions = VersionRecorder(runtime.store.decisions.put_version, cascade, runtime.issuer)
 
     async def close(self) -> None:
         """Waits until the versions of the policy and the tree are stored."""

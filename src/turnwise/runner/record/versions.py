@@ -3,10 +3,11 @@
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 
 from turnwise.facts.ids import Issuer
 from turnwise.facts.selections import Selection
-from turnwise.ports.decisions import Decisions, Version, VersionKind
+from turnwise.ports.decisions import Version, VersionKind
 from turnwise.selection.cascade import Cascade
 
 _log = logging.getLogger(__name__)
@@ -15,8 +16,8 @@ _log = logging.getLogger(__name__)
 class VersionRecorder:
     """Stores each version once, in the background. A failure is logged, and the next decision tries again."""
 
-    def __init__(self, decisions: Decisions, cascade: Cascade, issuer: Issuer) -> None:
-        self._decisions, self._cascade, self._issuer = decisions, cascade, issuer
+    def __init__(self, put: Callable[[str, Version], Awaitable[None]], cascade: Cascade, issuer: Issuer) -> None:
+        self._put_version, self._cascade, self._issuer = put, cascade, issuer
         self._known: set[tuple[str, VersionKind, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -39,7 +40,7 @@ class VersionRecorder:
             # A tree may have thousands of cards.
             body = await asyncio.to_thread(self._body, kind)
             name = self._cascade.spec.name if kind == "policy" else ""
-            await self._decisions.put_version(app, Version(kind, version, name, body, self._issuer.now()))
+            await self._put_version(app, Version(kind, version, name, body, self._issuer.now()))
         except Exception as error:
             self._known.discard((app, kind, version))
             _log.debug("The %s %s of app %s could not be stored: %s", kind, version, app, error)

@@ -5,6 +5,7 @@ entries, at most `SCAN` of them, and checks the other conditions on their rows.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, or_, select, union_all
@@ -27,13 +28,14 @@ _LAST_ID = 2**63 - 1
 
 _d, _s, _v = decisions.c, sessions.c, versions.c
 # Written out, because a partial index is used only for exactly its own condition.
-_NOT_CHOSEN = literal_column("turnwise_decisions.outcome <> 'chosen'")
-_HAS_LABEL = literal_column("turnwise_decisions.label IS NOT NULL")
+_NOT_CHOSEN: ColumnElement[bool] = literal_column("turnwise_decisions.outcome <> 'chosen'")
+_HAS_LABEL: ColumnElement[bool] = literal_column("turnwise_decisions.label IS NOT NULL")
 OF_APP, OF_SESSION = "decisions", "decisions of a session"
 """The kinds of cursors: the decisions of a session are paged by sequence number."""
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wanted:
     """The decisions of a search."""
 
     app: str
@@ -121,7 +123,7 @@ def _best_source(
     best: tuple[Source, Found] | None = None
     for source in sources(wanted):
         size = limit + 1 if needed <= source.covers else max(SCAN, limit + 1)
-        ids = list(connection.execute(_merged(source, wanted, high, size)).scalars())
+        ids = list(connection.execute(merged(source, wanted, high, size)).scalars())
         found = Found(ids, len(ids) < size)
         if found.complete or needed <= source.covers:
             return source, found
@@ -203,7 +205,7 @@ def _ids(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(_d.id).where(*conditions)
 
 
-def _merged(source: Source, wanted: Wanted, high: int, size: int) -> Any:
+def merged(source: Source, wanted: Wanted, high: int, size: int) -> Any:
     """Returns the query of the highest ids of all parts."""
     if not source.parts:
         return select(_d.id).where(_d.app == wanted.app, _d.id < 0)

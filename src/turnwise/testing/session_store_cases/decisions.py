@@ -65,7 +65,7 @@ async def decisions_are_paged(store: SessionStore) -> None:
         found: list[str] = []
         after = None
         while True:
-            page = await store.decisions.search(key.app, after=after, limit=3, **wanted)  # type: ignore[arg-type]
+            page = await store.decisions.search(key.app, after=after, limit=3, **wanted)
             found += [decision.invocation_id for decision in page.items]
             if (after := page.next) is None:
                 break
@@ -79,7 +79,7 @@ async def write(store: SessionStore, key: SessionKey, *events: Event) -> None:
 
 def decided(invocation: str, text: str = "hello", *, minute: int = 0, **fields: Any) -> Event:
     """A message that was decided so many minutes after `NOW`."""
-    values = {"agent": "help", "method": "resume", "confidence": 0.5, "fingerprint": "f-1"} | fields
+    values: dict[str, Any] = {"agent": "help", "method": "resume", "confidence": 0.5, "fingerprint": "f-1"} | fields
     event = asked(text, invocation=invocation)
     actions = event.actions.replace(selection=Selection(**values))
     return event.replace(actions=actions, created_at=NOW + timedelta(minutes=minute))
