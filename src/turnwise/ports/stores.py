@@ -118,13 +118,19 @@ class BackgroundJob(NamedTuple):
 class Inbox(Protocol):
     """The accepted messages of a session, in order of acceptance."""
 
-    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
         """Stores the message in the session's inbox. Accepting the same id again changes nothing and returns the first
         receipt.
 
+        Args:
+            revision: As for `SessionStore.begin`.
+
         Raises:
-            SessionMissing: The session does not exist and `create` is False.
+            SessionMissing: The session does not exist, and `create` is False or a revision is given.
             QueueFull: `limit` messages are queued.
+            StaleWriter: The session does not have the revision. Nothing is stored.
         """
         ...
 
@@ -338,7 +344,15 @@ class SessionStore(Protocol):
         ...
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+        self,
+        session: Session,
+        lease: Lease,
+        message: Message,
+        events: Sequence[Event],
+        *,
+        queue_limit: int | None,
+        new: bool = False,
+        revision: int | None = None,
     ) -> Session:
         """Begins an invocation in one transaction: takes the lease (the epoch increases), appends, and marks the message as
         started.
@@ -348,21 +362,37 @@ class SessionStore(Protocol):
 
         Args:
             queue_limit: The limit of the inbox; None does not queue the message.
+            new: The message was not read from the inbox. A message that is there under its id stays as it is, and the
+                call raises SessionBusy.
+            revision: Stores a message that was not accepted before only while the session has this revision and its
+                inbox is empty. None means any.
 
         Raises:
-            SessionBusy: Another holder has the lease, or older messages are in the inbox. Unless `queue_limit` is
-                None, the message is then in the inbox, as by `Inbox.accept`.
+            SessionBusy: Another holder has the lease, or messages are in the inbox. Unless `queue_limit` is None, the
+                message is then in the inbox, as by `Inbox.accept`.
             StaleWriter: The revision is old, or the message was started before. Nothing is stored.
         """
         ...
 
-    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+    async def take(
+        self,
+        session: Session,
+        lease: Lease,
+        events: Sequence[Event],
+        *,
+        release: bool = False,
+        empty_inbox: bool = False,
+    ) -> Session:
         """Takes the lease of a session that no process holds (the epoch increases), and appends as `append` does, in one
         transaction.
 
+        Args:
+            release: Whether to release the lease again.
+            empty_inbox: Whether the session's inbox has to be empty.
+
         Raises:
             SessionBusy: Another holder has the lease. Nothing is stored.
-            StaleWriter: The revision is old. Nothing is stored.
+            StaleWriter: The revision is old, or the inbox is not empty although it has to be. Nothing is stored.
         """
         ...
 
@@ -385,18 +415,36 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and jobs. Idempotent."""
+    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+        """Deletes the session with its log, inbox, decisions and jobs. Idempotent without a revision.
+
+        Args:
+            revision: Delete only while the session has this revision and its inbox is empty; None means any.
+
+        Returns:
+            Whether there was a session.
+
+        Raises:
+            SessionMissing: There is no session, and a revision is given.
+            StaleWriter: The session does not have the revision. Nothing is deleted.
+        """
         ...
 
     async def delete_user(self, app: str, user: str) -> None:
         """Deletes every session of that user and the user's state. Idempotent."""
         ...
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         """Copies the visible log, or the part before the invocation, to a new id. Leaves out open invocations.
 
-        Raises SessionMissing, SessionExists, InvocationMissing.
+        Args:
+            revision: Copy only while the session has this revision and its inbox is empty; None means any.
+
+        Raises:
+            SessionMissing, SessionExists, InvocationMissing: The session, the copy or the invocation.
+            StaleWriter: The session does not have the revision. Nothing is stored.
         """
         ...
 

@@ -14,7 +14,7 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.revisions import Expected
+from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
 from turnwise.runner import Invocation, Runner
@@ -118,20 +118,10 @@ class Messages:
         check_state(caller, context.state, self._runner.config.limits)
         create = (request.config or self._runner.config).create_session
         await check_results(self._runner, caller, key, request.content, request.id, create=create)
-        await self._check_conditions(key, request)
+        expected = await self._unmet(key, request)
         slot = await self._acquire_slot(caller, key.user)
         try:
-            invocation = await self._runner.start(
-                request.content,
-                user=key.user,
-                session=key.id,
-                message_id=request.id,
-                context=context,
-                config=request.config,
-                digest=request.digest,
-            )
-            if request.alone:  # another request with the same key may have been stored in between
-                await self._check_conditions(key, request._replace(expected=None))
+            invocation = await self._accept(key, request._replace(context=context, expected=expected))
         except BaseException:
             await slot.aclose()
             raise
@@ -148,12 +138,12 @@ class Messages:
             Closing, TooMany: As for `start`.
         """
         key = self._scope.session(caller, "messages:write", session, user)
-        if expected is not None:
-            expected.check(await self._runner.sessions.get(key))
+        revision = None if expected is None else expected.check(await self._runner.sessions.get(key))
         context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
         slot = await self._acquire_slot(caller, key.user)
         try:
-            invocation = await self._runner.regenerate(key, invocation_id, context=context)
+            with as_precondition(expected):
+                invocation = await self._runner.regenerate(key, invocation_id, context=context, revision=revision)
         except BaseException:
             await slot.aclose()
             raise
@@ -199,23 +189,44 @@ class Messages:
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
 
-    async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
-        """Checks the idempotency key and the expected revision of a message that is not stored yet.
-
-        A message that is stored already only has its key checked, since the session may have changed after it.
+    async def _unmet(self, key: SessionKey, request: MessageRequest) -> Expected | None:
+        """Returns the revisions that a message has to find. None for a message that is stored already, since the session
+        may have changed after it. Raises KeyReused.
         """
         if request.expected is None and not request.alone:
-            return
+            return None
         receipt = None if request.id is None else await self._runner.store.inbox.receipt(key, request.id)
         if receipt is None:
-            if request.expected is not None:
-                request.expected.check(await self._runner.store.open(key))
-        elif request.alone and receipt.message.digest not in ("", request.digest):
+            return request.expected
+        if request.alone and receipt.message.digest not in ("", request.digest):
             raise KeyReused(
                 "The Idempotency-Key came with another body before.",
                 fix="Use a different key for each message.",
                 where=("header", "Idempotency-Key"),
             )
+        return None
+
+    async def _accept(self, key: SessionKey, request: MessageRequest) -> Invocation:
+        expected, config, revision = request.expected, request.config, None
+        if expected is not None:
+            revision = expected.check(await self._runner.store.open(key))
+            if revision is None:  # the session exists now; if it is deleted meanwhile, it is not created again
+                config = (config or self._runner.config).model_copy(update={"create_session": False})
+        with as_precondition(expected):
+            invocation = await self._runner.start(
+                request.content,
+                user=key.user,
+                session=key.id,
+                message_id=request.id,
+                context=request.context,
+                config=config,
+                digest=request.digest,
+                revision=revision,
+            )
+        if request.alone:
+            # Another request with this key may have been stored in between. The stored one stays as it is.
+            await self._unmet(key, request)
+        return invocation
 
     def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""

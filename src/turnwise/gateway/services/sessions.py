@@ -137,9 +137,10 @@ class Sessions:
             PreconditionFailed: The session does not have an expected revision.
         """
         key = self._scope.session(caller, "sessions:write", session, user)
-        await self._revision(key, expected)
+        revision = await self._revision(key, expected)
         copy = self._scope.session(caller, "sessions:write", self._id(new), user)
-        return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
+        with as_precondition(expected):
+            return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation, revision=revision)
 
     async def write_state(
         self,
@@ -164,16 +165,20 @@ class Sessions:
     async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
         key = self._scope.session(caller, "sessions:write", session, user)
-        if expected is not None:
-            expected.check(await self._runner.store.open(key))
-        await self._runner.sessions.delete(key)
+        if expected is None:
+            await self._runner.sessions.delete(key)
+            return
+        revision = expected.check(await self._runner.store.open(key))
+        with as_precondition(expected):
+            if not await self._runner.sessions.delete(key, revision=revision):
+                expected.check(None)
 
     async def delete_user(self, caller: Caller, user: str) -> None:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
         await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user))
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
-        """Returns the session's revision, if the request expects one that it has; None if it expects none."""
+        """Returns the revision that the session must still have when it is written; None if any."""
         return None if expected is None else expected.check(await self._runner.sessions.get(key))
 
     def _id(self, given: str | None) -> str:

@@ -116,10 +116,14 @@ class Recorder:
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
-    async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
-        """Takes the lease and stores the first events, in one transaction."""
+    async def begin(
+        self, message: Message, events: Sequence[Event], *, queue_limit: int | None, new: bool, revision: int | None
+    ) -> None:
+        """Takes the lease and stores the first events, in one transaction, as `SessionStore.begin`."""
         first = self.session.last_sequence + 1
-        self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
+        self.session = await self._store.begin(
+            self.session, self._lease, message, events, queue_limit=queue_limit, new=new, revision=revision
+        )
         self._renew_later()
         self._announce(events, first)
 
@@ -257,18 +261,25 @@ class Recorder:
 
 
 async def append_between_runs(
-    store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
+    store: SessionStore,
+    hooks: Sequence[Hooks],
+    session: Session,
+    lease: Lease,
+    events: Sequence[Event],
+    *,
+    empty_inbox: bool = False,
 ) -> Session:
     """Appends to a session that no process holds, outside of any invocation. Notifies readers and hooks.
 
     Args:
         lease: Must not use the holder of a running loop, which may be about to answer in the session.
+        empty_inbox: As for `SessionStore.take`.
 
     Raises:
         SessionBusy: Another process holds the session.
         StaleWriter: The session has changed since it was read.
     """
-    written = await store.take(session, lease, events, release=True)
+    written = await store.take(session, lease, events, release=True, empty_inbox=empty_inbox)
     store.signals.changed(session.key)
     dispatcher = HookDispatcher(hooks, session.key)
     dispatcher.dispatch(numbered_events(events, session.last_sequence + 1))

@@ -13,6 +13,7 @@ from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
+from turnwise.stores.sql.log import missing_or_stale
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     HeadRow,
@@ -33,6 +34,7 @@ _COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
 _HEAD = PreparedStatement(select(*_COLUMNS, case((is_leased(), _s.lease_holder)).label("holder")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
 _DELETE = delete(sessions).where(is_session())
+_DELETE_UNCHANGED = _DELETE.where(_s.revision == bindparam("at_revision"), _s.queued == 0)
 _DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 
 
@@ -59,9 +61,10 @@ def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
     return HeadRow(*row) if row else None
 
 
-def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue]:
-    """Returns the state that the session was created with."""
-    return state_of(connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar_one())
+def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue] | None:
+    """Returns the state that the session was created with; None if it was deleted since its row was read."""
+    text = connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar()
+    return None if text is None else state_of(text)
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:
@@ -106,8 +109,13 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
     return Page(infos, cursor("sessions", infos[-1].key.user, infos[-1].key.id) if len(rows) > limit else None)
 
 
-def delete_session(connection: Connection, key: SessionKey) -> None:
-    connection.execute(_DELETE, session_params(key))
+def delete_session(connection: Connection, key: SessionKey, revision: int | None) -> bool:
+    """Deletes the session. Returns whether there was one. With a revision: SessionMissing, StaleWriter."""
+    if revision is None:
+        return connection.execute(_DELETE, session_params(key)).rowcount > 0
+    if not connection.execute(_DELETE_UNCHANGED, session_params(key) | {"at_revision": revision}).rowcount:
+        raise missing_or_stale(connection, key)
+    return True
 
 
 def delete_user(connection: Connection, app: str, user: str) -> None:

@@ -59,10 +59,10 @@ class Span(NamedTuple):
 def origin(connection: Connection, key: SessionKey) -> Origin:
     """Returns the session that is folded. SessionMissing."""
     row = head_row(connection, key)
-    if row is None:
+    state = None if row is None else initial_state(connection, row.id)
+    if row is None or state is None:
         raise session_missing(key)
     session = session_of(key, row)
-    state = initial_state(connection, row.id)
     nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
     return Origin(row.id, session, session.model_copy(update=nothing))
 

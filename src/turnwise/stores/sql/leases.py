@@ -145,6 +145,8 @@ class BeginRequest(NamedTuple):
     invocation_id: str | None
     queue_limit: int | None
     now: str
+    new: bool
+    revision: int | None
 
 
 def invocation_of(events: Sequence[Event]) -> str | None:
@@ -165,18 +167,20 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest, watch: 
     if plan.before.revision == 0:
         row = _store_blank(connection, plan, start)
     else:
-        row = _claim(connection, plan, start.lease, "begin", "unleased")
+        row = _claim(connection, plan, start.lease, "begin", "unleased", empty_inbox=True)
     if row is None:
         return _begin_contended(connection, plan, start, watch)
     _mark_started(connection, row.id, start)
     return write(connection, row, plan, holder=start.lease.holder)
 
 
-def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
+def take(
+    connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWatch, *, release: bool, empty_inbox: bool
+) -> Session:
     """Takes the lease and writes the plan. With `release` it releases the lease again."""
     plan = _in_next_epoch(plan)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, plan, lease, claim, "unleased")
+    moved = _claim(connection, plan, lease, claim, "unleased", empty_inbox=empty_inbox)
     if moved is None:
         row = inbox.lock_session(connection, plan.before.key)
         if row is None:
@@ -187,7 +191,7 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, watch: ClockWat
         if _is_held_by_another(connection, row, lease, watch):
             raise _busy(plan.before, queued=False)
         # The lease is over, or was released since the first attempt.
-        moved = _claim(connection, plan, lease, claim, "or expired")
+        moved = _claim(connection, plan, lease, claim, "or expired", empty_inbox=empty_inbox)
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     return write(connection, moved, plan, holder=None if release else lease.holder)
@@ -198,10 +202,10 @@ def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
 
 
 @cache
-def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> PreparedStatement:
+def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool, empty_inbox: bool) -> PreparedStatement:
     is_free = _IS_OURS if free == "unleased" else _IS_FREE
     claimed = update(sessions).where(is_unchanged(), is_free).values(epoch=_s.epoch + 1)
-    if claim == "begin":
+    if empty_inbox:
         claimed = claimed.where(_s.queued == 0)
     if claim in {"begin", "begin contended"}:
         claimed = claimed.values(stop=None)
@@ -210,9 +214,12 @@ def _claim_statement(claim: _Claim, free: _Free, *, with_state: bool) -> Prepare
     )
 
 
-def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, free: _Free) -> AdvancedRow | None:
+def _claim(
+    connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, free: _Free, *, empty_inbox: bool = False
+) -> AdvancedRow | None:
     values = token_params(plan.before) | advanced_values(plan.after) | lease._asdict()
-    row = _claim_statement(claim, free, with_state=bool(plan.delta.session)).row(connection, values)
+    statement = _claim_statement(claim, free, with_state=bool(plan.delta.session), empty_inbox=empty_inbox)
+    row = statement.row(connection, values)
     return AdvancedRow(*row) if row else None
 
 
@@ -250,6 +257,7 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
         raise _already_started(start)
     if _is_busy(connection, row, start, watch):
         if queued_row is None and start.queue_limit is not None:
+            inbox.check_revision(plan.before.key, row, start.revision)
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(plan.before, queued=queued_row is not None or start.queue_limit is not None)
     moved = _claim(connection, plan, start.lease, "begin contended", "or expired")
@@ -298,7 +306,8 @@ def _stored(connection: Connection, session: Session) -> Session:
 def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:
     if _is_held_by_another(connection, row, start.lease, watch):
         return True
-    return row.queued > 0 and inbox.oldest_id(connection, row.id) != start.message.id
+    # The message in the inbox may be another one with the same id; a new one does not replace it.
+    return row.queued > 0 and (start.new or inbox.oldest_id(connection, row.id) != start.message.id)
 
 
 def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch: ClockWatch) -> bool:

@@ -158,10 +158,18 @@ class SqlSessionStore:
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+        self,
+        session: Session,
+        lease: Lease,
+        message: Message,
+        events: Sequence[Event],
+        *,
+        queue_limit: int | None,
+        new: bool = False,
+        revision: int | None = None,
     ) -> Session:
-        plan = await self._plan(session, events)
-        start = leases.BeginRequest(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
+        plan, now = await self._plan(session, events), time_text(self._issuer.now())
+        start = leases.BeginRequest(lease, message, leases.invocation_of(events), queue_limit, now, new, revision)
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start, self._clock_watch))
         except Duplicate:
@@ -170,12 +178,20 @@ class SqlSessionStore:
             return begun
         raise begun
 
-    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+    async def take(
+        self,
+        session: Session,
+        lease: Lease,
+        events: Sequence[Event],
+        *,
+        release: bool = False,
+        empty_inbox: bool = False,
+    ) -> Session:
         try:
-            return await self._take(session, lease, events, release)
+            return await self._take(session, lease, events, release=release, empty_inbox=empty_inbox)
         except Duplicate:
             new = await self._not_stored(session.key, events)
-            return await self._take(session, lease, new, release)
+            return await self._take(session, lease, new, release=release, empty_inbox=empty_inbox)
 
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
         try:
@@ -196,16 +212,21 @@ class SqlSessionStore:
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
 
-    async def delete(self, key: SessionKey) -> None:
-        await self._executor.write(lambda connection: catalog.delete_session(connection, key))
+    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+        job = partial(catalog.delete_session, key=key, revision=revision)
+        return await self._executor.write(job, repeatable=revision is None)
 
     async def delete_user(self, app: str, user: str) -> None:
         await self._executor.write(lambda connection: catalog.delete_user(connection, app, user))
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         new = SessionKey(key.app, key.user, new_id)
         for _ in range(FORK_TRIES):
             source, span = await self._span(key, before_invocation)
+            if revision is not None and (source.session.revision != revision or source.session.queued):
+                raise log.stale(key)
             progress = await self._fold(span, source.empty)
             now = time_text(self._issuer.now())
             job = partial(forks.write_fork, new=new, source=source, span=span, progress=progress, now=now)
@@ -233,9 +254,11 @@ class SqlSessionStore:
         visible = (await self._fold(span, source.empty)).session
         return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
 
-    async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
+    async def _take(
+        self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool, empty_inbox: bool
+    ) -> Session:
         plan = await self._plan(session, events)
-        job = partial(leases.take, plan=plan, lease=lease, watch=self._clock_watch, release=release)
+        job = partial(leases.take, plan=plan, lease=lease, watch=self._clock_watch, release=release, empty_inbox=empty_inbox)
         return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
@@ -302,9 +325,11 @@ class _Inbox:
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         self._executor, self._issuer = executor, issuer
 
-    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
         now = time_text(self._issuer.now())
-        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit)
+        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
         return await self._executor.write(job)
 
     async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
