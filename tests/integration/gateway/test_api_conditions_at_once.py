@@ -101,7 +101,7 @@ async def test_of_many_messages_one_is_accepted_also_while_others_wait(make_runn
         assert (await two.send_message("late", "busy", params={"wait": "false"})).status_code == 202
         gate.go.set()
         assert (await busy).status_code == 200
-        await one.front.messages.settled()
+        await one.front.state.tasks.settled()
 
 
 async def test_a_fork_is_of_the_revision_that_was_expected(make_runner: MakeRunner) -> None:
