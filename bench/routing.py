@@ -168,7 +168,7 @@ async def disturbed(bench: Bench) -> AsyncIterator[Row]:
 async def names(bench: Bench) -> AsyncIterator[Row]:
     """CLINC150's agents with only their names."""
     tree = bench.tree("clinc150/train_10.jsonl")
-    bare = [card.model_copy(update={"examples": (), "description": card.name if card.parent else ""}) for card in tree]
+    bare = [card.replace(examples=(), description=card.name if card.parent else "") for card in tree]
     found = await bench.evaluated("CLINC150, names alone", AgentTree(bare), bench.cases("clinc150/test.jsonl"))
     yield _share("CLINC150 from names alone, top 1", found.measures.in_scope_accuracy, 68.0, 76.0)
     yield _share("CLINC150 from names alone, top 3", found.measures.top3_accuracy, 85.0, 90.0)

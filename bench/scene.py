@@ -67,8 +67,7 @@ def _copies(turn: list[Event], count: int) -> Iterator[Event]:
     for number in range(count):
         if number % len(turn) == 0:
             invocation = issuer.new_id("invocation")
-        fresh = {"id": issuer.new_id("event"), "invocation_id": invocation, "sequence": None}
-        yield turn[number % len(turn)].model_copy(update=fresh)
+        yield turn[number % len(turn)].replace(id=issuer.new_id("event"), invocation_id=invocation, sequence=None)
 
 
 def used_bytes(path: Path) -> int:

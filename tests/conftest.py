@@ -9,11 +9,14 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# No test asserts a time, and a machine may be busy with others.
-settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("turnwise")
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the virtual environments of the adapters do not have it
+    pass
+else:  # no test asserts a time, and a machine may be busy with others
+    settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("turnwise")
 
 # Otherwise every worker, and each of the many processes that tests start, would compile everything again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -36,6 +36,46 @@ FACE_OF_IMPLEMENTATIONS = "turnwise.stores"
 BY_URL = ("turnwise.runner.runner", "turnwise.stores.sql")
 """A runner opens the store that a URL names: this module names that implementation, and no other one."""
 
+TUPLE_FIELDS = 5
+WIDE_TUPLES = frozenset(
+    {
+        "assemble.Report",
+        "client.request.ApiRequest",
+        "config.settings.Settings",
+        "flows.record.TaskRecord",
+        "flows.record.TurnRecord",
+        "gateway.a2a.errors.Refusal",
+        "gateway.ag_ui.start.RunRequest",
+        "gateway.front.Front",
+        "gateway.problems.Problem",
+        "gateway.services.conversations.ConversationRequest",
+        "gateway.services.messages.MessageRequest",
+        "gateway.services.sessions.Window",
+        "learning.lint_examples.Finding",
+        "learning.measures.Measures",
+        "learning.outcomes.Outcome",
+        "learning.report.curves.Frame",
+        "learning.results.Subject",
+        "matching.encoder.graph.Shape",
+        "matching.encoder.source.SourceModel",
+        "matching.index._Cells",
+        "matching.match.Match",
+        "matching.scorers.TrainingSet",
+        "matching.text_features.TextFeatures",
+        "ports.stores.Decision",
+        "ports.stores.InvocationInfo",
+        "selection.contextual.features.Features",
+        "selection.contextual.model.Coefficients",
+        "stores.sql.append_plan.AppendPlan",
+        "stores.sql.log.Window",
+        "stores.sql.rows.HeadRow",
+    }
+)
+"""The named tuples of more fields: rows and arrays that are made from sequences, and values that are not yet converted."""
+
+CHECKED_CHANGES = "turnwise.facts.fact"
+"""The module whose functions check the changes of models before they copy one."""
+
 FILE_LINES, FUNCTION_LINES, PUBLIC_METHODS = 500, 60, 12
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "base", "core", "manager"})
 UNFINISHED = re.compile(r"\b(TODO|FIXME)\b|\bfor later\b")
@@ -177,6 +217,35 @@ def unfinished_work(source: Path) -> list[str]:
     return found
 
 
+def wide_tuples(source: Path) -> list[str]:
+    """Named tuples of many fields: a caller could unpack or compare them by place. A frozen dataclass has names only."""
+    found = []
+    for module, path in files(source):
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, ast.ClassDef) or "NamedTuple" not in map(ast.unparse, node.bases):
+                continue
+            fields = sum(isinstance(item, ast.AnnAssign) for item in node.body)
+            if fields > TUPLE_FIELDS and f"{module}.{node.name}".removeprefix("turnwise.") not in WIDE_TUPLES:
+                found.append(f"{module}.{node.name}: a NamedTuple of {fields} fields; use a frozen dataclass")
+    return found
+
+
+def _only_copies(call: ast.Call) -> bool:
+    return not call.args and all(each.arg == "deep" for each in call.keywords)
+
+
+def unchecked_changes(source: Path) -> list[str]:
+    """Changes of models that nothing checks. `Fact.replace` and `replaced` check the fields' names and the values."""
+    found = []
+    for module, path in files(source):
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, ast.Call) or _only_copies(node) or module == CHECKED_CHANGES:
+                continue
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "model_copy":
+                found.append(f"{module}:{node.lineno}: model_copy(update=…); use replace")
+    return found
+
+
 # Runs in a fresh interpreter. It prints only at the end, because an audit hook that raises could be caught on the way.
 _WATCH_THE_IMPORT = """
 import os, sys
@@ -209,6 +278,8 @@ CHECKS: tuple[Check, ...] = (
     size_violations,
     name_violations,
     unfinished_work,
+    unchecked_changes,
+    wide_tuples,
     import_costs,
 )
 
@@ -286,6 +357,17 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
     "vague folder": ({"facts/common/a": ""}, name_violations, "common"),
     "unfinished": ({"facts/a": "# TODO: think"}, unfinished_work, "facts/a.py:1"),
     "put off": ({"facts/a": '"""Kept for later."""'}, unfinished_work, "facts/a.py:1"),
+    "unchecked change": ({"facts/a": "def f(x): return x.model_copy(update={'a': 1})"}, unchecked_changes, "facts.a:1"),
+    "unchecked change from a mapping": (
+        {"facts/a": "def f(x, y): return x.model_copy(**y)"},
+        unchecked_changes,
+        "use replace",
+    ),
+    "wide tuple": (
+        {"facts/a": "from typing import NamedTuple\nclass Wide(NamedTuple):\n" + "".join(f"    f{n}: int\n" for n in range(6))},
+        wide_tuples,
+        "facts.a.Wide: a NamedTuple of 6 fields",
+    ),
     "heavy import": ({"__init__": "import turnwise.facts.a", "facts/a": "import yaml"}, import_costs, "loads yaml"),
     "writes a file": ({"__init__": "open(__file__ + '.log', 'w').close()"}, import_costs, "for writing"),
     "opens a socket": (
@@ -314,10 +396,12 @@ def test_a_broken_house_is_refused(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_sound_house_passes(check: Check, tmp_path: Path) -> None:
     sources = {
-        "facts/a": "def short():\n    return 1",
+        "facts/a": "def short(x):\n    return x.model_copy(deep=True)",
+        "facts/fact": "def replaced(x, y):\n    return x.model_copy(update=y)",
         "ports/a": "from turnwise.facts.a import short",
         "stores/sql/a": "from turnwise.ports.a import short\nfrom turnwise.stores.sql import b",
         "stores/sql/b": "import yaml",
+        "runner/a": "from typing import NamedTuple\nclass Narrow(NamedTuple):\n    a: int\n    def b(self): ...",
         "assemble": "from turnwise.stores.sql.a import short",
         "cli/a": "from turnwise import assemble",
         "testing/a": "from turnwise.stores.sql import b",

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
-from turnwise.config.gateway_entries import access_control
-from turnwise.config.guardrail_entries import BuiltInGuardrail, build_guardrail
-from turnwise.config.importing import Reference, resolve
-from turnwise.config.places import Where, display_path
+from turnwise.config.agent_section import stage_of
+from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
+from turnwise.config.document import Where, display_path
+from turnwise.config.gateway_entries import access_control, check_gateway
+from turnwise.config.guardrail_entries import build_guardrail
+from turnwise.config.importing import resolve
 from turnwise.config.policies import location_of_error, read_policy
-from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
+from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.tree import AgentTree
@@ -111,7 +113,7 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> 
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _without_secrets(assembly.settings.store), assembly.flows, assembly.settings.gateway)
+    return App(runner, assembly.path, _without_secrets(assembly.settings.file.store), assembly.flows, assembly.gateway)
 
 
 class LoadedStore(NamedTuple):
@@ -135,10 +137,10 @@ def load_store(path: Path | str | None = None) -> LoadedStore:
     """
     assembly = _Assembly(find_file(path))
     store, settings = assembly.store(), assembly.settings
-    problems = settings.document.problems_below("app", "store", "gateway")
-    if problems or not settings.app or store is None:
+    problems = settings.written.problems_below("app", "store", "gateway")
+    if problems or not settings.file.app or store is None:
         raise (problems or assembly.problems)[0]
-    return LoadedStore(settings.app, store, _without_secrets(settings.store), settings.gateway)
+    return LoadedStore(settings.file.app, store, _without_secrets(settings.file.store), assembly.gateway)
 
 
 def check_app(path: Path | str | None = None) -> Report:
@@ -163,12 +165,12 @@ def check_app(path: Path | str | None = None) -> Report:
     settings, meaning = assembly.settings, runner.cascade.meaning if runner else None
     return Report(
         path=file,
-        app=settings.app,
+        app=settings.file.app,
         errors=assembly.problems,
         tree=assembly.tree,
         policy=f"{runner.cascade.spec.name} ({runner.cascade.fingerprint})" if runner else "",
-        store=_without_secrets(settings.store),
-        artifacts=_without_secrets(settings.artifacts),
+        store=_without_secrets(settings.file.store),
+        artifacts=_without_secrets(settings.file.artifacts),
         timings=tuple(assembly.timings),
         phrases=len(meaning.phrases) if meaning else 0,
         encoder=meaning.encoder.fingerprint if meaning else "",
@@ -192,7 +194,8 @@ class _Assembly:
         self.flows: Mapping[str, AnyFlow] = {}
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
-        self._document = self.settings.document
+            self._document = self.settings.document
+            self.gateway = check_gateway(self._document, self.settings.file.gateway)
 
     @property
     def problems(self) -> tuple[TurnwiseError, ...]:
@@ -232,7 +235,12 @@ class _Assembly:
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
             return Runner(
-                root, app=self.settings.app, policy=policy, custom_selectors=selectors, keep=self._cache_folder(policy), **parts
+                root,
+                app=self.settings.file.app,
+                policy=policy,
+                custom_selectors=selectors,
+                keep=self._cache_folder(policy),
+                **parts,
             )
         except PatternError as error:
             if not agents.report_refused_patterns():
@@ -243,7 +251,7 @@ class _Assembly:
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""
-        store: SessionStore | None = self._store(self.settings.store)
+        store: SessionStore | None = self._store(self.settings.file.store)
         return store
 
     def prepare(self, cascade: Cascade) -> None:
@@ -261,45 +269,51 @@ class _Assembly:
 
         return folder_from_environment()
 
-    def _user_selectors(self) -> dict[str, Reference]:
+    def _user_selectors(self) -> dict[str, tuple[Where, Reference]]:
         """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
-        named = [*_stage_selector_paths(self.settings.policy), *team_selector_paths(self.settings.entries)]
-        written = {path: Reference(path, {}, where) for where, path in named}
-        return {**self.settings.selectors, **written}
+        settings = self.settings
+        named = {name: (("selectors", name), reference) for name, reference in settings.file.selectors.items()}
+        places = [*_stage_selector_paths(settings.file.policy), *team_selector_paths(settings)]
+        return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
         made = {}
-        for name, reference in self._user_selectors().items():
-            factory = self._resolve(reference)
+        for name, (where, reference) in self._user_selectors().items():
+            factory = self._resolve(where, reference)
             if factory is not None:
                 made[name] = functools.partial(factory, **reference.options) if reference.options else factory
         return made
 
     def _parts(self) -> dict[str, Any]:
-        settings, encoder = self.settings, self._encoder(self.settings.encoder)
+        file = self.settings.file
+        encoder = self._encoder(file.encoder)
+        guardrails = [self._guardrail(("guardrails", index), item, encoder) for index, item in enumerate(file.guardrails)]
+        hooks = [self._instantiate(("hooks", index), reference) for index, reference in enumerate(file.hooks)]
         return {
-            "config": settings.run,
-            "process": settings.process,
+            "config": self.settings.run,
+            "process": file.process,
             "store": self.store(),
-            "artifacts": self._artifacts(settings.artifacts),
+            "artifacts": self._artifacts(file.artifacts),
             "encoder": encoder,
-            "guardrails": [self._guardrail(entry, encoder) for entry in settings.guardrails],
-            "hooks": [*(self._instantiate(reference) for reference in settings.hooks), *self._hooks],
+            "guardrails": guardrails,
+            "hooks": [*hooks, *self._hooks],
         }
 
     def _check_access(self, store: Any) -> None:
         """Reports problems with the gateway's authentication and quotas."""
         if store is not None:
-            self._try(("gateway",), lambda: access_control(self.settings.app, self.settings.gateway, store))
+            self._try(("gateway",), lambda: access_control(self.settings.file.app, self.gateway, store))
 
-    def _guardrail(self, entry: BuiltInGuardrail | Reference, encoder: Encoder | None) -> Any:
-        if isinstance(entry, Reference):
-            return self._instantiate(entry)
-        return self._try(entry.where, lambda: build_guardrail(entry, encoder))
+    def _guardrail(self, where: Where, item: str | GuardrailSection | Reference, encoder: Encoder | None) -> Any:
+        if isinstance(item, str) and ":" in item:
+            item = Reference.to(item)
+        if isinstance(item, Reference):
+            return self._instantiate(where, item)
+        return self._try(where, lambda: build_guardrail(item, encoder))
 
     def _store(self, place: str | Reference) -> Any:
         if isinstance(place, Reference):
-            return self._instantiate(place)
+            return self._instantiate(("store",), place)
         relative = _SQLITE_FILE.fullmatch(place)
         if relative is not None:
             place = f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
@@ -307,20 +321,20 @@ class _Assembly:
 
     def _artifacts(self, place: str | Reference | None) -> Any:
         if place is None or isinstance(place, Reference):
-            return self._instantiate(place) if place else None
+            return self._instantiate(("artifacts",), place) if place else None
         if place == "memory":
             fix = f"Write {IN_MEMORY} for this process's memory, ./memory for a folder."
             self._document.report(("artifacts",), "'memory' can mean two things here.", fix)
             return None
         return self._try(("artifacts",), lambda: self._artifact_store(place))
 
-    def _encoder(self, place: str | Endpoint | Reference | None) -> Any:
+    def _encoder(self, place: str | EndpointEncoderSection | Reference | None) -> Any:
         if isinstance(place, Reference):
-            return self._instantiate(place)
-        if isinstance(place, Endpoint):
+            return self._instantiate(("encoder",), place)
+        if isinstance(place, EndpointEncoderSection):
             from turnwise.models.encoders.endpoint import EndpointEncoder
 
-            return self._try(place.where, lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
+            return self._try(("encoder",), lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
         if place is None:
             return None
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
@@ -340,29 +354,31 @@ class _Assembly:
 
         return OnDiskArtifactStore(self._document.folder.resolve() / place)
 
-    def _resolve(self, reference: Reference) -> Any:
-        return self._try(reference.where, lambda: resolve(reference.path, self._document.folder))
+    def _resolve(self, where: Where, reference: Reference) -> Any:
+        return self._try(where, lambda: resolve(reference.path, self._document.folder))
 
-    def _instantiate(self, reference: Reference) -> Any:
+    def _instantiate(self, where: Where, reference: Reference) -> Any:
         """Resolves a reference. Calls a class or function with the reference's options."""
-        made = self._resolve(reference)
+        made = self._resolve(where, reference)
         if made is None:
             return None
         if inspect.isclass(made) or inspect.isroutine(made):
-            made = self._try(reference.where, lambda: _call_factory(made, reference))
+            made = self._try(where, lambda: _call_factory(made, reference))
         elif reference.options:
             problem = f"{reference.path} is already an object, so it takes no options."
-            self._document.report(reference.where, problem, "Name its class, or a function that makes it.")
+            self._document.report(where, problem, "Name its class, or a function that makes it.")
             return None
-        missing = [name for name in _REQUIRED_ATTRIBUTES[str(reference.where[0])] if not hasattr(made, name)]
+        missing = [name for name in _REQUIRED_ATTRIBUTES[str(where[0])] if not hasattr(made, name)]
         if made is not None and missing:
             problem = f"{reference.path} gives a {type(made).__name__}, which has no {missing[0]!r}."
-            fix = f"See turnwise.ports for what belongs under {reference.where[0]!r}."
-            self._document.report(reference.where, problem, fix)
+            fix = f"See turnwise.ports for what belongs under {where[0]!r}."
+            self._document.report(where, problem, fix)
         return made
 
     def _try(self, where: Where, make: Callable[[], Any]) -> Any:
-        """Returns the result of `build_guardrail`. Returns None after it reported a TurnwiseError."""
+        """Returns the result of `make`. Returns None if that location has a problem, or after it reported a TurnwiseError."""
+        if self._document.has_problem(where):
+            return None
         try:
             return make()
         except TurnwiseError as error:
@@ -370,11 +386,10 @@ class _Assembly:
             return None
 
 
-def _stage_selector_paths(policy: str | Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
-    stages = policy.get("stages", []) if isinstance(policy, Mapping) else []
-    for index, stage in enumerate(stages if isinstance(stages, list) else []):
-        selector = stage.get("selector") if isinstance(stage, dict) else stage
-        if isinstance(selector, str) and ":" in selector:
+def _stage_selector_paths(policy: Any) -> Iterator[tuple[Where, str]]:
+    for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
+        selector = stage_of(stage).selector
+        if ":" in selector:
             yield ("policy", "stages", index), selector
 
 

@@ -15,14 +15,13 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
-from turnwise.transcript.waits import AwaitedCall, open_calls
+from turnwise.facts.waits import Wait, open_waits
 
 __all__ = [
     "USER",
     "Actions",
     "ArtifactPart",
     "Await",
-    "AwaitedCall",
     "BlobPart",
     "Content",
     "DataPart",
@@ -42,6 +41,7 @@ __all__ = [
     "ToolCallPart",
     "ToolResultPart",
     "UnknownPart",
-    "open_calls",
+    "Wait",
+    "open_waits",
     "text_content",
 ]

@@ -22,7 +22,7 @@ def test_all_that_can_be_configured_is_listed_with_its_default() -> None:
     assert set(told) == set(Protocols.model_fields)
     for name, said in told.items():
         switch = getattr(switches, name)
-        assert type(switch)(**({} if said is True else said)).model_copy(update={"on": None}) == switch
+        assert type(switch)(**({} if said is True else said)).replace(on=None) == switch
     jwt = entering["auth"]["jwt"]
     defaults = {"user_claim", "role_claim", "agent_roles_claim", "leeway_seconds"}
     config = GatewayConfig.model_validate(entering, strict=False)

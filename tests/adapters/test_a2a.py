@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from adapter_play import Process, died_and_taken_up, house, read, whole, words_of
+from adapter_play import Process, died_and_taken_up, hotel, house, read, whole, words_of
 
 from turnwise import BlobPart, Content, DataPart, Limits, RunConfig, TextPart
-from turnwise.agents.adapters.a2a import A2aAgent
+from turnwise.agents.adapters.a2a import TRANSFER, A2aAgent
 from turnwise.facts.errors import AgentDefinitionError
 
 pytest.importorskip("a2a", reason="a2a-sdk is not installed: it comes with the extra a2a")
@@ -242,3 +242,114 @@ async def test_each_message_has_an_id_of_its_own(process: Process) -> None:
         for text in ("one", "two", "three"):
             await read(runner, text)
     assert len({message.message_id for message in remote.seen}) == 3
+
+
+def handing(*answers: str | list[Any]) -> Any:
+    """Completes a task with the next of the answers: a text, or the agents that it hands over to."""
+    left = list(answers)
+
+    async def work(desk: Desk) -> None:
+        await desk.open()
+        answer = left.pop(0)
+        parts = [new_text_part(answer)] if isinstance(answer, str) else [new_data_part({TRANSFER: each}) for each in answer]
+        await desk.updater.add_artifact(parts)
+        await desk.updater.complete()
+
+    return work
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_it_hands_over_to_an_agent_of_ours(process: Process, streaming: bool) -> None:
+    """A35, A36: the message names those that can take over, and the words beside the transfer are kept."""
+
+    async def work(desk: Desk) -> None:
+        await desk.open()
+        await desk.updater.add_artifact([new_text_part("One moment."), new_data_part({TRANSFER: {"agent": "clerk"}})])
+        await desk.updater.complete()
+
+    async with served(Remote(work)) as remote:
+        adapter = A2aAgent(remote.url, name="guide", hands_over=True, headers={"X-Key": "k", "A2A-Extensions": "urn:other"})
+        turn = await read(process(house(adapter)), "I want to buy it.", to="guide", streaming=streaming)
+    assert turn.reason == "completed"
+    said = [(event.author, event.text) for event in turn.events if event.text]
+    assert said[1:] == [("guide", "One moment."), ("clerk", "The clerk heard 'I want to buy it.'.")]
+    assert all(isinstance(part, TextPart) for event in turn.events if event.content for part in event.content.parts)
+    (message,) = remote.seen
+    assert list(message.extensions) == [TRANSFER]
+    listed = {each["name"]: each["description"] for each in message.metadata[TRANSFER]["targets"]}
+    assert listed == {"front": "", "clerk": "Another agent of the house."}
+    assert {headers["a2a-extensions"] for headers in remote.headers if "a2a-extensions" in headers} == {f"urn:other,{TRANSFER}"}
+
+
+@pytest.mark.parametrize("name", ["nobody", "till", "guide", None, 7, ["clerk"]])
+async def test_a_target_that_is_unknown_or_forbidden_is_named_to_the_remote(process: Process, name: Any) -> None:
+    """A37: it gets another message, in the same conversation, and may choose again."""
+    again = {"agent": "clerk", "message": "Sell a guide book."}
+    async with served(Remote(handing([{"agent": name}], [again]))) as remote:
+        turn = await read(process(hotel(A2aAgent(remote.url, name="guide", hands_over=True))), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'Sell a guide book.'."
+    first, second = remote.seen
+    assert second.context_id == first.context_id
+    assert second.message_id != first.message_id
+    assert second.parts[0].text.endswith("that could take over. Choose one of: front, clerk, porter.")
+    assert list(second.extensions) == [TRANSFER]
+
+
+async def test_a_remote_that_insists_fails_and_the_session_goes_on(process: Process) -> None:
+    wrong = [{"agent": "nobody"}]
+    async with served(Remote(handing(wrong, wrong, wrong, "At nine."))) as remote:
+        runner = process(house(A2aAgent(remote.url, name="guide", hands_over=True)))
+        turn = await read(runner, "I want to buy it.", to="guide")
+        assert turn.error.startswith("agent.failed: The remote agent 'guide' handed over to nobody. There is no agent 'nobody'")
+        assert (await read(runner, "When?", to="guide")).text == "At nine."
+
+
+@pytest.mark.parametrize("several", [["clerk", "porter"], ["nobody", "clerk", "porter"]])
+async def test_of_several_transfers_the_first_that_is_permitted_counts(process: Process, several: list[str]) -> None:
+    """A40."""
+    async with served(Remote(handing([{"agent": each} for each in several]))) as remote:
+        turn = await read(process(hotel(A2aAgent(remote.url, name="guide", hands_over=True))), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'I want to buy it.'."
+    assert len(remote.seen) == 1
+
+
+async def test_it_may_get_the_conversation_back_but_not_for_ever(process: Process) -> None:
+    """A38: A→B→A is a conversation, A→B→A→B is a loop. Each of its turns sends a message of its own."""
+    hand = [{"agent": "porter"}]
+    async with served(Remote(handing(hand, "At nine.", hand, hand))) as remote:
+        runner = process(hotel(A2aAgent(remote.url, name="guide", hands_over=True)))
+        back = await read(runner, "When?", to="guide")
+        assert (back.text, back.reason) == ("At nine.", "completed")
+        loop = await read(runner, "Until when?", to="guide")
+    assert (loop.text, loop.reason) == ("nobody was asked", "loop")
+    assert len({message.message_id for message in remote.seen}) == 4
+
+
+async def test_a_question_is_asked_before_it_hands_over(process: Process) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.open()
+        if len(remote.seen) == 1:
+            await desk.updater.requires_input(desk.says(new_text_part("Which size?")))
+        else:
+            name = "nobody" if len(remote.seen) == 2 else "clerk"
+            await desk.updater.add_artifact([new_data_part({TRANSFER: {"agent": name}})])
+            await desk.updater.complete()
+
+    remote = Remote(work)
+    async with served(remote):
+        adapter = A2aAgent(remote.url, name="guide", hands_over=True)
+        assert (await read(process(house(adapter)), "I want to buy it.", to="guide")).text == "Which size?"
+        assert (await read(process(house(adapter)), "42", to="guide")).text == "The clerk heard '42'."
+    assert len({message.message_id for message in remote.seen}) == 3
+
+
+async def test_without_others_nobody_can_take_over_and_without_the_option_a_part_is_data(process: Process) -> None:
+    """A35."""
+    async with served(Remote(handing([{"agent": "clerk"}], "At nine.", [{"agent": "clerk"}]))) as remote:
+        turn = await read(process(A2aAgent(remote.url, name="guide", hands_over=True)), "When?")
+        assert turn.text == "At nine."
+        assert remote.seen[1].parts[0].text == "No other agent can take over now. Answer yourself."
+        turn = await read(process(house(A2aAgent(remote.url, name="guide"))), "When?", to="guide")
+    assert turn.answer.content is not None
+    assert turn.answer.content.parts == (DataPart(data={TRANSFER: {"agent": "clerk"}}),)
+    assert list(remote.seen[2].extensions) == []

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, house, read, whole, words_of
+from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, hotel, house, read, whole, words_of
 from pydantic import BaseModel
 
 from turnwise import DataPart
@@ -36,10 +36,13 @@ class Scripted(BaseLlm):
     model: str = "scripted"
     answers: list[Any]
     calls: list[list[tuple[str, str]]] = []
+    offered: list[list[str]] = []
 
     async def generate_content_async(self, request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
         sent = [(str(each.role), "|".join(part.text or str(part) for part in each.parts or [])) for each in request.contents]
         self.calls.append(sent)
+        offers = [tool.function_declarations or [] for tool in request.config.tools or []]
+        self.offered.append([str(each.name) for several in offers for each in several])
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -52,8 +55,13 @@ class Scripted(BaseLlm):
 
 
 def calls(tool: str, **arguments: Any) -> LlmResponse:
-    call = types.FunctionCall(id=f"call-{tool}", name=tool, args=arguments)
-    return LlmResponse(content=content(types.Part(function_call=call)), usage_metadata=COUNTED, model_version="gemini-x")
+    return calls_several((tool, arguments))
+
+
+def calls_several(*called: tuple[str, dict[str, Any]]) -> LlmResponse:
+    made = [types.FunctionCall(id=f"call-{number}", name=tool, args=args) for number, (tool, args) in enumerate(called)]
+    parts = [types.Part(function_call=call) for call in made]
+    return LlmResponse(content=content(*parts), usage_metadata=COUNTED, model_version="gemini-x")
 
 
 def adapted(model: Scripted, **options: Any) -> GoogleAdkAgent:
@@ -188,3 +196,87 @@ async def test_it_is_cancelled_in_the_middle(process: Process) -> None:
 def test_what_is_no_agent_of_theirs_is_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="A str cannot be wrapped"):
         GoogleAdkAgent("guide")
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_it_hands_over_to_an_agent_of_ours(process: Process, streaming: bool) -> None:
+    """A35, A36: its run ends there, the usage is recorded, and the other agent answers in the same invocation."""
+    model = Scripted(answers=[calls("hand_over", agent="clerk")])
+    runner = process(house(adapted(model, hands_over=True)))
+    turn = await read(runner, "I want to buy it.", to="guide", streaming=streaming)
+    assert (turn.text, turn.reason) == ("The clerk heard 'I want to buy it.'.", "completed")
+    assert model.offered == [["hand_over"]]
+    assert [event.actions.usage.calls for event in turn.events if event.actions.usage is not None] == [1]
+
+
+@pytest.mark.parametrize("name", ["nobody", "till", "guide"])
+async def test_a_target_that_is_unknown_or_forbidden_comes_back_as_the_tools_result(process: Process, name: str) -> None:
+    """A37: it names those that are allowed, and the agent may try again."""
+    again = calls("hand_over", agent="clerk", message="Sell a guide book.")
+    model = Scripted(answers=[calls("hand_over", agent=name), again])
+    turn = await read(process(hotel(adapted(model, hands_over=True))), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'Sell a guide book.'."
+    assert f"There is no agent '{name}' that could take over. Choose one of: front, clerk, porter." in model.calls[1][-1][1]
+
+
+@pytest.mark.parametrize("args", [{}, {"agent": ["clerk"]}, {"name": "clerk"}])
+async def test_arguments_that_name_nobody_come_back_too(process: Process, args: dict[str, Any]) -> None:
+    model = Scripted(answers=[calls("hand_over", **args), "At nine."])
+    turn = await read(process(house(adapted(model, hands_over=True))), "When?", to="guide")
+    assert (turn.text, turn.error) == ("At nine.", "")
+    assert "Choose one of: front, clerk." in model.calls[1][-1][1]
+
+
+async def test_of_two_transfers_at_once_the_first_counts_and_tools_beside_them_run(process: Process) -> None:
+    """A40."""
+    seen: list[str] = []
+
+    def note(text: str) -> str:
+        """Notes a text."""
+        seen.append(text)
+        return "noted"
+
+    three = (("hand_over", {"agent": "clerk"}), ("hand_over", {"agent": "porter"}), ("note", {"text": "a buyer"}))
+    theirs = LlmAgent(name="guide", model=Scripted(answers=[calls_several(*three)]), tools=[note])
+    turn = await read(process(hotel(GoogleAdkAgent(theirs, hands_over=True))), "I want to buy it.", to="guide")
+    assert (turn.text, seen) == ("The clerk heard 'I want to buy it.'.", ["a buyer"])
+
+
+async def test_it_may_get_the_conversation_back_but_not_for_ever(process: Process) -> None:
+    """A38: A→B→A is a conversation, A→B→A→B is a loop."""
+    hand = calls("hand_over", agent="porter")
+    model = Scripted(answers=[hand, "At nine.", hand, hand])
+    runner = process(hotel(adapted(model, hands_over=True)))
+    back = await read(runner, "When?", to="guide")
+    assert (back.text, back.reason) == ("At nine.", "completed")
+    loop = await read(runner, "Until when?", to="guide")
+    assert (loop.text, loop.reason) == ("nobody was asked", "loop")
+    assert model.answers == []
+
+
+@pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated")
+async def test_an_agent_inside_it_ends_the_whole_run(process: Process) -> None:
+    first, second = Scripted(answers=[calls("hand_over", agent="clerk")]), Scripted(answers=["Nine."])
+    steps = [LlmAgent(name="drafts", model=first), LlmAgent(name="writes", model=second)]
+    adapter = GoogleAdkAgent(SequentialAgent(name="guide", sub_agents=steps), hands_over=True)
+    turn = await read(process(house(adapter)), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'I want to buy it.'."
+    assert second.calls == []
+
+
+async def test_its_own_transfers_stay_inside(process: Process) -> None:
+    """The ADK's tool for sub-agents has another name."""
+    inner = Scripted(answers=[calls("hand_over", agent="clerk")])
+    outer = Scripted(answers=[calls("transfer_to_agent", agent_name="inner")])
+    theirs = LlmAgent(name="guide", model=outer, sub_agents=[LlmAgent(name="inner", model=inner)])
+    turn = await read(process(house(GoogleAdkAgent(theirs, hands_over=True))), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'I want to buy it.'."
+    assert sorted(outer.offered[0]) == ["hand_over", "transfer_to_agent"]
+
+
+async def test_without_others_it_has_no_such_tool(process: Process) -> None:
+    """A35."""
+    model = Scripted(answers=["Nine.", "Nine."])
+    await read(process(adapted(model, hands_over=True)), "When?")
+    await read(process(house(adapted(model))), "When?", to="guide")
+    assert model.offered == [[], []]

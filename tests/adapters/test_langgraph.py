@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, house, read, whole
+from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, hotel, house, read, whole
 
 from turnwise import DataPart
 from turnwise.agents.adapters.langgraph import LangGraphAgent
@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
 
 USAGE = {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
@@ -34,21 +35,28 @@ class Scripted(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def _next(self, messages: list[Any]) -> str:
+    def _next(self, messages: list[Any]) -> Any:
+        """The next answer: a text, or a list of tool calls."""
         self.calls.append(messages)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return str(answer)
+        return answer
 
     def _generate(self, messages: list[Any], *_: Any, **__: Any) -> ChatResult:
         about = {"model_name": "m", "model_provider": "scripted"}
-        message = AIMessage(self._next(messages), usage_metadata=USAGE, response_metadata=about)
+        answer = self._next(messages)
+        text, calls = ("", answer) if isinstance(answer, list) else (answer, [])
+        message = AIMessage(text, tool_calls=calls, usage_metadata=USAGE, response_metadata=about)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _astream(self, messages: list[Any], *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
-        for word in re.findall(r"\s*\S+", self._next(messages)):
-            yield ChatGenerationChunk(message=AIMessageChunk(word))
+        answer = self._next(messages)
+        if isinstance(answer, list):
+            yield ChatGenerationChunk(message=AIMessageChunk("", tool_calls=answer))
+        else:
+            for word in re.findall(r"\s*\S+", answer):
+                yield ChatGenerationChunk(message=AIMessageChunk(word))
         about = {"model_name": "m", "model_provider": "scripted"}
         yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=USAGE, response_metadata=about))
 
@@ -228,3 +236,111 @@ def test_what_is_no_graph_or_has_no_name_is_refused() -> None:
     graph.add_edge(START, "a")
     with pytest.raises(AgentDefinitionError, match="has no name"):
         LangGraphAgent(graph.compile())
+
+
+def with_tools(model: Scripted, *tools: Any, **options: Any) -> Any:
+    """An agent with tools, whose results go back to its model; the tool that transfers is one of them."""
+
+    async def speak(state: MessagesState) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("speak", speak)
+    graph.add_node("tools", ToolNode([LangGraphAgent.transfer_tool(), *tools]))
+    graph.add_edge(START, "speak")
+    graph.add_conditional_edges("speak", tools_condition)
+    graph.add_edge("tools", "speak")
+    return graph.compile(name="guide", **options)
+
+
+def to(agent: str, number: int = 1, **more: str) -> dict[str, Any]:
+    return {"name": "transfer_to_agent", "args": {"agent": agent, **more}, "id": f"c{number}", "type": "tool_call"}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_it_hands_over_to_an_agent_of_ours(process: Process, streaming: bool) -> None:
+    """A35, A36: the graph ends there, the usage is recorded, and the other agent answers in the same invocation."""
+    model = Scripted(answers=[[to("clerk")]])
+    runner = process(house(LangGraphAgent(with_tools(model), hands_over=True)))
+    turn = await read(runner, "I want to buy it.", to="guide", streaming=streaming)
+    assert (turn.text, turn.reason) == ("The clerk heard 'I want to buy it.'.", "completed")
+    assert len(model.calls) == 1
+    assert "- clerk: Another agent of the house." in model.calls[0][-1].text
+    assert [event.actions.usage.calls for event in turn.events if event.actions.usage is not None] == [1]
+
+
+@pytest.mark.parametrize("name", ["nobody", "till", "guide"])
+async def test_a_target_that_is_unknown_or_forbidden_comes_back_as_the_tools_result(process: Process, name: str) -> None:
+    """A37: it names those that are allowed, and the agent may try again."""
+    model = Scripted(answers=[[to(name)], [to("clerk", message="Sell a guide book.")]])
+    turn = await read(process(hotel(LangGraphAgent(with_tools(model), hands_over=True))), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'Sell a guide book.'."
+    assert model.calls[1][-1].text == f"There is no agent '{name}' that could take over. Choose one of: front, clerk, porter."
+
+
+@pytest.mark.parametrize("args", [{}, {"agent": ["clerk"]}, {"name": "clerk"}])
+async def test_arguments_that_name_nobody_come_back_too(process: Process, args: dict[str, Any]) -> None:
+    wrong = {"name": "transfer_to_agent", "args": args, "id": "c1", "type": "tool_call"}
+    model = Scripted(answers=[[wrong], "At nine."])
+    turn = await read(process(house(LangGraphAgent(with_tools(model), hands_over=True))), "When?", to="guide")
+    assert (turn.text, turn.error) == ("At nine.", "")
+    assert "Choose one of: front, clerk." in model.calls[1][-1].text
+
+
+async def test_of_two_transfers_at_once_the_first_counts_and_tools_beside_them_run(process: Process) -> None:
+    """A40."""
+    seen: list[str] = []
+
+    def note(text: str) -> str:
+        """Notes a text."""
+        seen.append(text)
+        return "noted"
+
+    beside: dict[str, Any] = {"name": "note", "args": {"text": "a buyer"}, "id": "c3", "type": "tool_call"}
+    model = Scripted(answers=[[to("clerk", 1), to("porter", 2), beside], "Welcome."])
+    keeper = InMemorySaver()
+    adapter = LangGraphAgent(with_tools(model, note, checkpointer=keeper), hands_over=True, keeps_history=True)
+    runner = process(hotel(adapter))
+    turn = await read(runner, "I want to buy it.", to="guide")
+    assert (turn.text, seen) == ("The clerk heard 'I want to buy it.'.", ["a buyer"])
+    assert (await read(runner, "Thanks.", to="guide")).text == "Welcome."
+    results = [(each.tool_call_id, each.text) for each in model.calls[-1] if each.type == "tool"]
+    assert results == [("c1", "clerk takes over."), ("c2", "clerk takes over already."), ("c3", "noted")]
+
+
+async def test_it_may_get_the_conversation_back_but_not_for_ever(process: Process) -> None:
+    """A38: A→B→A is a conversation, A→B→A→B is a loop."""
+    model = Scripted(answers=[[to("porter")], "At nine.", [to("porter")], [to("porter")]])
+    adapter = LangGraphAgent(with_tools(model, checkpointer=InMemorySaver()), hands_over=True, keeps_history=True)
+    runner = process(hotel(adapter))
+    back = await read(runner, "When?", to="guide")
+    assert (back.text, back.reason) == ("At nine.", "completed")
+    asked = [each.text.rpartition("]\n")[2] for each in model.calls[1] if each.type == "human"]
+    assert asked == ["When?", "When?"]
+    loop = await read(runner, "Until when?", to="guide")
+    assert (loop.text, loop.reason) == ("nobody was asked", "loop")
+    assert model.answers == []
+
+
+async def test_a_question_beside_a_transfer_is_asked_first(process: Process) -> None:
+    def size() -> str:
+        """Asks for the size."""
+        return str(interrupt("Which size?"))
+
+    beside: dict[str, Any] = {"name": "size", "args": {}, "id": "c2", "type": "tool_call"}
+    model = Scripted(answers=[[to("clerk"), beside], "Thanks."])
+    adapter = LangGraphAgent(with_tools(model, size, checkpointer=InMemorySaver()), hands_over=True, keeps_history=True)
+    assert (await read(process(house(adapter)), "I want to buy it.", to="guide")).text == "Which size?"
+    assert (await read(process(house(adapter)), "42", to="guide")).text == "The clerk heard '42'."
+
+
+async def test_without_others_nobody_can_take_over(process: Process) -> None:
+    """A35: and an adapter that does not hand over never does, inside one that does too."""
+    model = Scripted(answers=[[to("clerk")], "At nine.", [to("clerk")], "At nine."])
+    turn = await read(process(LangGraphAgent(with_tools(model), hands_over=True)), "When?")
+    assert turn.text == "At nine."
+    assert model.calls[0][-1].text == "When?"
+    assert model.calls[1][-1].text == "No other agent can take over now. Answer yourself."
+    turn = await read(process(house(LangGraphAgent(with_tools(model)))), "When?", to="guide")
+    assert (turn.text, turn.answer.author) == ("At nine.", "guide")
+    assert model.calls[3][-1].text == "No other agent can take over now. Answer yourself."

@@ -227,6 +227,16 @@ async def test_it_may_tell_the_other_something_else(process: Process) -> None:
     assert len(script.calls) == 2
 
 
+@pytest.mark.parametrize("args", [{}, {"agent": ["clerk"]}, {"name": "clerk"}])
+async def test_arguments_that_name_nobody_come_back_too(process: Process, args: dict[str, Any]) -> None:
+    """A37."""
+    script = Script({"tool": TRANSFER, "args": json.dumps(args)}, "At nine.")
+    adapter = PydanticAiAgent(Agent(script.model, name="guide"), hands_over=True)
+    turn = await read(process(house(adapter)), "When?", to="guide")
+    assert (turn.text, turn.error) == ("At nine.", "")
+    assert "Choose one of: front, clerk." in str(script.calls[1])
+
+
 async def test_without_others_it_has_no_such_tool(process: Process) -> None:
     seen: list[list[str]] = []
 

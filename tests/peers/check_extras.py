@@ -1,17 +1,26 @@
 """Resolves Turnwise as pip would for a user, and fails when that is impossible or holds a framework back. Installs nothing.
 
+With --lowest it instead installs the lowest versions that pyproject.toml permits, in a temporary folder, and answers a message.
+
 Run by ./dev check-extras. It asks the package index, so it is no test of pytest.
 """
 
 import json
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 4
+LOWEST = ("serve", "postgres", "s3", "llm", "mcp", "a2a", "client", "otel", "export")
+"""The extras that are installed with their lowest versions."""
 FRAMEWORKS = {
     "openai-agents": ("serve,otel,openai-agents", ("openai-agents",)),
     "google-adk": ("serve,otel,adk", ("google-adk",)),
@@ -58,12 +67,56 @@ def check_framework(framework: str) -> list[str]:
     return [f".[{names}]: {line}" for line in held_back(alone, beside, packages)]
 
 
+def lowest_versions(requirements: Iterable[str]) -> list[str]:
+    """Returns a pin of the lowest version for each package. A package that is listed twice gets the higher one."""
+    lowest: dict[str, str] = {}
+    for requirement in requirements:
+        bound = re.match(r"([\w.-]+)(?:\[[^\]]*\])?>=([\w.]+)", requirement)
+        if bound is None:
+            raise SystemExit(f"check-extras: {requirement} has no lower bound")
+        name, version = bound.groups()
+        lowest[name] = max(version, lowest.get(name, "0"), key=lambda each: [int(part) for part in each.split(".")])
+    return [f"{name}=={version}" for name, version in lowest.items()]
+
+
+def check_lowest(project: dict[str, Any]) -> list[str]:
+    """Returns what is wrong with the lowest versions, installed together with each other."""
+    extras = project["optional-dependencies"]
+    used = [*project["dependencies"], *(each for extra in LOWEST for each in extras[extra])]
+    example = ROOT / "examples" / "helpdesk" / "turnwise.yaml"
+    with tempfile.TemporaryDirectory() as folder:
+        pins = Path(folder, "lowest.txt")
+        pins.write_text("\n".join(lowest_versions(used)) + "\n", "utf-8")
+        python, turnwise = (str(Path(folder, "venv", "bin", name)) for name in ("python", "turnwise"))
+        install = ["-m", "pip", "--disable-pip-version-check", "install", "-qq", "--constraint", str(pins)]
+        steps = {
+            "a virtual environment cannot be made": [sys.executable, "-m", "venv", str(Path(folder, "venv"))],
+            "the lowest versions do not fit each other": [python, *install, f".[{','.join(LOWEST)}]"],
+            "turnwise check fails": [turnwise, "check", "--config", str(example)],
+            "a served app does not answer": [python, str(ROOT / "tests" / "peers" / "lowest_smoke.py"), str(example)],
+        }
+        environment = {**os.environ, "HELPDESK_SESSIONS": f"{folder}/s.db", "HELPDESK_ARTIFACTS": f"{folder}/artifacts"}
+        environment |= {"TURNWISE_CACHE": "off"}
+        for problem, command in steps.items():
+            print(f"check-extras: {Path(command[0]).name} {' '.join(command[1:])}", flush=True)
+            if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+                return [f"with the lowest versions, {problem}: see above"]
+    return []
+
+
 def main() -> int:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    if sys.argv[1:] == ["--lowest"]:
+        return report(check_lowest(project))
     # pip mostly waits for the index.
     with ThreadPoolExecutor(AT_ONCE) as threads:
         checks = [*threads.map(check_framework, FRAMEWORKS), *threads.map(check_extra, extras)]
-    failures = [line for lines in checks for line in lines]
+    return report([line for lines in checks for line in lines])
+
+
+def report(failures: list[str]) -> int:
+    """Prints what is wrong. Returns the exit status."""
     for line in failures:
         print(f"check-extras: {line}", file=sys.stderr)
     return 1 if failures else 0

@@ -25,10 +25,11 @@ class Turn(NamedTuple):
     events: Sequence[Event]
 
 
-async def read(runner: Runner, text: str, to: str | None = None) -> Turn:
+async def read(runner: Runner, text: str, to: str | None = None, *, streaming: bool = True) -> Turn:
     """The turn that a message of ada, streamed, begins; `to` is the agent it is for."""
     context = None if to is None else direct(to)
-    invocation = await runner.start(text, user="ada", session="s", context=context)
+    config = RunConfig(streaming=streaming)
+    invocation = await runner.start(text, user="ada", session="s", context=context, config=config)
     pieces: dict[str, str] = defaultdict(str)
     async for event in invocation.events():
         if event.partial:
@@ -46,9 +47,26 @@ def clerk(message: str) -> str:
     return f"The clerk heard {message!r}."
 
 
-def house(adapted: Agent) -> Agent:
-    """The adapted agent beside another; it answers what nobody else is asked."""
-    return _Front([adapted, clerk])
+@agent(name="till")
+def till(message: str) -> str:
+    """Below the porter: no other agent may transfer to it."""
+    return "The till is shut."
+
+
+@agent(name="porter", children=[till])
+async def porter(message: str, context: AgentContext) -> None:
+    """Hands everything back to the guide."""
+    await context.transfer("guide")
+
+
+def house(adapted: Agent, *others: Agent) -> Agent:
+    """The adapted agent beside others; it answers what nobody else is asked."""
+    return _Front([adapted, clerk, *others])
+
+
+def hotel(adapted: Agent) -> Agent:
+    """A house whose porter hands back to the guide."""
+    return house(adapted, porter)
 
 
 class _Front:

@@ -67,7 +67,7 @@ class Given:
 
         async def make(_: Show) -> Event:
             said = self._flow.event(Content(parts=(DataPart(name="task", data=result),)), checkpoint=True)
-            return said.model_copy(update={"scope": (f"{self.by}/{name}",)})
+            return said.replace(scope=(f"{self.by}/{name}",))
 
         await self._flow.once(f"done:{name}", make)
         self.done[name] = result

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -56,7 +57,7 @@ def event(author: str, *said: str | Part, invocation: str = "i1", branch: str | 
         author=author,
         invocation_id=invocation,
         created_at=NOW,
-        branch=branch if branch is not None else "" if author == USER else "1",
+        branch=Branch(branch if branch is not None else "" if author == USER else "1"),
         content=Content(role="user" if author == USER else "agent", parts=parts) if parts else None,
         actions=Actions(**fields),
         **own,
@@ -81,7 +82,7 @@ def asks(*said: str | Part, invocation: str = "i1", **fields: Any) -> Event:
 
 def numbered(events: Sequence[Event]) -> list[Event]:
     """The events as a store gives them back."""
-    return [event.model_copy(update={"id": f"e{n}", "sequence": n}) for n, event in enumerate(events, 1)]
+    return [event.replace(id=f"e{n}", sequence=n) for n, event in enumerate(events, 1)]
 
 
 def log_of(chance: Random, *, most: int = 24) -> list[Event]:
@@ -99,7 +100,7 @@ def view_of(chance: Random, log: Sequence[Event]) -> View:
     """A run that reads the log: as a rule one that has said something in it."""
     scopes = chance.choice([None, None, frozenset({"s1"}), frozenset[str]()])
     runs = [(event.author, event.branch, event.invocation_id) for event in log if event.author != USER]
-    fresh = (chance.choice("ab"), chance.choice(BRANCHES), chance.choice(INVOCATIONS))
+    fresh = (chance.choice("ab"), Branch(chance.choice(BRANCHES)), chance.choice(INVOCATIONS))
     return View(*chance.choice([fresh, *runs[-3:]]), scopes, chance.choice([None, None, None, "flow"]))
 
 

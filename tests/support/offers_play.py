@@ -8,10 +8,10 @@ from runner_play import ask, key
 from turnwise import MessageContext, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.messages import OfferedTool
+from turnwise.facts.waits import Wait, open_waits
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.transcript.waits import AwaitedCall, open_calls
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOW = OfferedTool(name="show_map", description="Shows a map to the user.", parameters=CITY)
@@ -39,14 +39,14 @@ def names(request: ModelRequest) -> list[str]:
     return [tool.name for tool in request.tools]
 
 
-async def awaited(runner: Runner) -> list[AwaitedCall]:
+async def awaited(runner: Runner) -> list[Wait]:
     """The open calls of all that waits in the session, oldest invocation first."""
     waiting = dict.fromkeys(id_ for id_, _, _ in reversed((await runner.sessions.get(key())).head.waiting()))
-    found = [open_calls(await runner.sessions.events(key(), invocation_id=id_)) for id_ in waiting]
+    found = [open_waits(await runner.sessions.events(key(), invocation_id=id_)) for id_ in waiting]
     return [call for calls_ in found for call in calls_]
 
 
 async def answer(runner: Runner, result: Any = "shown", *, place: int = 0, **options: Any) -> Result:
     """What comes of that result of the open call at that place."""
-    call = (await awaited(runner))[place].call
-    return await ask(runner, answering(call.call_id, result), **options)
+    open_ = (await awaited(runner))[place]
+    return await ask(runner, answering(open_.id, result), **options)

@@ -1,6 +1,7 @@
 """What tests of resuming share: trees of agents, logs that say who spoke, and the verdict on them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,7 +59,7 @@ def head_of(log: Sequence[Event]) -> Head:
 
 async def resumed(tree: AgentTree, log: Sequence[Event], **options: Any) -> Verdict:
     request = request_for(tree, "and now?", head=head_of(log))
-    return await Resume(**options).select(request._replace(eligible=eligible(tree).continuing))
+    return await Resume(**options).select(replace(request, eligible=eligible(tree).continuing))
 
 
 def passed(verdict: Verdict) -> list[tuple[str, str]]:

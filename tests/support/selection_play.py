@@ -32,12 +32,8 @@ TREE = AgentTree(
     ]
 )
 SPOKE = Head(authors={"returns": AuthorMark(spoke=4), "orders": AuthorMark(spoke=2)}, active_agent="returns")
-ASKED = SPOKE.model_copy(
-    update={
-        "invocations": {
-            "i": OpenInvocation(agent="returns", state="waiting", began=3, last=4, waits=(("returns", Await(id="w")),))
-        }
-    }
+ASKED = SPOKE.replace(
+    invocations={"i": OpenInvocation(agent="returns", state="waiting", began=3, last=4, waits=(("returns", Await(id="w")),))}
 )
 
 

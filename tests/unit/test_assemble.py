@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from config_play import module_in
+from config_play import line_only, module_in
 
 from turnwise.assemble import App, Report, check_app, load_app
 from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
@@ -253,10 +253,10 @@ def test_a_mistake_is_told_with_its_place(project: Project, text: str, kind: typ
     path = project(text)
     with pytest.raises(kind) as caught:
         load_app(path)
-    assert problem in str(caught.value)
-    assert "turnwise.yaml:" in str(caught.value)
-    assert "Traceback" not in str(caught.value)
-    assert [str(error)[:60] for error in check_app(path).errors] == [str(caught.value)[:60]]
+    assert problem in line_only(caught.value)
+    assert "turnwise.yaml:" in line_only(caught.value)
+    assert "Traceback" not in line_only(caught.value)
+    assert [line_only(error)[:60] for error in check_app(path).errors] == [line_only(caught.value)[:60]]
 
 
 def test_the_first_of_many_mistakes_says_how_many(project: Project) -> None:
@@ -330,13 +330,13 @@ async def test_an_encoder_of_ones_own(project: Project) -> None:
 def test_a_folder_that_holds_no_encoder_is_told_with_its_line(project: Project) -> None:
     report = check_app(project(WORDED + "encoder: ./nothing\n"))
     assert len(report.errors) == 1
-    assert str(report.errors[0]).startswith("turnwise.yaml:6: ")
-    assert "nothing" in str(report.errors[0])
+    assert line_only(report.errors[0]).startswith("turnwise.yaml:6: ")
+    assert "nothing" in line_only(report.errors[0])
 
 
 def test_what_is_no_encoder_is_refused(project: Project) -> None:
     report = check_app(project(WORDED + "encoder: {import: 'M:Guard'}\n"))
-    assert "which has no 'encode'" in str(report.errors[0])
+    assert "which has no 'encode'" in line_only(report.errors[0])
 
 
 def test_check_tells_what_is_compared(project: Project) -> None:
@@ -360,7 +360,7 @@ def test_what_an_encoder_raises_is_in_the_report(project: Project, tmp_path: Pat
         "    def encode(self, texts):\n        raise EncoderError('The encoder is away.')\n"
     )
     report = check_app(project(WORDED + "encoder: {import: 'tw_away:Away'}\npolicy: staples\n"))
-    assert [str(error) for error in report.errors] == ["turnwise.yaml:6: The encoder is away."]
+    assert [line_only(error) for error in report.errors] == ["turnwise.yaml:6: The encoder is away."]
 
 
 def test_models_are_told_by_name_and_their_keys_by_nobody(project: Project) -> None:
@@ -388,4 +388,4 @@ async def test_guardrails_that_are_shipped_stand_before_the_agents(project: Proj
 
 def test_mistakes_of_guardrails_are_told_with_the_others(project: Project) -> None:
     report = check_app(project("app: a\nroot: M:nobody\nguardrails:\n  - lenght\n  - use: length\n    message: no\n"))
-    assert [str(error).split(":")[1] for error in report.errors] == ["2", "4", "6"]
+    assert [line_only(error).split(":")[1] for error in report.errors] == ["2", "4", "6"]

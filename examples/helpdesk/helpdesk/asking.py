@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from helpdesk import reading
 from helpdesk.patterns import PLAIN
+from helpdesk.shop import catalogue
 from turnwise import AgentCard, AgentContext, Content
 
 T = TypeVar("T")
@@ -41,14 +42,14 @@ async def attend(
         return "All right. Is there anything else?"
     while True:
         try:
-            return await _not_twice(await work(message, context), message.text, context)
+            return await not_twice(await work(message, context), message.text, context)
         except GivenUp as last_word:
             return str(last_word)
         except NewRequest as request:
             message = request.message
 
 
-async def _not_twice(answer: str | None, message: str, context: AgentContext) -> str | None:
+async def not_twice(answer: str | None, message: str, context: AgentContext) -> str | None:
     """Says that there is no other answer when another message just got the same one."""
     # A step, because the state is written before the turn ends and must read the same when it is run again.
     before = await context.step("answered", lambda: context.state.get("last_answer"))
@@ -59,8 +60,11 @@ async def _not_twice(answer: str | None, message: str, context: AgentContext) ->
 
 
 async def ask_for(context: AgentContext, question: str, read: Callable[[Content], T]) -> T:
-    """Asks, and gives what `read` makes of the reply. `read` raises Unusable; then it is asked again. GivenUp, NewRequest."""
-    tries = 0
+    """Asks, and gives what `read` makes of the reply. `read` raises Unusable; then it is asked again. GivenUp, NewRequest.
+
+    A frequent question that comes instead of a reply is answered, before the same is asked again.
+    """
+    tries, first = 0, question
     while tries < TRIES:
         reply = await context.ask(question)
         if reading.wants_out(reply.text):
@@ -70,6 +74,12 @@ async def ask_for(context: AgentContext, question: str, read: Callable[[Content]
         except Unusable as problem:
             if _is_request(reply.text, context.card):
                 raise NewRequest(reply) from None
+            answer = catalogue.frequent_answer(reply.text)
+            if answer:
+                next_question = f"{answer} Now back to what I asked: {first}"
+                about = f"About “{reading.quoted(reply.text)}” I know no more than this: "
+                question = about + next_question if next_question == question else next_question
+                continue
             same = question.endswith(str(problem))
             question = f"I cannot use “{reading.quoted(reply.text)}” here. {problem}" if same else str(problem)
             tries += not isinstance(problem, Further)

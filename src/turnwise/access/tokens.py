@@ -71,7 +71,7 @@ class Tokens:
             if key is None:
                 raise jwt.PyJWKSetError
             return self._read(self._claims(token, key, algorithm))
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             _log.info("A token does not count: %s", type(error).__name__)
             return None
 

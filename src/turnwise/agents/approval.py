@@ -73,11 +73,9 @@ def question(context: AgentContext, call: ToolCallPart) -> Event:
         private=True,
     )
     awaits = Await(id=call_part.call_id, kind="tool_result", expires_at=expires_at)
-    return blank.model_copy(
-        update={
-            "content": Content(parts=(TextPart(text=question_text(call.tool, call.arguments)), call_part)),
-            "actions": blank.actions.model_copy(update={"awaits": awaits}),
-        }
+    return blank.replace(
+        content=Content(parts=(TextPart(text=question_text(call.tool, call.arguments)), call_part)),
+        actions=blank.actions.replace(awaits=awaits),
     )
 
 

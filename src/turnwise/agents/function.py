@@ -64,7 +64,7 @@ class FunctionAgent:
                 value = await in_thread(self._function, **arguments)
             if (event := _event(value, context)) is not None:
                 # A returned value is final, so the runner can store it and the turn's end in one commit.
-                yield event.model_copy(update={"actions": event.actions.model_copy(update={"end": _COMPLETED})})
+                yield event.with_actions(end=_COMPLETED)
 
 
 @overload

@@ -153,7 +153,7 @@ class BatchRun:
             session=line.session,
             message_id=line.id,
             context=line.context,
-            config=runner.config.model_copy(update={"streaming": False}),
+            config=runner.config.replace(streaming=False),
         )
         self._running.add(invocation)
         try:

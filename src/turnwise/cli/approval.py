@@ -2,37 +2,24 @@
 
 import json
 import re
-from typing import NamedTuple
 
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.waits import Wait, wait_opened_by
 
 _YES = re.compile(r"\s*y(?:es)?\s*[.!]?\s*", re.IGNORECASE)
 _NO = re.compile(r"\s*no?(?:[\s.,:;!-]+(?P<reason>.*))?\s*", re.IGNORECASE | re.DOTALL)
 
 
-class Question(NamedTuple):
-    """A question whether a tool may be called."""
-
-    id: str
-    """Id of the tool call that asks the question."""
-    agent: str
-    """The agent that asks."""
-    text: str
-
-
-def approval_question(event: Event) -> Question | None:
+def approval_question(event: Event) -> Wait | None:
     """Returns the approval question that the event asks; None if it asks none."""
-    waits = event.actions.awaits
-    for part in event.content.tool_calls if event.content and waits else ():
-        if part.tool == CONFIRM and waits and part.call_id == waits.id:
-            return Question(part.call_id, event.author, event.text)
-    return None
+    wait = wait_opened_by(event)
+    return wait if wait is not None and wait.kind == "confirmation" else None
 
 
-def approval_answer(question: Question, line: str) -> Content | None:
+def approval_answer(question: Wait, line: str) -> Content | None:
     """Returns the message that answers the question.
 
     Args:
@@ -49,11 +36,11 @@ def approval_answer(question: Question, line: str) -> Content | None:
     return None
 
 
-def approval_line(question: Question, key: SessionKey) -> str:
+def approval_line(question: Wait, key: SessionKey) -> str:
     """Returns an input line of `turnwise run` that approves the call."""
     part = {"kind": "tool_result", "call_id": question.id, "result": {"approved": True}}
     return json.dumps({"user": key.user, "session": key.id, "message": {"parts": [part]}}, ensure_ascii=False)
 
 
-def _result(question: Question, result: dict[str, bool | str]) -> Content:
+def _result(question: Wait, result: dict[str, bool | str]) -> Content:
     return Content(role="user", parts=(ToolResultPart(call_id=question.id, tool=CONFIRM, result=dict(result)),))

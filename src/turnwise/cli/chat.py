@@ -20,8 +20,8 @@ from turnwise.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnwise.cli.approval import Question
     from turnwise.facts.messages import MessageContext
+    from turnwise.facts.waits import Wait
 
 QUESTION = "y, or n and perhaps a reason; any other line is sent as a message, and the question stays open"
 
@@ -79,7 +79,7 @@ def _chat(
     return 0 if interactive or not conversation.failures else 1
 
 
-def _read_next_line(interactive: bool, questions: "Sequence[Question]") -> str | None:
+def _read_next_line(interactive: bool, questions: "Sequence[Wait]") -> str | None:
     """Reads the next line. Returns None at the end of the input. Ctrl-C clears the line. The prompt shows whether a question is
     open.
     """

@@ -3,14 +3,11 @@
 Reads only the file, because completion must be fast: imports no modules and opens no store.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from turnwise.config.settings import Settings
 
 
 def flow_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -43,23 +40,33 @@ def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _names_from_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
-    """Reads names from the configuration. Returns none if the file cannot be read: completion cannot show errors."""
-    from turnwise.config.settings import find_file, read_settings
+def _names_from_file(context: typer.Context, names: "Callable[[dict[str, Any]], Iterable[Any]]") -> list[str]:
+    """Reads names from the configured agents. Returns none if the file cannot be read: completion cannot show errors."""
+    from turnwise.config.settings import find_file
+    from turnwise.config.yaml_reader import read_document
     from turnwise.facts.errors import TurnwiseError
 
     config = context.params.get("config")
     try:
-        return sorted({*names(read_settings(find_file(Path(config) if config else None)))})
+        document = read_document(find_file(Path(config) if config else None))
     except TurnwiseError:
         return []
+    found = (name for agent in _agents(document.data.get("agents")) for name in names(agent))
+    return sorted({name for name in found if isinstance(name, str)})
 
 
-def _flows(settings: "Settings") -> Iterable[str]:
-    cards = [entry.card for entry in settings.entries if entry.card.get("kind") == "flow"]
-    return [card["name"] for card in cards if isinstance(card.get("name"), str)]
+def _agents(written: Any) -> "Iterator[dict[str, Any]]":
+    """The agents of a list, and those nested in them."""
+    for agent in written if isinstance(written, list) else ():
+        if isinstance(agent, dict):
+            yield agent
+            yield from _agents(agent.get("children"))
 
 
-def _roles(settings: "Settings") -> Iterable[str]:
-    roles = [entry.card.get("roles") for entry in settings.entries]
-    return [role for each in roles if isinstance(each, list) for role in each if isinstance(role, str)]
+def _flows(agent: "dict[str, Any]") -> Iterable[Any]:
+    return [agent.get("name")] if agent.get("kind") == "flow" else []
+
+
+def _roles(agent: "dict[str, Any]") -> Iterable[Any]:
+    roles = agent.get("roles")
+    return roles if isinstance(roles, list) else []

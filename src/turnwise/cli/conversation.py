@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, approval_answer, approval_question
+from turnwise.cli.approval import approval_answer, approval_question
 from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.tables import wrap
@@ -22,6 +22,7 @@ from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
+from turnwise.facts.waits import Wait
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -115,7 +116,7 @@ class Conversation:
 
     def __init__(self, app: "App", user: str, session: str, context: MessageContext) -> None:
         self.failures = 0
-        self.questions: list[Question] = []
+        self.questions: list[Wait] = []
         self._app = app
         self._user = user
         self._session = session

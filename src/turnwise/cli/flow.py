@@ -130,9 +130,7 @@ async def _check_can_run(app: "App", flow: "AnyFlow", key: "SessionKey", context
     from turnwise.facts.errors import SessionMissing
 
     name = flow.card.name
-    selection = await app.runner.select(
-        DEFAULT_MESSAGE, user=key.user, context=context.model_copy(update={"direct_agent_id": name})
-    )
+    selection = await app.runner.select(DEFAULT_MESSAGE, user=key.user, context=context.replace(direct_agent_id=name))
     if selection.agent != name:
         ignored = [why.rpartition(": ")[2] for verdict in selection.verdicts for why in verdict.ignored]
         problem = f"The flow {name!r} cannot be run by itself."

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, approval_answer, approval_question
+from turnwise.cli.approval import approval_answer, approval_question
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
 from turnwise.cli.flow_output import change_lines, end_line, plan_lines, question_line, run_data, short_status_lines
 from turnwise.cli.shutdown import Interrupts
@@ -19,6 +19,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import visible
+from turnwise.facts.waits import Wait
 from turnwise.flows.control.logged import TURN_END, TurnEnd, data_of, turn_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.record import FlowReader, FlowRecord
@@ -140,7 +141,7 @@ class PendingQuestion(NamedTuple):
 
     agent: str
     text: str
-    leave: Question | None = None
+    leave: Wait | None = None
     """The approval question, if it is one."""
 
     def answer(self, line: str) -> str | Content | None:
@@ -169,7 +170,7 @@ class FlowConversation:
     ) -> None:
         self._runner, self._flow, self._key = runner, flow, key
         self._place = RunLocation(config, key.user, key.id)
-        self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
+        self._context = context.replace(direct_agent_id=flow.card.name)
         self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
         self._stopped = False

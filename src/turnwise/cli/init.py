@@ -64,7 +64,7 @@ def init(
     Existing files are never overwritten.
     """
     from turnwise.cli import terminal
-    from turnwise.config.places import display_path
+    from turnwise.config.document import display_path
 
     written, kept = _write(folder, template)
     if as_json:
@@ -92,7 +92,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     Raises:
         ConfigError: if a file exists that may not, or the files cannot be written.
     """
-    from turnwise.config.places import display_path
+    from turnwise.config.document import display_path
     from turnwise.facts.errors import ConfigError
 
     files = {
@@ -119,7 +119,7 @@ def _print_next_steps(folder: Path, start: _NextSteps) -> None:
     from importlib.util import find_spec
 
     from turnwise.cli import terminal
-    from turnwise.config.places import display_path
+    from turnwise.config.document import display_path
 
     terminal.print_line("Now try:", "bold")
     if folder.resolve() != Path.cwd():

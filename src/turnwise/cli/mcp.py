@@ -138,7 +138,7 @@ def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, wri
     from turnwise.gateway.mcp.server import server_for
     from turnwise.gateway.mcp.stdio import StdioServer
 
-    visit = McpRequest(front, LOCAL.model_copy(update={"user": user}))
+    visit = McpRequest(front, LOCAL.replace(user=user))
     visit.services.scope.user("messages:write")  # checks that the user's name is valid
 
     async def write(line: bytes) -> None:

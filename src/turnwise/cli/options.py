@@ -54,7 +54,7 @@ def message_context(given: str | None, roles: Sequence[str] | None = None) -> "M
 
     try:
         context = MessageContext.model_validate_json("{}" if given is None else given, strict=True, extra="forbid")
-        return context.model_copy(update={"roles": tuple(dict.fromkeys((*context.roles, *(roles or ()))))})
+        return context.replace(roles=tuple(dict.fromkeys((*context.roles, *(roles or ())))))
     except ValidationError as error:
         first = mistakes(error, MessageContext)[0]
         raise typer.BadParameter(f"{first.problem} {first.fix}".rstrip(), param_hint="'--context'") from None

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -109,8 +109,9 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
         watched = build_telemetry()
         app = load([answering, *watched.hooks])
         watched.attach(app.runner)
-        given: dict[str, Any] = {"host": host, "port": port}
-        config = app.gateway.model_copy(update={name: value for name, value in given.items() if value is not None})
+        config = app.gateway.replace(
+            host=app.gateway.host if host is None else host, port=app.gateway.port if port is None else port
+        )
         try:
             return await _serve_until_stopped(app, config, watched, answering)
         finally:

@@ -213,7 +213,7 @@ def _kept_steps(entry: Entry) -> list[str]:
     if not entry.superseded:
         return []
     keys = (step.key for step in entry.event.actions.steps)
-    return [key.removeprefix(f"{entry.event.branch}:") for key in keys if not key.startswith(DECISION)]
+    return [key.removeprefix(entry.event.branch.step_key("")) for key in keys if not key.startswith(DECISION)]
 
 
 def course_lines(entry: Entry) -> Iterator[Text]:

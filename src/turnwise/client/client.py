@@ -1,18 +1,10 @@
 """The client: sends messages, streams answers, and gives access to sessions, artifacts, decisions and agents."""
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from turnwise.facts.errors import ConfigError
-
-if TYPE_CHECKING:
-    from turnwise.runner.blocking_portal import BlockingPortal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from copy import copy
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -32,6 +24,8 @@ from turnwise.wire.resources import OpenWait
 if TYPE_CHECKING:
     import httpx
 
+    from turnwise.runner.blocking_portal import BlockingPortal
+
 T = TypeVar("T")
 
 
@@ -44,12 +38,7 @@ class Sync:
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
         """Returns the coroutine's result. Raises ConfigError inside a running event loop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._open().run(work)
-        work.close()
-        raise ConfigError("run_sync was called inside an event loop.", fix="Use `await` or `async for` there.")
+        return self._open().run(work)
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yields the items. Closing the iterator closes the stream."""
@@ -67,7 +56,7 @@ class Sync:
 
         with self._lock:
             if self._portal is None:
-                self._portal = BlockingPortal()
+                self._portal = BlockingPortal("Use `await` or `async for` there.")
             return self._portal
 
 

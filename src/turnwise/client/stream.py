@@ -44,7 +44,7 @@ class SeenEvents:
                 text, offset = text[had - offset :], had
                 if not text:
                     return None
-                event = event.model_copy(update={"content": text_content(text), "offset": offset})
+                event = event.replace(content=text_content(text), offset=offset)
         self._seen_characters[event.id] = max(had, offset + len(text))
         return event
 

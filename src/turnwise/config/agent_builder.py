@@ -1,48 +1,38 @@
 """Builds the agents of a configuration file: functions, LLM agents, flows, composites and imported agents."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pydantic import Field
+from pydantic import ValidationError
 
 from turnwise.agents.collect import collect
 from turnwise.agents.composite import Loop, Parallel, Sequential
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
-from turnwise.config.entries import AgentEntry, PlacedAgent, is_placeholder
+from turnwise.config.agent_section import FlowSection, LlmSection, LoopSection, TeamSection, stage_of
+from turnwise.config.cross_references import EntryTree, arrange_entries, report_unknown_agents
+from turnwise.config.document import Where
+from turnwise.config.entries import AgentEntry, PlacedAgent, list_entries
 from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
 from turnwise.config.llm_entries import LlmRecipe, read_llm
-from turnwise.config.places import Where
 from turnwise.config.settings import Settings
-from turnwise.config.tree_builder import EntryTree, arrange_entries
-from turnwise.config.validation import validated
+from turnwise.config.validation import mistakes
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
-from turnwise.facts.fact import Fact
-from turnwise.facts.spelling import did_you_mean
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
-from turnwise.selection.policy import PolicySpec, StageSpec
+from turnwise.selection.policy import PolicySpec
 from turnwise.selection.stages import Factory, build, build_context, meaning_of
 
 Recipe = LlmRecipe | FlowRecipe
 _COMPOSITES: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
-
-
-class LoopOptions(Fact):
-    max_iterations: int = Field(default=10, ge=1)
-
-
-class TeamOptions(Fact):
-    selector: StageSpec = StageSpec(selector="conversational")
-    lead: str | None = None
-    ends: Literal["untagged", "escalated"] = "untagged"
 
 
 class AgentBuilder:
@@ -56,7 +46,7 @@ class AgentBuilder:
         self._settings = settings
         self._document = settings.document
         self._selectors, self._encoder = selectors, encoder
-        self._entries = settings.entries
+        self._entries = list_entries(settings)
         self._objects = [self._import(entry) for entry in self._entries]
         self._recipes = [self._recipe(entry) for entry in self._entries]
         self._cards = [self._card(*each) for each in zip(self._entries, self._objects, self._recipes, strict=True)]
@@ -69,7 +59,7 @@ class AgentBuilder:
 
     def root(self) -> Agent | None:
         """Builds the root with all agents below it. Returns None after it reported the problems."""
-        arrangement = arrange_entries(self._document, self._entries, self._names, self._settings.root)
+        arrangement = arrange_entries(self._document, self._entries, self._names, self._settings.root_name)
         if arrangement is None or None in self._cards:
             return None
         return self._build(arrangement.root, arrangement)
@@ -112,12 +102,12 @@ class AgentBuilder:
         return imported
 
     def _recipe(self, entry: AgentEntry) -> Recipe | None:
-        if _has_kind(entry, "flow"):
-            return read_flow(self._document, entry)
-        return read_llm(self._document, entry) if _has_kind(entry, "llm") else None
+        if isinstance(entry.section, FlowSection):
+            return read_flow(self._document, entry.where, entry.section)
+        return read_llm(self._document, entry.where, entry.section) if isinstance(entry.section, LlmSection) else None
 
     def _card(self, entry: AgentEntry, imported: Any, recipe: Recipe | None) -> AgentCard | None:
-        if is_placeholder(entry) or (entry.run is not None and imported is None):
+        if not entry.is_valid or (entry.run is not None and imported is None):
             return None
         own: dict[str, Any] = {}
         if _is_agent(imported):
@@ -127,7 +117,7 @@ class AgentBuilder:
                 "name": getattr(imported, "__name__", None),
                 "description": (inspect.getdoc(imported) or "").partition("\n")[0],
             }
-        card = validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
+        card = self._validated_card(entry, {**own, **entry.card})
         if card is None or imported is None or _is_agent(imported):
             return card if card is None or recipe is None or recipe.try_out(self._document, card) else None
         try:
@@ -136,6 +126,14 @@ class AgentBuilder:
             self._document.report_error(_run_location(entry), error)
             return None
         return card
+
+    def _validated_card(self, entry: AgentEntry, data: Mapping[str, Any]) -> AgentCard | None:
+        try:
+            return AgentCard.model_validate_json(json.dumps(data), strict=True, extra="forbid")
+        except ValidationError as error:
+            for found in mistakes(error, AgentCard, data):
+                self._document.report((*entry.where, *found.where), found.problem, found.fix, AgentDefinitionError)
+            return None
 
     def _descriptions_by_name(self) -> Mapping[str, str]:
         """The agents' descriptions by name, including agents below imported ones."""
@@ -148,19 +146,12 @@ class AgentBuilder:
 
         Reports nothing if an entry could not be read, because that entry may be the missing agent.
         """
-        recipes = [recipe for recipe in self._recipes if recipe is not None] if None not in self._names else []
-        unknown = [
-            (reference, recipe.purpose)
-            for recipe in recipes
-            for reference in recipe.referenced_agents
-            if reference.name not in self._descriptions and reference.name not in self._names
-        ]
-        for reference, purpose in unknown:
-            problem = f"There is no agent {reference.name!r} {purpose}."
-            self._document.report(
-                reference.where, problem, did_you_mean(reference.name, self._descriptions), AgentDefinitionError
-            )
-        return bool(unknown)
+        if None in self._names:
+            return False
+        known = {**self._descriptions, **{str(name): "" for name in self._names}}
+        recipes = [recipe for recipe in self._recipes if recipe is not None]
+        found = [report_unknown_agents(self._document, each.referenced_agents, known, each.purpose) for each in recipes]
+        return any(found)
 
     def _build(self, position: int, arrangement: EntryTree) -> Agent | None:
         entry, card, imported = self._entries[position], self._cards[position], self._objects[position]
@@ -171,7 +162,7 @@ class AgentBuilder:
         try:
             if _is_agent(imported):
                 return self._place(entry, card, imported, below)
-            if _has_kind(entry, "llm") or _has_kind(entry, "flow"):
+            if isinstance(entry.section, LlmSection | FlowSection):
                 recipe = self._recipes[position]
                 return recipe.agent(card, below, self._descriptions) if recipe else None
             return FunctionAgent(imported, card, below) if imported is not None else self._composite(entry, card, below)
@@ -195,29 +186,23 @@ class AgentBuilder:
         fields = {name: getattr(card, name) for name in AgentCard.model_fields if name not in {"name", "kind"}}
         if card.kind in _COMPOSITES:
             return _COMPOSITES[card.kind](card.name, children, **fields)
-        if card.kind == "loop":
-            loop = validated(self._document, entry.where, LoopOptions, entry.own, AgentDefinitionError)
-            return Loop(card.name, children, max_iterations=loop.max_iterations, **fields) if loop else None
-        own = dict(entry.own)
-        if isinstance(own.get("selector"), str):
-            own["selector"] = {"selector": own["selector"]}
-        team = validated(self._document, entry.where, TeamOptions, own, AgentDefinitionError)
-        if team is None:
-            return None
-        if team.selector.selector not in self._selectors and ":" in team.selector.selector:
+        if isinstance(entry.section, LoopSection):
+            return Loop(card.name, children, max_iterations=entry.section.max_iterations, **fields)
+        assert isinstance(entry.section, TeamSection)
+        stage = stage_of(entry.section.selector)
+        if stage.selector not in self._selectors and ":" in stage.selector:
             return None  # the failed import was reported
-        members = AgentTree([card.model_copy(update={"parent": None}), *_child_cards(card.name, children)])
+        members = AgentTree([card.replace(parent=None), *_child_cards(card.name, children)])
         site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
-        selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
-        return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
+        selector = build(site, stage.name or stage.selector, stage).selector
+        return Team(card.name, children, selector=selector, lead=entry.section.lead, ends=entry.section.ends, **fields)
 
 
-def team_selector_paths(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, str]]:
+def team_selector_paths(settings: Settings) -> Iterator[tuple[Where, str]]:
     """The import paths of team selectors, with their locations."""
-    for entry in entries:
-        selector = entry.own.get("selector")
-        path = selector.get("selector") if isinstance(selector, dict) else selector
-        if isinstance(path, str) and ":" in path:
+    for entry in list_entries(settings):
+        path = stage_of(entry.section.selector).selector if isinstance(entry.section, TeamSection) else ""
+        if ":" in path:
             yield (*entry.where, "selector"), path
 
 
@@ -233,11 +218,6 @@ def flows_by_name(root: Agent) -> dict[str, AnyFlow]:
     behind = root.agent if isinstance(root, PlacedAgent) else root
     own = {root.card.name: behind} if isinstance(behind, AnyFlow) else {}
     return own | {name: flow for child in root.children for name, flow in flows_by_name(child).items()}
-
-
-def _has_kind(entry: AgentEntry, kind: str) -> bool:
-    """Whether the file itself defines the entry as an agent of that kind. An imported agent is not."""
-    return entry.run is None and entry.card.get("kind") == kind
 
 
 def _is_agent(imported: Any) -> bool:
@@ -270,4 +250,4 @@ def _run_location(entry: AgentEntry) -> Where:
 
 
 def _child_cards(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
-    return [agent.card.model_copy(update={"parent": parent}) for agent in agents]
+    return [agent.card.replace(parent=parent) for agent in agents]

@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any
 
 from turnwise.access.authenticator import Authenticator
 from turnwise.access.quotas import Quotas
-from turnwise.config.places import Document, Where
-from turnwise.config.validation import validated
+from turnwise.config.document import Document, Where
 from turnwise.facts.errors import ConfigError, MissingExtra
 from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
 from turnwise.ports.key_store import KeyStore
@@ -25,10 +23,9 @@ def is_installed(extra: str) -> bool:
     return find_spec(extra) is not None
 
 
-def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
-    """Reads the `gateway` section. Returns the defaults if it is invalid; reports every problem."""
-    config = validated(document, ("gateway",), GatewayConfig, given)
-    if config is None:
+def check_gateway(document: Document, config: GatewayConfig) -> GatewayConfig:
+    """Reports the settings that cannot be served. Returns them with absolute paths; the defaults if one is invalid."""
+    if document.has_problem(("gateway",)):
         return GatewayConfig()
     config = _with_absolute_paths(config, document.folder)
     for where, error in gateway_problems(config):
@@ -110,8 +107,8 @@ def _with_absolute_paths(config: GatewayConfig, folder: Path) -> GatewayConfig:
     adk = config.protocols.adk
     if adk.web is None:
         return config
-    placed = adk.model_copy(update={"web": str(folder / adk.web)})
-    return config.model_copy(update={"protocols": config.protocols.model_copy(update={"adk": placed})})
+    placed = adk.replace(web=str(folder / adk.web))
+    return config.replace(protocols=config.protocols.replace(adk=placed))
 
 
 def _is_network(text: str) -> bool:

@@ -4,13 +4,11 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, display_path
+from turnwise.config.document import display_path
 from turnwise.facts.errors import ImportPathError
 from turnwise.facts.spelling import did_you_mean
 
@@ -89,40 +87,3 @@ def _innermost(trace: TracebackType | None) -> str:
     own = {__file__, importlib.__file__}
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
     return f"{display_path(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
-
-
-class Reference(NamedTuple):
-    """An object of the user's code: its import path, the options to call it with, and its location in the file."""
-
-    path: str
-    options: Mapping[str, Any]
-    where: Where
-
-
-def read_references(document: Document, key: str) -> tuple[Reference, ...]:
-    """Reads the list of references under that key. Reports and omits invalid entries."""
-    value = document.data.get(key, [])
-    if not isinstance(value, list):
-        document.report((key,), f"{key!r} should be a list of import paths, but is {kind_of(value)}.", "Write `- module:name`.")
-        return ()
-    found = (read_reference(document, (key, index), item) for index, item in enumerate(value))
-    return tuple(reference for reference in found if reference is not None)
-
-
-def read_reference(document: Document, where: Where, value: Any) -> Reference | None:
-    """Reads `module:attribute` or `{import: module:attribute, options: {…}}`. Returns None after it reported the problems."""
-    if isinstance(value, str):
-        return Reference(value, {}, where)
-    if isinstance(value, dict) and isinstance(value.get("import"), str):
-        for key in value.keys() - {"import", "options"}:
-            fix = "Write its arguments below `options:`."
-            document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
-        options = value.get("options", {})
-        if isinstance(options, dict):
-            return Reference(value["import"], options, where)
-        document.report(
-            (*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below."
-        )
-        return None
-    document.report(where, "Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
-    return None

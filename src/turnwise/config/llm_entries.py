@@ -1,43 +1,24 @@
-"""Reads the LLM agents of a configuration file: entries of kind `llm`."""
+"""Builds the LLM agents of a configuration file: entries of kind `llm`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import Field, JsonValue
-
 from turnwise.agents.llm import LlmAgent
-from turnwise.agents.llm.agent import HISTORY, OUTPUT_RETRIES, RESULT_CHARACTERS
 from turnwise.agents.llm.design import OutputTool
-from turnwise.config.document import kind_of
-from turnwise.config.entries import AgentEntry
+from turnwise.config.agent_section import ImportedInstructions, LlmSection
+from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
-from turnwise.config.model_entries import read_model
-from turnwise.config.places import Document, Where
-from turnwise.config.tool_entries import AgentReference, read_tools
-from turnwise.config.validation import validated
+from turnwise.config.model_entries import build_model
+from turnwise.config.tool_entries import AgentReference, build_tools
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.errors import AgentDefinitionError, ImportPathError, TurnwiseError
-from turnwise.facts.fact import Fact
+from turnwise.facts.errors import ConfigError, TurnwiseError
 from turnwise.ports.agent import Agent
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.agent_tool import AgentTool
 from turnwise.transcript.view import Budget
 
-
-class _History(Fact):
-    tokens: int = Field(default=HISTORY.tokens, ge=1)
-    events: int = Field(default=HISTORY.events, ge=1)
-
-
-class LlmOptions(Fact):
-    output_key: str | None = None
-    output_retries: int = Field(default=OUTPUT_RETRIES, ge=0)
-    settings: dict[str, JsonValue] = {}
-    max_steps: int | None = Field(default=None, ge=1)
-    history: _History = _History()
-    result_characters: int = Field(default=RESULT_CHARACTERS, ge=1)
-    names_next: bool = False
-    callers_tools: bool = True
+_PLAIN_OPTIONS = {"output_key", "output_retries", "settings", "max_steps", "result_characters", "names_next", "callers_tools"}
+"""Keys that are arguments of `LlmAgent`."""
 
 
 class LlmRecipe:
@@ -76,62 +57,49 @@ class LlmRecipe:
         return True
 
 
-def read_llm(document: Document, entry: AgentEntry) -> LlmRecipe | None:
-    """Reads an entry of kind `llm` and imports the modules it names. Returns None after it reported the problems.
+def read_llm(document: Document, where: Where, section: LlmSection) -> LlmRecipe | None:
+    """Prepares an LLM agent and imports the modules it names. Returns None after it reported the problems.
 
     Opens no connection and calls no model.
     """
-    before = len(document.problems)
-    own, where = entry.own, entry.where
-    plain = {key: value for key, value in own.items() if key in LlmOptions.model_fields}
-    options = validated(document, where, LlmOptions, plain, AgentDefinitionError)
-    made: dict[str, Any] = {"model": read_model(document, (*where, "model"), own.get("model"))}
-    if "summary_model" in own:
-        made["summary_model"] = read_model(document, (*where, "summary_model"), own["summary_model"])
-    if "instructions" in own:
-        made["instructions"] = _read_instructions(document, (*where, "instructions"), own["instructions"])
-    if "output" in own:
-        made["output_type"] = _read_output_type(document, (*where, "output"), own["output"], str(entry.card.get("name")))
-    tools = read_tools(document, (*where, "tools"), own.get("tools", []))
-    if options is None or tools is None or len(document.problems) > before:
+    made: dict[str, Any] = {
+        "model": build_model(document, (*where, "model"), section.model),
+        "instructions": _instructions(document, (*where, "instructions"), section.instructions),
+        "turn_instructions": _instructions(document, (*where, "turn_instructions"), section.turn_instructions),
+        "history": Budget(section.history.tokens, section.history.events),
+    }
+    if section.summary_model is not None:
+        made["summary_model"] = build_model(document, (*where, "summary_model"), section.summary_model)
+    if section.output:
+        made["output_type"] = _output_type(document, (*where, "output"), section.output, section.name)
+    tools = build_tools(document, (*where, "tools"), section.tools)
+    if document.has_problem(where):
         return None
-    history = Budget(options.history.tokens, options.history.events)
-    return LlmRecipe(where, {**options.model_dump(exclude={"history"}), "history": history, **made}, tools)
+    return LlmRecipe(where, {**section.model_dump(include=_PLAIN_OPTIONS), **made}, tools)
 
 
-def _read_instructions(document: Document, where: Where, value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict) and value.keys() == {"import"}:
-        made = _import(document, (*where, "import"), value["import"])
-        if made is not None and not callable(made):
-            document.report(where, f"{value['import']} is no function of the context.", "Name one that gives the text.")
-        return made
-    fix = "Write text, below `instructions: |` if it has several lines, or `{import: module:function}`."
-    document.report(where, f"'instructions' should be text, but is {kind_of(value)}.", fix, AgentDefinitionError)
-    return None
-
-
-def _read_output_type(document: Document, where: Where, value: Any, agent: str) -> Any:
-    """The type of the agent's answers; reports an unsuitable one."""
-    made = _import(document, where, value)
-    if made is None:
-        return None
+def _instructions(document: Document, where: Where, item: str | ImportedInstructions) -> Any:
+    if isinstance(item, str):
+        return item
     try:
-        OutputTool(made, agent)
-    except AgentDefinitionError as error:
-        document.report_error(where, error)
+        made = resolve(item.path, document.folder)
+        if not callable(made):
+            raise ConfigError(f"{item.path} is no function of the context.", fix="Name one that gives the text.")
+    except TurnwiseError as error:
+        document.report_error((*where, "import"), error)
+        return None
     return made
 
 
-def _import(document: Document, where: Where, path: Any) -> Any:
+def _output_type(document: Document, where: Where, path: str, agent: str) -> Any:
+    """The type of the agent's answers; reports an unsuitable one."""
     try:
-        if not isinstance(path, str):
-            raise ImportPathError(f"Here an import path was expected, but this is {kind_of(path)}.", fix="Write module:name.")
-        return resolve(path, document.folder)
+        made = resolve(path, document.folder)
+        OutputTool(made, agent)
     except TurnwiseError as error:
         document.report_error(where, error)
         return None
+    return made
 
 
 def _as_tool(tool: Tool | Toolset | AgentReference, about: Mapping[str, str]) -> Tool | Toolset:

@@ -1,43 +1,36 @@
-"""Reads the policy of a configuration file, and locates the errors of a policy in it."""
+"""Builds the policy of a configuration file, and locates the errors of a policy in it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnwise.config.document import read_document
-from turnwise.config.model_entries import read_model
-from turnwise.config.places import Document, Where
+from pydantic import JsonValue
+
+from turnwise.config.agent_section import ModelOptions, stage_of
+from turnwise.config.app_file import ChangedPolicy, PolicyItem, SegmentSection, WrittenPolicy
+from turnwise.config.document import Document, Where
+from turnwise.config.model_entries import build_model
 from turnwise.config.settings import Settings
-from turnwise.config.validation import validated
+from turnwise.config.validation import Section, validated
+from turnwise.config.yaml_reader import read_document
 from turnwise.facts.errors import PolicyError, TurnwiseError
-from turnwise.facts.fact import Fact
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 
 
-class ChangedPolicy(Fact):
-    """A named policy with changes: options by stage, the default agent, the agent for several requests in one message,
-    segments.
-    """
-
-    use: str
-    name: str | None = None
-    options: dict[str, dict[str, Any]] = {}
-    default: str | None = None
-    segments: tuple[SegmentSpec, ...] = ()
-    several: str | None = None
+class _PolicyFile(Section):
+    policy: PolicyItem = None
 
 
 def read_policy(settings: Settings) -> PolicySpec | None:
-    """Reads the file's policy. Returns None after it reported the problems of its form.
+    """Builds the file's policy. Returns None after it reported the problems of its form.
 
-    Three forms: a name; `use: name` with `options` by stage, `default`, `several`, `segments`; or a policy written out, where a
-    stage may be a selector's name alone. Does not check that selectors and agents exist.
+    Does not check that selectors and agents exist.
     """
-    return parse_policy(settings.document, settings.policy)
+    return _build_policy(settings.document, settings.file.policy)
 
 
 def read_policy_file(path: Path) -> PolicySpec:
@@ -52,75 +45,58 @@ def read_policy_file(path: Path) -> PolicySpec:
     )
     if "policy" not in document.data:
         document = document.below("policy")
-    given = document.data["policy"]
-    if isinstance(given, str | dict):
-        policy = parse_policy(document, given)
-    else:
-        policy = None
-        document.report(("policy",), "'policy' is neither a name nor keys and values.", "Write `policy: default`.", PolicyError)
-    if policy is None or document.problems:
+    read = validated(document.without({(key,) for key in document.data if key != "policy"}, lambda _: False), _PolicyFile)
+    policy = _build_policy(document, read[0].policy) if read and not document.problems else None
+    if policy is None:
         raise document.problems[0]
     return policy
 
 
-def parse_policy(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
-    """Parses a policy that the document has under `policy`; see `read_policy`."""
+def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy) -> PolicySpec | None:
+    for where, model in _models(item):
+        build_model(document, where, model)
+    if document.has_problem(("policy",)):
+        return None
     try:
-        if isinstance(given, str):
-            return named_policy(given)
-        if "use" in given:
-            return _policy_with_changes(document, given)
+        return named_policy(item) if isinstance(item, str) else _policy_of(item)
     except PolicyError as error:
         document.report_error(location_of_error(document, error), error)
         return None
-    if not _are_models_valid(document, given):
-        return None
-    stages = given.get("stages", [])
-    if isinstance(stages, list):
-        stages = [{"selector": stage} if isinstance(stage, str) else stage for stage in stages]
-    return validated(document, ("policy",), PolicySpec, {**given, "stages": stages}, PolicyError)
 
 
-def _are_models_valid(document: Document, given: Mapping[str, Any]) -> bool:
-    """Whether the models of `model` selectors are valid. Returns False after it reported the problems."""
-    before = len(document.problems)
-    for where, value in _model_options(given):
-        read_model(document, where, value, own=False)
-    return len(document.problems) == before
+def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
+    segments = tuple(_segment(each) for each in item.segments)
+    if isinstance(item, WrittenPolicy):
+        stages = tuple(stage_of(stage) for stage in item.stages)
+        return PolicySpec(**{**dict(item), "stages": stages, "segments": segments})
+    policy = named_policy(item.use, options=_options(item), default=item.default)
+    return policy.replace(name=item.name or policy.name, segments=segments, several=item.several)
 
 
-def _model_options(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
-    """Yields the `model` option of every stage that uses the `model` selector, with its location."""
-    stages = given.get("stages")
-    for index, stage in enumerate(stages if isinstance(stages, list) else []):
-        if isinstance(stage, dict) and stage.get("selector") == "model":
-            yield from _option(stage, ("policy", "stages", index, "options"))
-    segments = given.get("segments")
-    changes: list[tuple[Where, Any]] = [(("policy",), given)]
-    changes += (
-        [(("policy", "segments", index), each) for index, each in enumerate(segments)] if isinstance(segments, list) else []
-    )
-    for where, change in changes:
-        options = change.get("options") if isinstance(change, dict) else None
-        if isinstance(options, dict) and isinstance(options.get("model"), dict):
-            yield from _option({"options": options["model"]}, (*where, "options", "model"))
+def _segment(section: SegmentSection) -> SegmentSpec:
+    return SegmentSpec(**{**dict(section), "options": _options(section)})
 
 
-def _option(holder: Mapping[str, Any], where: Where) -> Iterator[tuple[Where, Any]]:
-    options = holder.get("options")
-    if isinstance(options, dict) and "model" in options:
-        yield (*where, "model"), options["model"]
+def _options(section: ChangedPolicy | SegmentSection) -> dict[str, dict[str, JsonValue]]:
+    dumped: dict[str, dict[str, JsonValue]] = section.model_dump(mode="json", exclude_unset=True).get("options", {})
+    return dumped
 
 
-def _policy_with_changes(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
-    if not _are_models_valid(document, given):
-        return None
-    changed = validated(document, ("policy",), ChangedPolicy, given, PolicyError)
-    if changed is None:
-        return None
-    policy = named_policy(changed.use, options=changed.options, default=changed.default)
-    changes = {"name": changed.name or policy.name, "segments": changed.segments, "several": changed.several}
-    return policy.model_copy(update=changes)
+def _models(item: str | ChangedPolicy | WrittenPolicy) -> Iterator[tuple[Where, Any]]:
+    """The language models of a policy, with their locations."""
+    if isinstance(item, str):
+        return
+    if isinstance(item, WrittenPolicy):
+        for index, stage in enumerate(item.stages):
+            if isinstance(getattr(stage, "options", None), ModelOptions):
+                yield ("policy", "stages", index, "options", "model"), stage.options.model
+    places: list[tuple[Where, ChangedPolicy | SegmentSection]] = [
+        (("policy", "segments", index), segment) for index, segment in enumerate(item.segments)
+    ]
+    for where, section in [*places, *([(("policy",), item)] if isinstance(item, ChangedPolicy) else [])]:
+        for stage_name, options in section.options.items():
+            if isinstance(options, ModelOptions):
+                yield (*where, "options", stage_name, "model"), dict(options)["model"]
 
 
 def location_of_error(document: Document, error: TurnwiseError) -> Where:

@@ -1,25 +1,20 @@
-"""Reads the tools of an LLM agent or a task in a configuration file."""
+"""Builds the tools that LLM agents and tasks of a configuration file name."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from pydantic import AfterValidator, Field
-
-from turnwise.config.document import kind_of
+from turnwise.config.agent_section import TOOL_NAMES, AgentTool, McpTools
+from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
-from turnwise.config.places import Document, Where
-from turnwise.config.validation import validated
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
-from turnwise.facts.fact import Fact
-from turnwise.facts.spelling import did_you_mean
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.built_in import ArtifactTools, ask_user
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
 
-BUILT_IN: Mapping[str, Callable[[], Tool | Toolset]] = {"artifacts": ArtifactTools, "ask_user": lambda: ask_user}
-_FORMS = f"Write module:attribute, {', '.join(BUILT_IN)}, `{{mcp: …}}`, or `{{agent: name}}`."
+_BUILT_IN: Mapping[str, Callable[[], Tool | Toolset]] = {"artifacts": ArtifactTools, "ask_user": lambda: ask_user}
+assert tuple(_BUILT_IN) == TOOL_NAMES
 
 
 class AgentReference(NamedTuple):
@@ -31,44 +26,27 @@ class AgentReference(NamedTuple):
     where: Where
 
 
-def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Toolset | AgentReference] | None:
-    """Reads a list of tools, in order. Returns None after it reported the problems.
+def build_tools(document: Document, where: Where, items: Sequence[Any]) -> list[Tool | Toolset | AgentReference]:
+    """Builds the tools of a list of `ToolItem`, in order. Reports and omits those with problems.
 
-    Imports the modules it names; opens no connection.
+    Imports the modules they name; opens no connection.
     """
-    if not isinstance(value, list):
-        document.report(where, f"'tools' should be a list, but is {kind_of(value)}.", "Write `- ` before each tool.")
+    found = [build_tool(document, (*where, index), item) for index, item in enumerate(items)]
+    return [tool for tool in found if tool is not None]
+
+
+def build_tool(document: Document, where: Where, item: Any) -> Tool | Toolset | AgentReference | None:
+    """Builds the tool of a `ToolItem`. Returns None if it has a problem."""
+    if document.has_problem(where):
         return None
-    found = [_read(document, (*where, index), each) for index, each in enumerate(value)]
-    tools = [tool for tool in found if tool is not None]
-    return tools if len(tools) == len(found) else None
-
-
-def _read(document: Document, where: Where, value: Any) -> Tool | Toolset | AgentReference | None:
-    if isinstance(value, str):
-        return _tool_by_name(document, where, value)
-    if isinstance(value, dict) and "mcp" in value:
-        return _mcp_server(document, where, value)
-    if isinstance(value, dict) and "agent" in value:
-        entry = validated(document, where, AgentToolEntry, value, AgentDefinitionError)
-        return AgentReference(entry.agent, entry.description, (*where, "agent")) if entry else None
-    close = did_you_mean(next(iter(value)), ("mcp", "agent")) if isinstance(value, dict) and value else _FORMS
-    what = f"has the key {next(iter(value))!r}" if isinstance(value, dict) and value else f"is {kind_of(value)}"
-    document.report(where, f"This is no tool: it {what}.", close, AgentDefinitionError)
-    return None
-
-
-def _tool_by_name(document: Document, where: Where, name: str) -> Tool | Toolset | None:
-    if name in BUILT_IN:
-        return BUILT_IN[name]()
-    if ":" not in name:
-        fix = f"{did_you_mean(name, BUILT_IN)} Or write an import path, module:attribute."
-        document.report(where, f"There is no tool {name!r}.", fix, AgentDefinitionError)
-        return None
+    if isinstance(item, AgentTool):
+        return AgentReference(item.agent, item.description, (*where, "agent"))
     try:
-        return _tool_from(resolve(name, document.folder), name)
+        if isinstance(item, McpTools):
+            return _mcp_server(document, item)
+        return _BUILT_IN[item]() if item in _BUILT_IN else _tool_from(resolve(item, document.folder), item)
     except TurnwiseError as error:
-        document.report_error(where, error)
+        document.report_error((*where, "mcp") if isinstance(item, McpTools) else where, error)
         return None
 
 
@@ -95,47 +73,10 @@ def _tool_from(imported: Any, path: str) -> Tool | Toolset:
     return FunctionTool(imported)
 
 
-class AgentToolEntry(Fact):
-    agent: str
-    description: str | None = None
-
-
-def _valid_confirmation(value: Any) -> Any:
-    if isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
-        return value
-    raise ValueError("write true, false, or a list of tools that have to be confirmed")
-
-
-class _Reached(Fact):
-    command: tuple[str, ...] | None = Field(default=None, min_length=1)
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    url: str | None = None
-    headers: dict[str, str] = {}
-
-
-class McpServerEntry(Fact):
-    mcp: _Reached
-    name: str | None = None
-    prefix: str = ""
-    only: tuple[str, ...] | None = None
-    without: tuple[str, ...] = ()
-    confirm: Annotated[Any, AfterValidator(_valid_confirmation)] = False
-    seconds: float | None = Field(default=None, gt=0)
-    connect_seconds: float | None = Field(default=None, gt=0)
-
-
-def _mcp_server(document: Document, where: Where, value: dict[str, Any]) -> McpServer | None:
-    read = validated(document, where, McpServerEntry, value, AgentDefinitionError)
-    if read is None:
-        return None
-    connection = read.mcp.model_dump(exclude_unset=True, exclude={"command"})
-    if read.mcp.command is not None:
-        program, *arguments = read.mcp.command
-        folder = document.folder.resolve() / (read.mcp.cwd or ".")
+def _mcp_server(document: Document, item: McpTools) -> McpServer:
+    connection = item.mcp.model_dump(exclude_unset=True, exclude={"command"})
+    if item.mcp.command is not None:
+        program, *arguments = item.mcp.command
+        folder = document.folder.resolve() / (item.mcp.cwd or ".")
         connection |= {"command": program, "args": arguments, "cwd": folder}
-    try:
-        return McpServer(**connection, **read.model_dump(exclude_unset=True, exclude={"mcp"}))
-    except TurnwiseError as error:
-        document.report_error((*where, "mcp"), error)
-        return None
+    return McpServer(**connection, **item.model_dump(exclude_unset=True, exclude={"mcp"}))

@@ -1,6 +1,7 @@
 """Content and its parts: text, files, data, thinking, and tool calls with their results."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag
 
@@ -133,6 +134,10 @@ class Content(Fact):
     def text(self) -> str:
         """All text parts, joined by line breaks; empty when there is none."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    def with_parts(self, parts: Iterable[Part]) -> Self:
+        """Returns the content with those parts, from the same sender."""
+        return self.replace(parts=tuple(parts))
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, JsonValue
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart
 from turnwise.facts.fact import Fact, optional
 from turnwise.facts.selections import Selection
@@ -137,7 +138,7 @@ class Actions(Fact):
     """Recorded steps. The event that begins a new attempt repeats the steps of earlier attempts, and so do the events that
     store their writes again.
     """
-    finished: tuple[str, ...] = ()
+    finished: tuple[Branch, ...] = ()
     """Branches that ran to their end before this event; a resumed turn skips them."""
     checkpoint: bool = optional(False)
     """True if a new attempt resumes after this event and hides nothing up to it."""
@@ -149,6 +150,10 @@ class Actions(Fact):
     """The usage of the model call for this event."""
     cut_off: str | None = optional(None)
     """The reason why the answer is incomplete: `tokens` for the model's limit, `parts` for `limits.parts`."""
+    note: str | None = optional(None)
+    """The note on its situation that the author's model got right before this event, besides the conversation. Later requests
+    repeat it at the same place.
+    """
     summary: Summary | None = optional(None)
     """A summary that the author's model may read in place of older events."""
     jobs: tuple[JobRequest, ...] = optional(())
@@ -171,10 +176,8 @@ class Event(Fact):
     content: Content | None = None
     actions: Actions = Field(default_factory=lambda: NO_ACTIONS)  # pydantic would deep-copy a default for each event
     error: ErrorInfo | None = None
-    branch: str = ""
-    """The place of the run within the invocation: a path of names joined by `/`. The first part is the number of the turn. A
-    part with `~` is a child of a parallel agent; a part with `>` is a privately called agent.
-    """
+    branch: Branch = NO_BRANCH
+    """The place of the run within the invocation."""
     within: str = optional("")
     """The key of the recorded step in which the event arose; empty outside of steps."""
     scope: tuple[str, ...] = ()
@@ -213,23 +216,15 @@ class Event(Fact):
     @property
     def is_private(self) -> bool:
         """True if the event belongs to a privately called agent: other agents neither see nor resume it."""
-        return "/>" in self.branch
+        return self.branch.is_private
 
+    def with_actions(self, **changes: Any) -> Self:
+        """Returns the event with the given actions replaced; the other actions stay."""
+        return self.replace(actions=self.actions.replace(**changes))
 
-def sees(viewer_branch: str, event_branch: str) -> bool:
-    """Returns whether an agent on `viewer_branch` sees an event of the same invocation on `event_branch`.
-
-    Children of one parallel agent see neither each other nor each other's calls. Later agents see everything except
-    private calls (behaviour A41).
-    """
-    viewer, event = viewer_branch.split("/"), event_branch.split("/")
-    for mine, theirs in zip(viewer, event, strict=False):
-        if mine != theirs:
-            if mine.startswith("~") and theirs.startswith("~"):
-                return False
-            break
-    shared = sum(1 for _ in _common(viewer, event))
-    return not any(part.startswith(">") for part in event[shared:])
+    def with_content(self, content: Content | None) -> Self:
+        """Returns the event with that content."""
+        return self.replace(content=content)
 
 
 def in_scope(event: Event, viewer: str, sees: frozenset[str] | None) -> bool:
@@ -247,25 +242,9 @@ def in_scope(event: Event, viewer: str, sees: frozenset[str] | None) -> bool:
     return any(start in sees for label in event.scope for start in _starts(label))
 
 
-def segment_of(name: str) -> str:
-    """Returns an agent's name as a segment of a branch. Escapes the special characters of branches, so names cannot forge
-    one.
-    """
-    return "".join(f"%{ord(c):02X}" if c in "%/~>#" else c for c in name)
-
-
 def _starts(label: str) -> Iterator[str]:
     """Yields the label and its ancestors."""
     yield label
     while "/" in label:
         label = label.rpartition("/")[0]
         yield label
-
-
-def _common(left: list[str], right: list[str]) -> list[str]:
-    common = []
-    for mine, theirs in zip(left, right, strict=False):
-        if mine != theirs:
-            break
-        common.append(mine)
-    return common

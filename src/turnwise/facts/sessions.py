@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact, optional
 
@@ -45,7 +46,7 @@ class OpenCall(Fact):
     agent: str
     invocation_id: str
     tool: str
-    branch: str = optional("")
+    branch: Branch = optional(NO_BRANCH)
     """The branch on which the call was made."""
 
 
@@ -185,7 +186,7 @@ def storable(event: Event) -> Event:
     if not any(key.startswith(TEMP_PREFIX) for key in event.actions.state_delta):
         return event
     kept = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": kept})})
+    return event.with_actions(state_delta=kept)
 
 
 def merge(state: Mapping[str, JsonValue], delta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -212,23 +213,18 @@ def fold(session: Session, events: Iterable[Event]) -> Session:
             )
         last, updated = event.sequence or last + 1, event.created_at
         head = _fold_head(head, event, last)
-    return session.model_copy(
-        update={
-            "head": head,
-            "state": state,
-            "app_state": app_state,
-            "user_state": user_state,
-            "last_sequence": last,
-            "updated_at": updated,
-        }
+    return session.replace_valid(
+        head=head, state=state, app_state=app_state, user_state=user_state, last_sequence=last, updated_at=updated
     )
 
 
 def visible(events: Iterable[Event]) -> list[Event]:
     """Returns the events that no rewind hides, in append order. The input may be the whole log or one invocation."""
-    kept: list[Event] = []
+    log, kept = list(events), list[Event]()
+    if all([event.actions.rewind is None for event in log]):  # noqa: C419 - a list is faster here
+        return log
     hidden_from: float = inf
-    for event in sorted(events, key=lambda event: -(event.sequence or 0)):
+    for event in sorted(log, key=lambda event: -(event.sequence or 0)):
         if (event.sequence or 0) < hidden_from:
             kept.append(event)
         if event.actions.rewind is not None:
@@ -237,7 +233,7 @@ def visible(events: Iterable[Event]) -> list[Event]:
 
 
 def _fold_head(head: Head, event: Event, sequence: int) -> Head:
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     if event.actions.positions:
         changed["positions"] = head.positions | event.actions.positions
     if event.author == USER:
@@ -247,14 +243,14 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
     if event.content and (event.content.tool_calls or event.content.tool_results):
         changed["calls"] = _fold_calls(head.calls, event)
     changed["invocations"] = _fold_invocations(head.invocations, event, sequence)
-    head = head.model_copy(update=changed)
+    head = head.replace_valid(**changed)
     if event.actions.end and head.calls:
         open_ = {id_: call for id_, call in head.calls.items() if call.invocation_id != event.invocation_id}
-        head = head.model_copy(update={"calls": open_})
+        head = head.replace_valid(calls=open_)
     return head
 
 
-def _fold_message(head: Head, event: Event) -> dict[str, object]:
+def _fold_message(head: Head, event: Event) -> dict[str, Any]:
     if event.content is None:
         return {}
     said = Exchange(message=event.text[:RECENT_CHARACTERS], before=head.last_reply[-RECENT_CHARACTERS:])
@@ -273,28 +269,27 @@ def _shortened(text: str) -> str:
     return f"{text[: half - len(_GAP)]}{_GAP}{text[-half:]}"
 
 
-def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
+def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, Any]:
     authors = dict(head.authors)
     mark = authors.get(event.author, AuthorMark())
-    changed: dict[str, object] = {"authors": authors}
+    changed: dict[str, Any] = {"authors": authors}
     if event.speaks:
-        authors[event.author] = mark.model_copy(update={"spoke": sequence})
+        authors[event.author] = mark.replace(spoke=sequence)
         changed["active_agent"] = event.author
         changed["named_next"] = _named_next(head, event)
         if head.recent:
-            changed["recent"] = (*head.recent[:-1], head.recent[-1].model_copy(update={"agent": event.author}))
+            changed["recent"] = (*head.recent[:-1], head.recent[-1].replace(agent=event.author))
         if text := event.text:
             changed["last_reply"] = _shortened(text)
     elif event.error:
-        authors[event.author] = mark.model_copy(update={"failed": sequence})
+        authors[event.author] = mark.replace(failed=sequence)
     elif event.actions.blocked_by:
-        authors[event.author] = mark.model_copy(update={"skipped": sequence})
+        authors[event.author] = mark.replace(skipped=sequence)
     elif event.actions.end and max(mark.spoke, mark.failed) < _began(head, event):
-        outcome = _silent_end(event.actions.end)
-        authors[event.author] = mark.model_copy(update={outcome: sequence} if outcome else {})
+        authors[event.author] = _after_silent_end(mark, event.actions.end, sequence)
     target = event.actions.transfer_to
     if target is not None:
-        authors[target] = authors.get(target, AuthorMark()).model_copy(update={"handed": sequence})
+        authors[target] = authors.get(target, AuthorMark()).replace(handed=sequence)
     return changed
 
 
@@ -307,14 +302,14 @@ def _named_next(head: Head, event: Event) -> str | None:
         return None
     if not event.is_answer:
         return head.named_next if event.author == head.active_agent else None
-    return None if "/" in event.branch else event.actions.next or None
+    return None if event.branch.parent else event.actions.next or None
 
 
-def _silent_end(end: End) -> str | None:
-    """Returns the mark for an author that gave no answer before the end; None when the author did not cause the end."""
+def _after_silent_end(mark: AuthorMark, end: End, sequence: int) -> AuthorMark:
+    """Returns the mark of an author that gave no answer before the end. Unchanged when the author did not cause the end."""
     if end.reason == "completed":
-        return "skipped"
-    return None if end.reason in {"cancelled", "clarify"} else "failed"
+        return mark.replace(skipped=sequence)
+    return mark if end.reason in {"cancelled", "clarify"} else mark.replace(failed=sequence)
 
 
 def _began(head: Head, event: Event) -> int:
@@ -343,17 +338,27 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
             return others
         begun = OpenInvocation(agent=actions.selection.agent, began=sequence, since=sequence, last=sequence)
         return others | {id_: begun}
-    changed: dict[str, object] = {"last": sequence, "attempt": event.attempt}
+    changed: dict[str, Any] = {"last": sequence, "attempt": event.attempt}
     if actions.transfer_to and not event.is_private:
         changed |= {"agent": actions.transfer_to, "turn": open_.turn + 1, "since": sequence}
+    if (waits := waits_after(open_.waits, event)) != open_.waits:
+        changed["waits"] = waits
     if actions.awaits:
-        others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
-        changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}
+        changed["state"] = "waiting"
     if actions.checkpoint:
         changed |= {"since": sequence, "settled": event.attempt - 1}
     if event.author == USER:
-        results = event.content.tool_results if event.content else ()
-        answered = {actions.answers} | {result.call_id for result in results}
-        waits = tuple(wait for wait in open_.waits if wait[1].id not in answered)
-        changed |= {"state": "running", "waits": waits, "since": sequence, "attempt": 1, "settled": 0}
-    return others | {id_: open_.model_copy(update=changed)}
+        changed |= {"state": "running", "since": sequence, "attempt": 1, "settled": 0}
+    return others | {id_: open_.replace(**changed)}
+
+
+def waits_after(waits: tuple[tuple[str, Await], ...], event: Event) -> tuple[tuple[str, Await], ...]:
+    """Returns the open waits of an invocation after its next event: the agents that wait and their waits, oldest first."""
+    actions, content = event.actions, event.content
+    closed = {actions.answers} | {result.call_id for result in (content.tool_results if content else ())}
+    if actions.end:
+        return ()
+    if actions.awaits:
+        closed.add(actions.awaits.id)
+    left = tuple(wait for wait in waits if wait[1].id not in closed)
+    return (*left, (event.author, actions.awaits)) if actions.awaits else left

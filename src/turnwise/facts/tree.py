@@ -32,8 +32,8 @@ class AgentTree:
         self._cards: dict[str, AgentCard] = {}
         for card in cards:
             self._add(card)
-        self._required_roles: dict[str, tuple[tuple[str, ...], ...] | None] = {}
-        """Cache of `reachable`: per agent, lists of roles; a caller needs one role of each list. None means disabled."""
+        self._required_roles: dict[str, tuple[bool, tuple[tuple[str, ...], ...]]] = {}
+        """Cache of `reachable`: per agent, whether it is enabled, and lists of roles; a caller needs one role of each list."""
         self._children: dict[str, list[str]] = {name: [] for name in self._cards}
         self.root = self._connect()
 
@@ -105,13 +105,19 @@ class AgentTree:
         """Returns whether a caller with these roles may reach the agent: it and its ancestors must be enabled and allow one
         of them.
         """
+        return self._requirements(name)[0] and self.permits(name, roles)
+
+    def permits(self, name: str, roles: Collection[str]) -> bool:
+        """Returns whether the agent and its ancestors allow one of these roles, enabled or not."""
+        needed = self._requirements(name)[1]
+        return not needed or all(any(role in allowed for role in roles) for allowed in needed)
+
+    def _requirements(self, name: str) -> tuple[bool, tuple[tuple[str, ...], ...]]:
         if name not in self._required_roles:
             chain = [self._cards[each] for each in self.chain(name)]
-            self._required_roles[name] = (
-                tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
-            )
-        needed = self._required_roles[name]
-        return needed is not None and (not needed or all(any(role in allowed for role in roles) for allowed in needed))
+            needed = tuple(card.roles for card in chain if card.roles)
+            self._required_roles[name] = all(card.enabled for card in chain), needed
+        return self._required_roles[name]
 
     @cached_property
     def version(self) -> str:
@@ -121,11 +127,14 @@ class AgentTree:
             digest.update(card.model_dump_json().encode())
         return digest.hexdigest()[:12]
 
-    def transfer_targets(self, name: str) -> tuple[str, ...]:
+    def transfer_targets(self, name: str, *, disabled: bool = False) -> tuple[str, ...]:
         """Returns the agents to which this agent may transfer: its children, its parent, its siblings (behaviour A35).
 
-        Leaves out the parent or the siblings when the card disallows them, and disabled agents. A composite agent runs
-        its children itself, so they are not targets of other agents.
+        Leaves out the parent or the siblings when the card disallows them. A composite agent runs its children itself, so
+        they are not targets of other agents.
+
+        Args:
+            disabled: Include disabled agents.
         """
         card = self._cards[name]
         targets = list(self._children[name]) if not card.is_composite else []
@@ -135,4 +144,4 @@ class AgentTree:
                 targets.append(parent.name)
             if not card.disallow_transfer_to_peers:
                 targets += [sibling for sibling in self._children[parent.name] if sibling != name]
-        return tuple(target for target in targets if self._cards[target].enabled)
+        return tuple(target for target in targets if disabled or self._cards[target].enabled)

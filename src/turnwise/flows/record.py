@@ -1,12 +1,14 @@
 """Rebuilds a flow's run from the session log: its tasks, its turns with their reasons, and its end. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from pydantic import JsonValue
 
-from turnwise.facts.events import LIMIT, USER, Event, segment_of
+from turnwise.facts.branch import Branch, name_of, segment_of
+from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.flows.control.logged import FLOW, data_of, task_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.tasks.graph import Graph
@@ -45,7 +47,8 @@ class TurnRecord(NamedTuple):
     """The open question to the user; None if there is none."""
 
 
-class FlowRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
     """The progress of one run of a flow."""
 
     flow: str
@@ -73,7 +76,8 @@ class FlowRecord(NamedTuple):
         return tuple(turn for turn in self.turns if not turn.is_over)
 
 
-class UnplannedRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UnplannedRun:
     """A run that has not recorded its tasks yet."""
 
     flow: str
@@ -159,17 +163,16 @@ class FlowReader:
         if self._unplanned is None or self._unplanned.invocation_id != id_:
             return
         if actions.awaits is not None:
-            self._unplanned = self._unplanned._replace(asked_by=event.author, question=event.text)
+            self._unplanned = replace(self._unplanned, asked_by=event.author, question=event.text)
         if actions.end is not None:
-            self._unplanned = self._unplanned._replace(end=actions.end.reason, detail=actions.end.detail, question=None)
+            self._unplanned = replace(self._unplanned, end=actions.end.reason, detail=actions.end.detail, question=None)
 
 
 class _Run:
     """One run of a flow, on one branch of an invocation."""
 
-    def __init__(self, graph: Graph, invocation_id: str, branch: str) -> None:
+    def __init__(self, graph: Graph, invocation_id: str, branch: Branch) -> None:
         self.place, self.graph = (invocation_id, branch), graph
-        self._below = f"{branch}/"
         self._progress = initial_progress(graph)
         self._turns: dict[int, TurnRecord] = {}
         self._turn_by_question: dict[str, int] = {}
@@ -189,11 +192,11 @@ class _Run:
             self._apply_reply(event)
         elif self.is_own_event(event):
             self._apply_own_event(event)
-        elif event.branch.startswith(self._below):
-            self._apply_turn_event(event)
+        elif (place := event.branch.below(self.place[1])) is not None:
+            self._apply_turn_event(event, place)
         for branch in event.actions.finished:
-            place = branch.removeprefix(self._below)
-            if place != branch and _is_whole_turn(place):
+            place = branch.below(self.place[1])
+            if place is not None and _is_whole_turn(place):
                 self._update_turn(_turn_number(place), is_over=True)
         if (end := event.actions.end) is not None:
             self._end = self._end or end.reason
@@ -207,18 +210,18 @@ class _Run:
             self._turns[number] = TurnRecord(number, *fields)
         if task_end := task_end_of(event):
             if task_end.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite the content but not the label
-                task_end = task_end.model_copy(update={"task": tasks[0]})
+                task_end = task_end.replace(task=tasks[0])
             self._progress = with_task_ended(self.graph, self._progress, task_end)
         if data := data_of(event, FLOW):
             self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))
 
-    def _apply_turn_event(self, event: Event) -> None:
+    def _apply_turn_event(self, event: Event, place: Branch) -> None:
         """Applies an event of a working agent. In a new attempt, only these events show whose turn it is."""
-        number = _turn_number(event.branch[len(self._below) :])
+        number = _turn_number(place)
         if number is None or number not in self._turns:
             return
         if not self._turns[number].agent:
-            self._update_turn(number, agent=_agent(event.branch[len(self._below) :]))
+            self._update_turn(number, agent=_agent(place))
         if event.actions.awaits is not None:
             self._turn_by_question[event.actions.awaits.id] = number
             self._update_turn(number, question=event.text)
@@ -280,20 +283,23 @@ def _labelled_tasks(event: Event, flow: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _turn_number(place: str) -> int | None:
+def _turn_number(place: Branch) -> int | None:
     """Returns the number of the turn in a branch part: `agent#3`, or `turn#3/~agent#3` for a concurrent turn."""
-    number = place.partition("/")[0].rpartition("#")[2]
+    number = place.segments[0].rpartition("#")[2]
     return int(number) if number.isdecimal() else None
 
 
-def _agent(place: str) -> str:
+def _agent(place: Branch) -> str:
     """Returns the agent whose turn that branch part is."""
-    first, _, second = place.partition("/")
-    agent = second.partition("/")[0].removeprefix("~") if first.startswith("turn#") and second.startswith("~") else first
-    return unquote(agent.rpartition("#")[0])
+    return name_of(place.segments[1] if _is_concurrent(place) else place.segments[0])
 
 
-def _is_whole_turn(place: str) -> bool:
+def _is_concurrent(place: Branch) -> bool:
+    first, *below = place.segments
+    return bool(below) and first.startswith("turn#") and below[0].startswith("~")
+
+
+def _is_whole_turn(place: Branch) -> bool:
     """Checks whether the branch part is a turn itself, not an agent below the turn's agent."""
-    first, _, second = place.partition("/")
-    return not second or (second.startswith("~") and "/" not in second and second.endswith(first.removeprefix("turn")))
+    first, *below = place.segments
+    return not below or (len(below) == 1 and below[0].startswith("~") and below[0].endswith(first.removeprefix("turn")))

@@ -179,6 +179,8 @@ _KINDS: Mapping[str, tuple[type[Fact], Any]] = {
     Moderated.name: (_Moderated, Moderated),
 }
 STRATEGIES = tuple(_KINDS)
+STRATEGY_OPTIONS: Mapping[str, type[Fact]] = {name: options for name, (options, _) in _KINDS.items()}
+"""The options of the strategies, by name."""
 
 
 def named_strategy(config: str | Mapping[str, JsonValue]) -> Selector:

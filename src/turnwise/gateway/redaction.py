@@ -13,7 +13,7 @@ from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event
 from turnwise.facts.selections import Exclusion, Selection, Verdict
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.transcript.waits import Kind, kind_of
+from turnwise.facts.waits import is_late
 
 FAILED = "The agent failed."
 """Shown to users instead of an agent's exception text."""
@@ -40,9 +40,9 @@ class Redactor:
         """Returns whether the caller may know the agent. Agents that no longer exist may be known."""
         return self.inside or self._any_role or agent not in self._tree or self._tree.reachable(agent, self._roles)
 
-    def answers(self, kind: Kind) -> bool:
-        """Returns whether the caller may answer a call of this kind."""
-        return kind != "late" or self._reports_late_results
+    def answers(self, call: ToolCallPart | None) -> bool:
+        """Returns whether the caller may answer a wait for this call; None is a wait for a reply."""
+        return call is None or not is_late(call) or self._reports_late_results
 
     def event(self, event: Event) -> Event:
         """Returns the event as the caller may read it. An event always remains, even if it is empty.
@@ -52,18 +52,16 @@ class Redactor:
         """
         if self.inside:
             return event
-        update: dict[str, object] = {"content": self._content(event), "actions": self._actions(event.actions)}
-        if event.error is not None:
-            update["error"] = self.error(event.error)
-        return event.model_copy(update=update)
+        error = None if event.error is None else self.error(event.error)
+        return event.replace(content=self._content(event), actions=self._actions(event.actions), error=error)
 
     def error(self, error: ErrorInfo) -> ErrorInfo:
         """Returns the error without its internal message."""
-        return error if self.inside else error.model_copy(update={"message": FAILED})
+        return error if self.inside else error.replace(message=FAILED)
 
     def end(self, end: End) -> End:
         """Returns the end; for a failed invocation, without the internal detail."""
-        return end if self.inside or end.reason != "failed" else end.model_copy(update={"detail": FAILED})
+        return end if self.inside or end.reason != "failed" else end.replace(detail=FAILED)
 
     def state(self, session: Session) -> Mapping[str, JsonValue]:
         """Returns the session's merged state; for users, without the keys that all users share."""
@@ -77,36 +75,38 @@ class Redactor:
         if self.inside:
             return selection
         excluded = self._visible_exclusions(selection.excluded)
-        return selection.model_copy(
-            update={
-                "reason": self._visible_text(selection.reason, f"It was chosen by {selection.method}."),
-                "excluded": excluded,
-                "excluded_count": len(excluded),
-                "verdicts": tuple(map(self._verdict, selection.verdicts)),
-            }
+        return selection.replace(
+            reason=self._visible_text(selection.reason, f"It was chosen by {selection.method}."),
+            excluded=excluded,
+            excluded_count=len(excluded),
+            verdicts=tuple(map(self._verdict, selection.verdicts)),
         )
 
     def _actions(self, actions: Actions) -> Actions:
-        changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "jobs": (), "next": None}
-        changed |= {name: _without_app_keys(getattr(actions, name)) for name in ("state_delta", "state_before")}
-        if actions.selection is not None:
-            changed["selection"] = self.selection(actions.selection)
-        if actions.end is not None:
-            changed["end"] = self.end(actions.end)
-        return actions.model_copy(update=changed)
+        return actions.replace(
+            steps=(),
+            brief=None,
+            note=None,
+            summary=None,
+            jobs=(),
+            next=None,
+            state_delta=_without_app_keys(actions.state_delta),
+            state_before=_without_app_keys(actions.state_before),
+            selection=None if actions.selection is None else self.selection(actions.selection),
+            end=None if actions.end is None else self.end(actions.end),
+        )
 
     def _verdict(self, verdict: Verdict) -> Verdict:
         known = [each for each in verdict.candidates if self.reaches(each.agent)]
-        candidates = [each.model_copy(update={"evidence": self._visible_text(each.evidence)}) for each in known]
-        update = {
-            "reason": self._visible_text(verdict.reason),
-            "question": self._visible_text(verdict.question),
-            "candidates": tuple(candidates),
-            "passed_over": self._visible_exclusions(verdict.passed_over),
-            "also": tuple(filter(self.reaches, verdict.also)),
-            "ignored": (),
-        }
-        return verdict.model_copy(update=update)
+        candidates = [each.replace(evidence=self._visible_text(each.evidence)) for each in known]
+        return verdict.replace(
+            reason=self._visible_text(verdict.reason),
+            question=self._visible_text(verdict.question),
+            candidates=tuple(candidates),
+            passed_over=self._visible_exclusions(verdict.passed_over),
+            also=tuple(filter(self.reaches, verdict.also)),
+            ignored=(),
+        )
 
     def _content(self, event: Event) -> Content | None:
         """Returns the content that a user may read; None if nothing remains."""
@@ -115,13 +115,13 @@ class Redactor:
             return content
         if event.is_private and awaited is None:
             return None
-        asked = {call.call_id for call in content.tool_calls if awaited and self.answers(kind_of(call, event))}
+        asked = {call.call_id for call in content.tool_calls if awaited and self.answers(call)}
         parts = tuple(_parts(content, awaited.id if awaited and awaited.id in asked else None, partial=event.partial))
-        return content.model_copy(update={"parts": parts}) if parts else None
+        return content.with_parts(parts) if parts else None
 
     def _visible_exclusions(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
         known = (each for each in excluded if self.reaches(each.agent))
-        return tuple(each.model_copy(update={"detail": self._visible_text(each.detail)}) for each in known)
+        return tuple(each.replace(detail=self._visible_text(each.detail)) for each in known)
 
     def _visible_text(self, text: str, instead: str = "") -> str:
         """Returns the text; `instead` if it names an agent that the caller may not use."""
@@ -144,10 +144,10 @@ def _parts(content: Content, awaited: str | None, *, partial: bool) -> Iterator[
             continue
         if isinstance(part, ToolCallPart) and part.call_id != awaited and not part.offered:
             if not part.private and not partial:
-                yield part.model_copy(update={"arguments": {}, "raw": None, "seal": None})
+                yield part.replace(arguments={}, raw=None, seal=None)
         elif isinstance(part, ToolResultPart):
-            yield part.model_copy(update={"result": None})
+            yield part.replace(result=None)
         elif isinstance(part, TextPart):
-            yield part if part.seal is None else part.model_copy(update={"seal": None})
+            yield part if part.seal is None else part.replace(seal=None)
         else:
             yield part

@@ -146,4 +146,4 @@ class InjectionMarks:
         reason = f"It held {', '.join(sorted(findings))}."
         if "instructions to ignore instructions" in findings:
             return GuardrailVerdict("block", reason=reason)
-        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": tuple(left)}), reason)
+        return GuardrailVerdict("rewrite", content.with_parts(left), reason)

@@ -42,7 +42,7 @@ class Length:
         reason = f"It had {length:,} characters, {limit:,} are allowed."
         if self._action == "block":
             return GuardrailVerdict("block", reason=reason)
-        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": _cut(content.parts, limit)}), reason)
+        return GuardrailVerdict("rewrite", content.with_parts(_cut(content.parts, limit)), reason)
 
 
 def _cut(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
@@ -54,5 +54,5 @@ def _cut(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
         elif left >= 0:
             text = part.text if len(part.text) <= left else part.text[:left] + _MORE
             left -= len(part.text) if len(part.text) <= left else limit
-            cut.append(part.model_copy(update={"text": text}))
+            cut.append(part.replace(text=text))
     return tuple(cut)

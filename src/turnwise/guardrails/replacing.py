@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from pydantic import JsonValue
 
@@ -16,12 +16,15 @@ from turnwise.facts.content import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    UnknownPart,
 )
 from turnwise.facts.errors import ConfigError
+from turnwise.facts.fact import Fact
 from turnwise.guardrails.rules import Find, kinds_in, with_labels
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 Change = Callable[[str], str]
+F = TypeVar("F", bound=Fact)
 
 _LONG_NUMBER = 10**6
 _LONG_BYTES = 16_384
@@ -42,42 +45,72 @@ def _size(part: Part) -> int:
     return 0 if isinstance(part, BlobPart | ArtifactPart) else len(part.model_dump_json())
 
 
-def map_strings(content: Content, place: Place, change: Change) -> Content:
-    """Returns the content with `change` applied to every string: texts, thoughts, data, results, arguments, file names.
+WITHHELD = "withheld"
+"""Replaces a tool's name, or the kind of an unknown part, that holds a finding."""
+_NO_TYPE = "application/octet-stream"
+"""Replaces a MIME type that holds a finding."""
 
-    A number of more than six digits is checked as a string; if it changes, a string replaces it. The arguments of tool calls
-    are
-    changed at the place `tool_call` only.
+
+def map_strings(content: Content, place: Place, change: Change) -> Content:
+    """Returns the content with `change` applied to every string: texts, thoughts, data, results, arguments, file names,
+    and fields of newer versions.
+
+    A number of more than six digits is checked as a string; if it changes, a string replaces it. A MIME type or a tool's
+    name that changes is replaced whole. The arguments of tool calls are changed at the place `tool_call` only.
     """
-    return content.model_copy(update={"parts": tuple(_part(part, place, change) for part in content.parts)})
+    parts = tuple(_with_extra(_part(part, place, change), change) for part in content.parts)
+    return _with_extra(content.replace(parts=parts), change)
+
+
+def _with_extra(fact: F, change: Change) -> F:
+    """Returns the fact with `change` applied to the fields that this version does not know."""
+    extra = fact.model_extra
+    if not extra:
+        return fact
+    copy = fact.model_copy()
+    object.__setattr__(copy, "__pydantic_extra__", _value(extra, change))
+    return copy
+
+
+def _or_instead(text: str, change: Change, instead: str) -> str:
+    """Returns the text if `change` leaves it unchanged, else `instead`."""
+    return text if change(text) == text else instead
 
 
 def _part(part: Part, place: Place, change: Change) -> Part:
     match part:
         case TextPart() | ThinkingPart():
-            return part.model_copy(update={"text": change(part.text)})
+            return part.replace(text=change(part.text))
         case DataPart():
-            return part.model_copy(
-                update={"data": _value(part.data, change), "name": change(part.name) if part.name else part.name}
-            )
+            return part.replace(data=_value(part.data, change), name=change(part.name) if part.name else part.name)
         case ToolResultPart():
-            return part.model_copy(update={"result": _value(part.result, change)})
+            tool = _or_instead(part.tool, change, WITHHELD)
+            return part.replace(result=_value(part.result, change), tool=tool)
         case ToolCallPart() if place == "tool_call":
             raw = change(part.raw) if part.raw is not None else None
-            return part.model_copy(update={"arguments": _value(part.arguments, change), "raw": raw})
+            return part.replace(arguments=_object(part.arguments, change), raw=raw)
         case BlobPart():
-            return part.model_copy(update={"name": change(part.name) if part.name else part.name})
+            mime_type = _or_instead(part.mime_type, change, _NO_TYPE)
+            return part.replace(name=change(part.name) if part.name else part.name, mime_type=mime_type)
         case ArtifactPart():
-            return part.model_copy(update={"title": change(part.title) if part.title else part.title})
+            mime = _or_instead(part.mime_type, change, _NO_TYPE) if part.mime_type else part.mime_type
+            title = change(part.title) if part.title else part.title
+            return part.replace(name=change(part.name), title=title, mime_type=mime)
+        case UnknownPart():
+            return part.replace(kind=_or_instead(part.kind, change, WITHHELD))
         case _:
             return part
+
+
+def _object(value: dict[str, JsonValue], change: Change) -> dict[str, JsonValue]:
+    return {change(key): _value(item, change) for key, item in value.items()}
 
 
 def _value(value: JsonValue, change: Change) -> JsonValue:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _value(item, change) for key, item in value.items()}
+        return _object(value, change)
     if isinstance(value, list | tuple):
         return [_value(item, change) for item in value]
     if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
@@ -111,7 +144,10 @@ class Replacing:
         self._action = checked_action(name, action)
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """Returns the verdict. Its reason names the kinds of findings, never their text."""
+        """Returns the verdict. Its reason names the kinds of findings, never their text.
+
+        A call of a tool with a finding in its name is blocked.
+        """
         if place not in self._places:
             return ALLOW
         kinds: set[str] = set()
@@ -121,15 +157,15 @@ class Replacing:
             kinds.update(found)
             return with_labels(text, self._find) if found else text
 
+        in_name = place == "tool_call" and any(change(call.tool) != call.tool for call in content.tool_calls)
         changed = await map_strings_async(content, place, change)
         if not kinds:
             return ALLOW
         reason = f"It held {self._what}: {', '.join(sorted(kinds))}."
-        return (
-            GuardrailVerdict("block", reason=reason)
-            if self._action == "block"
-            else GuardrailVerdict("rewrite", changed, reason)
-        )
+        # Another name would be another tool, so a call with a finding in its name is not made.
+        if self._action == "block" or in_name:
+            return GuardrailVerdict("block", reason=reason)
+        return GuardrailVerdict("rewrite", changed, reason)
 
 
 def checked_action(name: str, action: str) -> Action:

@@ -81,7 +81,7 @@ async def _converse(
         speaker = selection.agent
         actions = Actions(selection=selection, positions=moved_positions(selection))
         message_event = _event(f"message-{number}", USER, number)
-        session = fold(session, [message_event.model_copy(update={"content": message, "actions": actions})])
+        session = fold(session, [message_event.replace(content=message, actions=actions)])
     return outcomes
 
 
@@ -107,14 +107,14 @@ def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: flo
 
 def _with_agent(selection: Selection, agent: str) -> Selection:
     """Returns the decision as if that agent had been chosen."""
-    return selection.model_copy(update={"agent": agent, "outcome": "chosen", "verdicts": ()})
+    return selection.replace(agent=agent, outcome="chosen", verdicts=())
 
 
 def _reply(turn: Turn, speaker: str, number: int) -> Event:
     # The agent spoke last even if the data has no text for its reply.
     content = text_content(turn.system or " ")
     event = _event(f"reply-{number}", speaker, number - 1)
-    return event.model_copy(update={"content": content, "actions": Actions(end=End())})
+    return event.replace(content=content, actions=Actions(end=End()))
 
 
 def _event(id_: str, author: str, number: int) -> Event:

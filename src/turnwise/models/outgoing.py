@@ -43,7 +43,7 @@ def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
 
 def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
     if isinstance(part, _SEALED) and part.seal is not None and part.seal.provider != system:
-        part = part.model_copy(update={"seal": None})
+        part = part.replace(seal=None)
     match part:
         case TextPart() if part.text:
             yield part

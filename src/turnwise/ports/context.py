@@ -1,8 +1,9 @@
 """The context of an agent's turn: what the agent can read and do."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -33,12 +34,25 @@ class Suspend(BaseException):
 class History(Protocol):
     """The log as this agent may read it: on its branch, without rewound events and without private events of others."""
 
+    @property
+    def identity(self) -> Hashable:
+        """Identifies the log and the reader's rights. Equal ones read the same events of other invocations."""
+        ...
+
     async def last(self, count: int = 20) -> list[Event]:
         """Returns the newest events, oldest first; at most limits.history_events."""
         ...
 
     async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
         """Returns events with higher sequence numbers, oldest first."""
+        ...
+
+    async def since(self, event: Event) -> list[Event] | None:
+        """Returns the events after that one, oldest first.
+
+        None means that the log does not hold the event any more, or that more than limits.history_events follow it. Then
+        earlier reads are no longer valid: a rewind hides all events up to the end of the log.
+        """
         ...
 
     def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
@@ -92,7 +106,8 @@ class Stream(Protocol):
     async def write(self, text: str) -> None: ...
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """The result of a nested agent run."""
 
     text: str = ""
@@ -145,6 +160,13 @@ class AgentContext(Protocol):
     @property
     def transfer_targets(self) -> tuple[str, ...]:
         """The agents that `transfer` would accept now, in the tree's order; empty when no transfer is allowed."""
+        ...
+
+    @property
+    def transfer_candidates(self) -> tuple[str, ...]:
+        """The agents to which this agent may transfer, available now or not, in the tree's order; empty when no transfer is
+        allowed. They stay the same from turn to turn, as long as the tree and the caller's roles do.
+        """
         ...
 
     @property

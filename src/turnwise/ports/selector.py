@@ -1,7 +1,8 @@
 """The protocol of a selector, which decides which agent should answer."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from turnwise.facts.content import Content
 from turnwise.facts.events import Event
@@ -11,7 +12,8 @@ from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 
 
-class SelectionRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SelectionRequest:
     """The input of a decision. It contains only values.
 
     A `<next>` tag is removed from the answer's text. Its name is in `answer.actions.next`, and for the next message in
@@ -25,15 +27,15 @@ class SelectionRequest(NamedTuple):
     """The agents that may be chosen, in the tree's order. For a team, only its members."""
     excluded: tuple[Exclusion, ...] = ()
     """The other agents, with the reason."""
-    context: MessageContext = MessageContext()
+    context: MessageContext = field(default_factory=MessageContext)
     occasion: Occasion = "message"
     """A user's message, an agent's answer (then `answer` is set), or a flow."""
     answer: Event | None = None
-    positions: Mapping[str, int] = {}
+    positions: Mapping[str, int] = field(default_factory=dict)
     """The selectors' positions in fixed orders, by selector name; a missing position means 0."""
     verdicts: tuple[Verdict, ...] = ()
     """The verdicts of earlier selectors in this decision; all of them abstained."""
-    tasks: Mapping[str, int] = {}
+    tasks: Mapping[str, int] = field(default_factory=dict)
     """In a flow, the number of ready tasks of each eligible agent."""
     message_id: str | None = None
     """The caller's id of the message; None when none was sent, as for a preview."""

@@ -122,10 +122,7 @@ class Inbox(Protocol):
         self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
     ) -> Receipt:
         """Stores the message in the session's inbox. Accepting the same id again changes nothing and returns the first
-        receipt.
-
-        Args:
-            revision: As for `SessionStore.begin`.
+        receipt. `revision` is as for `SessionStore.begin`.
 
         Raises:
             SessionMissing: The session does not exist, and `create` is False or a revision is given.
@@ -375,20 +372,12 @@ class SessionStore(Protocol):
         ...
 
     async def take(
-        self,
-        session: Session,
-        lease: Lease,
-        events: Sequence[Event],
-        *,
-        release: bool = False,
-        empty_inbox: bool = False,
+        self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False, empty_inbox: bool = False
     ) -> Session:
         """Takes the lease of a session that no process holds (the epoch increases), and appends as `append` does, in one
         transaction.
 
-        Args:
-            release: Whether to release the lease again.
-            empty_inbox: Whether the session's inbox has to be empty.
+        `release` releases the lease again. With `empty_inbox` the session's inbox has to be empty.
 
         Raises:
             SessionBusy: Another holder has the lease. Nothing is stored.
@@ -416,13 +405,11 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
-        """Deletes the session with its log, inbox, decisions and jobs. Idempotent without a revision.
+        """Deletes the session with its log, inbox, decisions and jobs, and returns whether there was one.
 
         Args:
-            revision: Delete only while the session has this revision and its inbox is empty; None means any.
-
-        Returns:
-            Whether there was a session.
+            revision: Delete only while the session has this revision and its inbox is empty. None means any; then the
+                call is idempotent.
 
         Raises:
             SessionMissing: There is no session, and a revision is given.
@@ -439,8 +426,7 @@ class SessionStore(Protocol):
     ) -> Session:
         """Copies the visible log, or the part before the invocation, to a new id. Leaves out open invocations.
 
-        Args:
-            revision: Copy only while the session has this revision and its inbox is empty; None means any.
+        `revision` is as for `delete`.
 
         Raises:
             SessionMissing, SessionExists, InvocationMissing: The session, the copy or the invocation.

@@ -1,6 +1,7 @@
 """The protocol of a tool, which an agent's model may call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -28,7 +29,8 @@ class ToolCall(NamedTuple):
     """The turn that makes the call."""
 
 
-class ToolRules(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolRules:
     """The rules for calls of a tool."""
 
     confirm: bool | Callable[[ToolCall], bool | Awaitable[bool]] = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
+from turnwise.facts.content import BlobPart, Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import ConfigError, EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
@@ -20,7 +20,7 @@ from turnwise.tools.offers import check_offers
 
 
 def checked_message(message: str | Content, limits: Limits) -> Content:
-    """Returns the message as a copied content in the user's role.
+    """Returns the message as a copied content in the user's role, without the data of providers.
 
     Raises:
         EmptyMessage: The message has no content.
@@ -54,13 +54,20 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
     try:
         size = sum(_size(part) for part in content.parts)
         if content.model_extra:
-            size += len(content.model_copy(update={"parts": ()}).model_dump_json())
+            size += len(content.with_parts(()).model_dump_json())
     except ValueError as error:
         raise _unwritable("message", error) from None
     _check_size("message", "text and data", size, limits)
     for result in content.tool_results:
         _check_result(result)
-    return content.model_copy(update={"role": "user"})
+    return content.replace(role="user", parts=tuple(_without_seal(part) for part in content.parts))
+
+
+def _without_seal(part: Part) -> Part:
+    """Returns the part without a provider's data, which only an agent's own model may set."""
+    if isinstance(part, TextPart | ThinkingPart | ToolCallPart) and part.seal is not None:
+        return part.replace(seal=None)
+    return part
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
@@ -154,7 +161,7 @@ def _size(part: Part) -> int:
     if isinstance(part, TextPart) and not part.model_extra:
         return len(part.text.encode())
     if isinstance(part, BlobPart):
-        part = part.model_copy(update={"data": b""})
+        part = part.replace(data=b"")
     return len(part.model_dump_json())
 
 

@@ -6,18 +6,36 @@ import weakref
 from collections.abc import Coroutine, Set
 from typing import Any, TypeVar
 
+from turnwise.facts.errors import ConfigError
+
 T = TypeVar("T")
 
 
 class BlockingPortal:
-    """Runs coroutines for threads that wait for the results. Starts its loop at first use, and ends it with this instance."""
+    """Runs coroutines for threads that wait for the results. Starts its loop at first use, and ends it with this instance.
 
-    def __init__(self) -> None:
+    Args:
+        fix: What to write instead inside an event loop.
+    """
+
+    def __init__(self, fix: str) -> None:
+        self._fix = fix
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Returns the coroutine's result. An interrupted wait cancels the coroutine."""
+        """Returns the coroutine's result. An interrupted wait cancels the coroutine, which may clean up with `await`.
+
+        Raises:
+            ConfigError: It was called inside a running event loop, which it would block.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            coroutine.close()
+            raise ConfigError("run_sync was called inside an event loop.", fix=self._fix)
         future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
         try:
             return future.result()

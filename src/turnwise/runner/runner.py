@@ -121,7 +121,7 @@ class Runner:
         self.process = process or ProcessConfig()
         self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
-        self._blocking_portal = BlockingPortal()
+        self._blocking_portal = BlockingPortal(_IN_A_LOOP)
         self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)
 
     async def ready(self, progress: Progress | None = None) -> None:
@@ -199,12 +199,6 @@ class Runner:
             ConfigError: It was called inside a running event loop.
         """
         session = self._issuer.new_id("session") if session is None else session
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise ConfigError("run_sync was called inside an event loop.", fix=_IN_A_LOOP)
 
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)
@@ -251,7 +245,7 @@ class Runner:
             StaleWriter: The session does not have the revision.
         """
         asked = await self.sessions.message_of(key, invocation_id)
-        config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
+        config = (config or asked.config or self.config).replace(when_busy="queue")
         run = self._run(asked.content, key, None, context or asked.context, config)
         await self._loop_runtimes.current.driver.prepare(run)
         if run.blocked:

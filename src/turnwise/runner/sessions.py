@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import InvocationMissing, MessageError, MessageTooLarge, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import USER, End, Event, Rewind
@@ -29,7 +30,6 @@ from turnwise.runner.record.events import (
     message_of_event,
     origin_of,
     steps_of,
-    with_actions,
 )
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
@@ -87,7 +87,7 @@ class ConversationImport:
         id_ = self._runtime.issuer.new_id("invocation") if asked is None else asked.invocation_id
         said = [await self._answer_event(content, author, id_) for content in exchange.said]
         answers = said or [empty_event(self._runtime.issuer, author, id_)]
-        answers[-1] = with_actions(answers[-1], end=End())
+        answers[-1] = answers[-1].with_actions(end=End())
         return answers if asked is None else [asked, *answers]
 
     async def _message_event(self, key: SessionKey, content: Content, message_id: str | None) -> Event:
@@ -106,12 +106,12 @@ class ConversationImport:
             created_at=self._runtime.issuer.now(),
             content=content,
         )
-        return with_actions(event, artifact_versions=dict(versions), guarded=guarded)
+        return event.with_actions(artifact_versions=dict(versions), guarded=guarded)
 
     async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._runtime.issuer, author, invocation_id, branch="1")
-        return await self._guardrails.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
+        event = empty_event(self._runtime.issuer, author, invocation_id, branch=Branch.of_turn(1))
+        return await self._guardrails.event(event.with_content(content.replace(role="agent")))
 
     def _check(self, content: Content) -> None:
         limits = self._config.limits
@@ -240,7 +240,7 @@ class Sessions:
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write_with_retry(session, [with_actions(event, rewind=rewind)], revision)
+        return await self._write_with_retry(session, [event.with_actions(rewind=rewind)], revision)
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes state keys through a user event without content. None removes a key.
@@ -259,7 +259,7 @@ class Sessions:
         event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
         if not delta:
             return session
-        return await self._write_with_retry(session, [with_actions(event, state_delta=dict(delta))], revision)
+        return await self._write_with_retry(session, [event.with_actions(state_delta=dict(delta))], revision)
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels the invocation, running in any process or waiting. Returns when its end is recorded.

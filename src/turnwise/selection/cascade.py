@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -134,7 +135,7 @@ class Cascade:
         refuse_unknown_stages(self.spec, segment.options)
         refuse_unknown_agents(inputs, f"segment {segment.label!r}, 'default'", (segment.default,))
         spec = self.spec.with_options(segment.options)
-        return _build_stage_order(inputs._replace(default=segment.default or inputs.default), spec, segment)
+        return _build_stage_order(replace(inputs, default=segment.default or inputs.default), spec, segment)
 
     @property
     def fingerprint(self) -> str:
@@ -230,7 +231,7 @@ class Cascade:
         last = verdicts[-1]
         server = self.spec.several
         several_agents = requested_agents(last, request, server, roster) if server is not None else ()
-        agent = last.agent or order.default.choice(request._replace(eligible=roster.continuing))
+        agent = last.agent or order.default.choice(replace(request, eligible=roster.continuing))
         if agent is None:
             raise NobodyEligible(
                 "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
@@ -284,7 +285,7 @@ class Cascade:
             confidence=verdict.confidence,
             reason=verdict.reason,
             occasion="answer",
-            verdicts=(verdict.model_copy(update={"ms": ms}),),
+            verdicts=(verdict.replace(ms=ms),),
             policy=self.spec.name,
             fingerprint=self.fingerprint,
             tree_version=self._tree_version,
@@ -339,7 +340,7 @@ def version() -> str:
 
 
 def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
-    inputs = inputs._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
+    inputs = replace(inputs, stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
     stages = [build(inputs, name, stage) for name, stage in inputs.stages.items()]
     kinds = [stage.kind for stage in stages]
     if "default" not in kinds:
@@ -365,15 +366,15 @@ def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> S
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
-        return request._replace(eligible=_including(roster.names, roster, callers, UNREACHABLE))
+        return replace(request, eligible=_including(roster.names, roster, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
-        return request._replace(eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+        return replace(request, eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
     if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
-        return request._replace(eligible=roster.continuing)
+        return replace(request, eligible=roster.continuing)
     own = stage.selector.name
     if own != stage.name:
-        return request._replace(positions={**request.positions, own: request.positions.get(stage.name, 0)})
+        return replace(request, positions={**request.positions, own: request.positions.get(stage.name, 0)})
     return request
 
 
@@ -394,7 +395,7 @@ async def _run_stages(
     """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
-        seen = _request_for(stage, request._replace(verdicts=tuple(verdicts)), roster)
+        seen = _request_for(stage, replace(request, verdicts=tuple(verdicts)), roster)
         if asks(stage, seen):
             await before_remote_call()
         verdict = await _run_stage(stage, seen)
@@ -412,11 +413,11 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
     if not declined:
         return request
     left = NameSet(name for name in request.eligible if name not in declined)
-    return request._replace(eligible=left, excluded=(*request.excluded, *declined.values()))
+    return replace(request, eligible=left, excluded=(*request.excluded, *declined.values()))
 
 
 async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
-    return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})
+    return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))

@@ -48,7 +48,7 @@ class Conversational:
     def _fallback(self, request: SelectionRequest, verdict: Verdict) -> Verdict:
         lead, reason = lead_of(self._lead, request), verdict.reason.removesuffix(".")
         if lead is None:
-            return verdict.model_copy(update={"reason": f"{reason}, and the lead may not be chosen."})
+            return verdict.replace(reason=f"{reason}, and the lead may not be chosen.")
         reason += f", so {lead} takes it as the lead."
         seen = {"ignored": verdict.ignored, "passed_over": verdict.passed_over}
         return chosen(self.name, lead, method="lead_fallback", confidence=FALLBACK_CONFIDENCE, reason=reason, **seen)

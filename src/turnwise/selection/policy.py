@@ -118,10 +118,10 @@ class PolicySpec(Fact):
         names = self.stage_names()
         refuse_unknown_stages(self, options)
         stages = tuple(
-            stage.model_copy(update={"options": {**stage.options, **options.get(name, {})}})
+            stage.replace(options={**stage.options, **options.get(name, {})})
             for name, stage in zip(names, self.stages, strict=True)
         )
-        return self.model_copy(update={"stages": stages, "default": default or self.default})
+        return self.replace(stages=stages, default=default or self.default)
 
 
 def refuse_unknown_stages(spec: PolicySpec, options: Mapping[str, object]) -> None:

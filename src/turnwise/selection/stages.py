@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -51,7 +52,8 @@ class Stage(NamedTuple):
             return True  # `select` will fail too, and the decision record will show it
 
 
-class BuildContext(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BuildContext:
     """Shared inputs for building selectors."""
 
     policy: str
@@ -235,6 +237,8 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     ),
 }
 BUILT_IN = tuple(_BUILT_IN)
+STAGE_OPTIONS: Mapping[str, type[Fact]] = {name: options for name, (options, _) in _BUILT_IN.items()}
+"""The options of the built-in selectors, by name."""
 BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
 """Selectors that need the vector of every message."""
 

@@ -41,7 +41,7 @@ def with_corrections(verdict: Verdict, corrections: "Sequence[Correction]") -> V
         f"“{shortened(correction.typed)}” as “{shortened(correction.meant)}”"
         for correction in corrections[:_MAX_CORRECTIONS_SHOWN]
     )
-    return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
+    return verdict.replace(reason=f"{verdict.reason} It reads {words}.")
 
 
 def shortened(text: str) -> str:
@@ -86,31 +86,22 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
         candidates = tuple(candidate for candidate in candidates if candidate.agent in request.eligible)
         if not candidates:
             problem = "It wanted to clarify without offering anybody who may be chosen, so it was passed over."
-    changed: dict[str, object] = {
-        "selector": selector,
-        "confidence": _fraction(verdict.confidence),
-        "reason": verdict.reason[:_REASON_CHARACTERS],
-        "candidates": candidates,
-        "passed_over": verdict.passed_over[:MAX_RECORDED],
-        "ignored": verdict.ignored[:MAX_RECORDED],
-    }
+    checked = verdict.replace(
+        selector=selector,
+        confidence=_fraction(verdict.confidence),
+        reason=verdict.reason[:_REASON_CHARACTERS],
+        candidates=candidates,
+        passed_over=verdict.passed_over[:MAX_RECORDED],
+        ignored=verdict.ignored[:MAX_RECORDED],
+    )
     if problem:
-        changed |= {
-            "outcome": "abstained",
-            "agent": None,
-            "method": None,
-            "confidence": 0.0,
-            "reason": problem,
-            "position": None,
-        }
-    elif verdict.outcome == "chosen":
-        changed["method"] = verdict.method or selector
-    return verdict.model_copy(update=changed)
+        return checked.replace(outcome="abstained", agent=None, method=None, confidence=0.0, reason=problem, position=None)
+    return checked.replace(method=verdict.method or selector) if verdict.outcome == "chosen" else checked
 
 
 def _bounded(candidate: Candidate) -> Candidate:
     score = _fraction(candidate.score)
-    return candidate if score == candidate.score else candidate.model_copy(update={"score": score})
+    return candidate if score == candidate.score else candidate.replace(score=score)
 
 
 def _fraction(number: float) -> float:

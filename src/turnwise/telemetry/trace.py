@@ -18,6 +18,7 @@ from typing import NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
+from turnwise.facts.branch import Branch, name_of
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import LIMIT, USER, Event, StepRecord
@@ -29,7 +30,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 2**63 - 1
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,63}")
 _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _BEGUN = "-begun"
 """Suffix of the recorded id of a call whose result comes later."""
 _INTERNAL_STEPS = re.compile(r"(?:later|confirm\?|pool)#")
@@ -66,7 +66,7 @@ class _ToolSpan:
     """A tool call on a branch. Its span is created when it is needed."""
 
     tool: str
-    branch: str
+    branch: Branch
     began: int
     """When the call was made."""
     arguments: str = ""
@@ -103,7 +103,7 @@ class Trace:
         self._next = _PendingTurn(turn, began) if turn is not None else None
         self._has_turns = turn is not None
         self._began = began
-        self._runs: dict[str, _AgentSpan] = {}
+        self._runs: dict[Branch, _AgentSpan] = {}
         self._calls: dict[str, _ToolSpan] = {}
 
     def add_event(self, event: Event, emitted_at: int) -> None:
@@ -134,7 +134,7 @@ class Trace:
     def end(self, reason: str) -> None:
         """Ends all open spans. `reason` is the end of the invocation, or how this run of it stopped."""
         if self._next is not None:
-            self._begin(f"{len(self._runs)}+", "", self._next.agent, None)
+            self._begin(Branch(f"{len(self._runs)}+"), self._next.agent, None)
         for id_, call in self._calls.items():
             if call.done is not None or call.span is not None:
                 self._call_span(id_, call).end(max(call.began, call.done or self._latest))
@@ -145,12 +145,11 @@ class Trace:
             _fail(self.root, reason)
         self.root.end(self._latest)
 
-    def _run(self, branch: str, author: str) -> _AgentSpan:
+    def _run(self, branch: Branch, author: str) -> _AgentSpan:
         """Returns the run on a branch. It and its parents begin with the first event on them."""
-        run, path = None, ""
-        for segment in branch.split("/"):
-            path = f"{path}/{segment}" if path else segment
-            run = self._runs.get(path) or self._begin(path, segment, author if path == branch else "", run)
+        run = None
+        for path in reversed([*branch.with_ancestors()]):
+            run = self._runs.get(path) or self._begin(path, author if path == branch else "", run)
         assert run is not None
         if run.agent != author:
             run.agent = author
@@ -158,15 +157,14 @@ class Trace:
             run.span.set_attribute(names.AGENT, author)
         return run
 
-    def _begin(
-        self, path: str, segment: str, author: str, parent_run: _AgentSpan | None, chosen: int | None = None
-    ) -> _AgentSpan:
+    def _begin(self, path: Branch, author: str, parent_run: _AgentSpan | None, chosen: int | None = None) -> _AgentSpan:
         if parent_run is None:
             agent, since = self._next or _PendingTurn(author, self._began)
             self._next = None
             parent = self.root
         else:
-            agent, since = author or _agent_of(segment), parent_run.alone if segment.startswith("~") else parent_run.reached
+            segment = path.last
+            agent, since = author or name_of(segment), parent_run.alone if segment.startswith("~") else parent_run.reached
             since = since if chosen is None else chosen
             id_ = segment.partition("#")[2]  # an agent called as a tool runs under the id of the call
             call = self._calls.get(id_) if segment.startswith(">") else None
@@ -177,7 +175,7 @@ class Trace:
         )
         return run
 
-    def _extend(self, branch: str, at: int, *, is_parallel: bool = False) -> None:
+    def _extend(self, branch: Branch, at: int, *, is_parallel: bool = False) -> None:
         """Extends the run on a branch, and its parents, to a time. Activity of a parallel run counts for that run only.
 
         Args:
@@ -190,24 +188,23 @@ class Trace:
             if (run := self._runs.get(branch)) is not None:
                 run.reached = max(run.reached, at)
                 run.alone = run.alone if is_parallel else run.reached
-            branch, _, last = branch.rpartition("/")
-            if last.startswith("~"):
+            if branch.last.startswith("~"):
                 return
+            branch = branch.parent
 
-    def _finish(self, branch: str, at: int) -> None:
+    def _finish(self, branch: Branch, at: int) -> None:
         """Ends the run on a branch and everything below it. The run may have no event."""
-        above, _, last = branch.rpartition("/")
-        run, parent = self._runs.get(branch), self._runs.get(above)
+        run, parent = self._runs.get(branch), self._runs.get(branch.parent)
         if run is None and parent is not None:
-            agent = _agent_of(last)
+            agent = name_of(branch.last)
             since = parent.chosen.pop(agent, None)
-            run = self._begin(branch, last, agent, parent, since)
+            run = self._begin(branch, agent, parent, since)
             run.reached = max(run.reached, at if since is None else parent.reached)
         if run is not None:
-            ended = [path for path in self._runs if path == branch or path.startswith(f"{branch}/")]
-            self._extend(above, self._end_runs(ended, run.reached), is_parallel=last.startswith("~"))
+            ended = [path for path in self._runs if branch.holds(path)]
+            self._extend(branch.parent, self._end_runs(ended, run.reached), is_parallel=branch.last.startswith("~"))
 
-    def _end_runs(self, paths: Sequence[str], at: int) -> int:
+    def _end_runs(self, paths: Sequence[Branch], at: int) -> int:
         """Ends runs at a time, or at the last known activity among them if that is later. Returns the time of the end."""
         ended = [self._runs.pop(path) for path in paths]
         at = max([at, *(run.reached for run in ended)])
@@ -246,7 +243,7 @@ class Trace:
             if step.call is not None:
                 id_ = step.call.removesuffix(_BEGUN)
                 self._calls.setdefault(id_, _ToolSpan("", event.branch, run.reached)).done = at
-            elif not step.says and step.key.startswith(f"{event.branch}:"):
+            elif not step.says and step.key.startswith(event.branch.step_key("")):
                 self._step(run, step, at)
 
     def _step(self, run: _AgentSpan, step: StepRecord, at: int) -> None:
@@ -320,9 +317,3 @@ def _length(usage: Usage) -> int:
 def _fail(span: Span, code: str) -> None:
     span.set_attribute(names.ERROR, code)
     span.set_status(Status(StatusCode.ERROR))
-
-
-def _agent_of(segment: str) -> str:
-    """Returns the agent that a segment of a branch names, if it names one."""
-    name = segment.lstrip("~>").partition("#")[0]
-    return _ESCAPED.sub(lambda code: chr(int(code[1], 16)), name)

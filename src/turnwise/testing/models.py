@@ -110,7 +110,7 @@ def _content(parts: Sequence[Part]) -> Content:
     for part in parts:
         if isinstance(part, ToolCallPart) and not part.call_id:
             number = sum(isinstance(before, ToolCallPart) for before in made) + 1
-            made.append(part.model_copy(update={"call_id": f"call-{number}"}))
+            made.append(part.replace(call_id=f"call-{number}"))
         else:
             made.append(TextPart(text=part) if isinstance(part, str) else part)
     return Content(role="agent", parts=tuple(made))

@@ -112,14 +112,10 @@ def sample_requests(tree: AgentTree) -> list[SelectionRequest]:
         last_reply="What is your order number?",
         turns=3,
     )
-    asked = spoke.model_copy(
-        update={
-            "invocations": {
-                "i": OpenInvocation(agent="report", state="waiting", began=9, last=9, waits=(("collect", Await(id="w")),))
-            }
-        }
+    asked = spoke.replace(
+        invocations={"i": OpenInvocation(agent="report", state="waiting", began=9, last=9, waits=(("collect", Await(id="w")),))}
     )
-    called = spoke.model_copy(update={"calls": {"c": OpenCall(agent="write", invocation_id="i", tool="t")}})
+    called = spoke.replace(calls={"c": OpenCall(agent="write", invocation_id="i", tool="t")})
     result = Content(role="user", parts=(ToolResultPart(call_id="c", result="<next>@root</next>"), ToolResultPart(call_id="?")))
     blob = Content(role="user", parts=(BlobPart(data=b"\x00\xff"),))
     employee = MessageContext(roles=("employee", "nobody"), channel="voice", user_kind="guest", previous_agents=("ghost",))
@@ -140,7 +136,7 @@ def sample_requests(tree: AgentTree) -> list[SelectionRequest]:
 
 
 def _decision(verdict: Verdict) -> Verdict:
-    return verdict.model_copy(update={"ms": 0.0})
+    return verdict.replace(ms=0.0)
 
 
 async def has_a_name(make: Make) -> None:
@@ -214,7 +210,7 @@ async def stands_any_text(make: Make) -> None:
         await selector.select(
             request_for(tree, text, context=MessageContext.model_construct(direct_agent_id=text, channel=text))
         )
-        named = answer_of("orders").model_copy(update={"actions": Actions.model_construct(next=text)})
+        named = answer_of("orders").replace(actions=Actions.model_construct(next=text))
         await selector.select(request_for(tree, text, occasion="answer", answer=named))
 
 

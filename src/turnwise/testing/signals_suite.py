@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
@@ -41,7 +42,7 @@ def piece(text: str, offset: int = 0, *, id_: str = "event-1", author: str = "he
         invocation_id="i-1",
         created_at=NOW,
         content=text_content(text),
-        branch=f"1/{author}",
+        branch=Branch(f"1/{author}"),
         partial=True,
         offset=offset,
     )

@@ -1,6 +1,7 @@
 """The tool that transfers the conversation to another agent (behaviours A35 to A40)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,11 +22,16 @@ _RULES = ToolRules(recorded=False, last=True, private=True)
 
 
 def transfer_tool(context: AgentContext) -> Tool | None:
-    """Returns the transfer tool of this turn, or None if there is no target."""
-    targets = context.transfer_targets
-    if not targets:
-        return None
+    """Returns the transfer tool of this agent, or None if there is no target.
 
+    It lists agents that are not available now, too: a call is then refused. So the tool does not change from turn to turn.
+    """
+    targets = context.transfer_candidates
+    return _tool_for(targets, _described(context, targets)) if targets else None
+
+
+@lru_cache(maxsize=256)
+def _tool_for(targets: Sequence[str], description: str) -> Tool:
     async def transfer(
         agent: Annotated[str, Field(description="Who is to answer.", json_schema_extra={"enum": list(targets)})],
         context: AgentContext,
@@ -40,13 +46,16 @@ def transfer_tool(context: AgentContext) -> Tool | None:
             raise ToolFailed(refused.problem, fix=refused.fix) from None
         return f"{agent} takes over."
 
-    return FunctionTool(transfer, name=NAME, description=transfer_description(context), rules=_RULES)
+    return FunctionTool(transfer, name=NAME, description=description, rules=_RULES)
 
 
 def transfer_description(context: AgentContext) -> str:
     """Returns the tool's description, with the current targets and their descriptions."""
-    listed = (_line(name, context.tree.card(name).description) for name in context.transfer_targets)
-    return _DESCRIPTION + "\n".join(listed)
+    return _described(context, context.transfer_targets)
+
+
+def _described(context: AgentContext, targets: Sequence[str]) -> str:
+    return _DESCRIPTION + "\n".join(_line(name, context.tree.card(name).description) for name in targets)
 
 
 def _line(name: str, description: str) -> str:

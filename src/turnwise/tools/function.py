@@ -1,8 +1,10 @@
 """Python functions as tools, sync or async, described by their signatures and docstrings."""
 
+import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import JsonValue
@@ -10,6 +12,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, ToolFailed
+from turnwise.facts.sizes import is_deep, least_bytes
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
 from turnwise.tools.schema import parameters_of, parse_docstring, underlying
@@ -18,16 +21,39 @@ from turnwise.tools.threads import in_thread
 _FIX = "Return text, numbers, lists, dicts, dates, enums, dataclasses or pydantic models; save bytes as an artifact."
 
 
+RESULT_BYTES = 2 * 1024 * 1024
+"""The largest result of a tool, apart from text, which may be longer and is cut for the model."""
+_LONG_BYTES = 64 * 1024
+"""A result of this size or more is converted in a thread."""
+
+
+def is_long(value: object) -> bool:
+    """Returns whether a value is so long that its conversion would hold the event loop. Text is not: it stays as it is."""
+    return not isinstance(value, str) and least_bytes(value, _LONG_BYTES) > _LONG_BYTES
+
+
+def check_result_size(value: object, tool: str) -> None:
+    """Raises ToolFailed if a result that is no text is larger than RESULT_BYTES. May take long: see `is_long`."""
+    if not isinstance(value, str) and least_bytes(value, RESULT_BYTES) > RESULT_BYTES:
+        problem = f"{tool} gave a {type(value).__name__} of more than {RESULT_BYTES:,} bytes."
+        raise ToolFailed(problem, fix="Return less of it, or save it as an artifact.")
+
+
 def json_value(value: Any, tool: str) -> JsonValue:
     """Returns the value as JSON.
 
     Models and dataclasses become objects, dates and enums their JSON form, and a Content its text.
 
     Raises:
-        ToolFailed: The value has no JSON form, such as bytes, non-finite numbers or objects of other classes.
+        ToolFailed: The value has no JSON form, such as bytes, non-finite numbers or objects of other classes. Or it is
+            larger than RESULT_BYTES.
     """
     if isinstance(value, Content):
         return value.text
+    if type(value) is str:
+        return value
+    if not is_deep(value):  # such as a value that contains itself, which has no JSON form
+        check_result_size(value, tool)
     try:
         plain = to_jsonable_python(value)
         json.dumps(plain, allow_nan=False)
@@ -110,7 +136,9 @@ class FunctionTool(Generic[P, R]):
         values = self._parameters.values(call)
         function: Callable[..., Any] = self._function
         result = function(**values) if self._is_async else await in_thread(function, **values)
-        return json_value(await result if inspect.isawaitable(result) else result, self.spec.name)
+        result = await result if inspect.isawaitable(result) else result
+        convert = partial(json_value, result, self.spec.name)
+        return await asyncio.to_thread(convert) if is_long(result) else convert()
 
 
 @overload

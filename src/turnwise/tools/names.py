@@ -5,12 +5,14 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
+from turnwise.facts.waits import APPROVAL_TOOL
+
 NAME_CHARACTERS = 64
 # The strictest provider wants a letter or an underscore first.
 _VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _DIGEST_CHARACTERS = 10
 _HAS_DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGEST_CHARACTERS}}}\Z")
-TRANSFER, OUTPUT, CONFIRM = "transfer_to_agent", "final_answer", "confirm"
+TRANSFER, OUTPUT, CONFIRM = "transfer_to_agent", "final_answer", APPROVAL_TOOL
 SUCCEEDED, FAILED, END_TURN = "task_succeeded", "task_failed", "end_turn"
 OF_AGENTS: Mapping[str, str] = {TRANSFER: "hand-overs", OUTPUT: "answers of a type", CONFIRM: "questions to a person"}
 """Reserved names and their purpose; an agent's own tools may not use them either."""

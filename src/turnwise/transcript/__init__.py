@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from turnwise.transcript.compile import Transcript as Transcript, compile_transcript as compile_transcript
     from turnwise.transcript.validity import problems as problems
     from turnwise.transcript.view import Budget as Budget, View as View
-    from turnwise.transcript.waits import AwaitedCall as AwaitedCall, open_calls as open_calls
 
 __all__, __getattr__ = face(
     __name__,
@@ -16,6 +15,5 @@ __all__, __getattr__ = face(
         "turnwise.transcript.compile": "Transcript compile_transcript",
         "turnwise.transcript.validity": "problems",
         "turnwise.transcript.view": "Budget View",
-        "turnwise.transcript.waits": "AwaitedCall open_calls",
     },
 )

@@ -1,50 +1,98 @@
 """Compiles the log into the messages for one agent's model (behaviours D7 to D9, A41)."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from turnwise.facts.content import Content, Part, Role, ToolCallPart, ToolResultPart
-from turnwise.facts.events import Event
-from turnwise.transcript.groups import Group
-from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, choose_groups, is_thought
+from turnwise.facts.content import Content, Part, Role, TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.events import Event, Summary
+from turnwise.transcript.earlier import EarlierLog, Places
+from turnwise.transcript.fences import MARK
+from turnwise.transcript.groups import Group, situation_note
+from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, ChosenGroups, choose_groups, is_thought
 from turnwise.transcript.view import Budget, View, tokens_of_part
-from turnwise.transcript.visible import VisibleLog, visible_log
+from turnwise.transcript.visible import not_rewound, visible_log
 
 _BLANK = Content()
+NOTE_REVOKED = "The notes before this one no longer apply."
+"""The note on the reader's situation when it is usual again."""
+
+
+class Assembler:
+    """Joins groups to messages. They begin and end with the user; notes fill the gaps between agent messages.
+
+    Attributes:
+        tokens: The estimated size.
+        has_marks: True if a message of the user holds the mark of another speaker.
+    """
+
+    def __init__(self) -> None:
+        self.tokens, self.has_marks = 0, False
+        self._done: list[Content] = []
+        self._role: Role | None = None
+        self._parts: list[Part] = []
+        self._ids: set[str] = set()
+
+    def copy(self) -> "Assembler":
+        other = Assembler()
+        other.tokens, other.has_marks = self.tokens, self.has_marks
+        other._done, other._role, other._parts = self._done.copy(), self._role, self._parts.copy()
+        other._ids = self._ids.copy()
+        return other
+
+    def add(self, group: Group) -> None:
+        """Adds the next group."""
+        if group.told:
+            self._put("user", group.told)
+        if group.said and self._role is None:
+            self._note(NOT_SHOWN)
+        elif self._role == "agent" and is_thought(group):
+            self._note(YOUR_TURN)  # some providers require thinking to come first in a message
+        said: Sequence[Part] = group.said
+        heard: Sequence[Part] = group.heard
+        if len(said) > 1 or (said and not isinstance(said[0], TextPart)):  # a single text is the usual case
+            said, heard = _with_own_ids(group, self._ids)
+        self._put("agent", said)
+        self._put("user", heard)
+        self.tokens += group.tokens
+
+    def messages(self, note: Part | None = None) -> tuple[Content, ...]:
+        """Returns the messages, with that note at the end. Nothing can be added afterwards."""
+        if note is not None:
+            self._note(note)
+        if self._role != "user":
+            self._note(YOUR_TURN)
+        self._close()
+        return tuple(self._done)
+
+    def _note(self, part: Part) -> None:
+        self.tokens += tokens_of_part(part)
+        self._put("user", (part,))
+
+    def _put(self, role: Role, parts: Sequence[Part]) -> None:
+        if not parts:
+            return
+        if self._role != role:
+            self._close()
+            self._role = role
+        self._parts.extend(parts)
+        if role == "user" and not self.has_marks:
+            for part in parts:
+                self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
+
+    def _close(self) -> None:
+        if self._role is not None:
+            # Copies skip validation: the parts were validated when they were read, and there may be thousands.
+            self._done.append(_BLANK.replace(role=self._role, parts=tuple(self._parts)))
+        self._role, self._parts = None, []
 
 
 def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
-    """Returns the messages and their estimated tokens. They begin and end with the user; notes fill the gaps between agent
-    messages.
-    """
-    messages: list[tuple[Role, list[Part]]] = []
-    ids: set[str] = set()
-    tokens = 0
-
-    def add(role: Role, parts: Sequence[Part]) -> None:
-        if messages and messages[-1][0] == role:
-            messages[-1][1].extend(parts)
-        elif parts:
-            messages.append((role, list(parts)))
-
-    def note(part: Part) -> None:
-        nonlocal tokens
-        tokens += tokens_of_part(part)
-        add("user", [part])
-
+    """Returns the messages of these groups and their estimated tokens."""
+    assembler = Assembler()
     for group in groups:
-        if group.said and not messages:
-            note(NOT_SHOWN)
-        elif is_thought(group) and messages[-1][0] == "agent":
-            note(YOUR_TURN)  # some providers require thinking to come first in a message
-        said, heard = _with_own_ids(group, ids)
-        add("agent", said)
-        add("user", heard)
-        tokens += group.tokens
-    if not messages or messages[-1][0] == "agent":
-        note(YOUR_TURN)
-    # Copies skip validation: the parts were validated when they were read, and there may be thousands.
-    return tuple(_BLANK.model_copy(update={"role": role, "parts": tuple(parts)}) for role, parts in messages), tokens
+        assembler.add(group)
+    return assembler.messages(), assembler.tokens
 
 
 def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence[Part]]:
@@ -67,22 +115,182 @@ def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence
 
 def _renamed(parts: Sequence[Part], ids: Sequence[str]) -> list[Part]:
     left = iter(ids)
-    return [
-        part.model_copy(update={"call_id": next(left)}) if isinstance(part, ToolCallPart | ToolResultPart) else part
-        for part in parts
-    ]
+    return [part.replace(call_id=next(left)) if isinstance(part, ToolCallPart | ToolResultPart) else part for part in parts]
 
 
-class Transcript(NamedTuple):
+_NO_PLACES = Places()
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
     """The messages for a model. User and agent alternate; the first and the last message are the user's."""
 
     messages: tuple[Content, ...]
     tokens: int
     """The estimated size."""
     dropped: int
-    """The number of events that did not fit, without those that a summary replaces."""
+    """The number of groups that did not fit, without those that a summary replaces."""
     summarized: bool
     """True if the transcript begins with a summary."""
+    has_marks: bool = False
+    """True if the user's messages hold marks, which the instructions have to explain."""
+    note: str = ""
+    """The note on the reader's situation at the end; empty when none is there. The caller records it with the answer."""
+    uncovered: Places = _NO_PLACES
+    """The newest earlier events that no summary of the reader covers, shown or not; at most as many as the budget allows."""
+
+
+class CompiledLog:
+    """The log as one agent reads it. It keeps what it compiled, so a later turn compiles only the new events.
+
+    Args:
+        view: The reader. Its branch, invocation and giver may differ from call to call; the rest may not.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.earlier = EarlierLog(view)
+        self.is_whole = False
+        """True if no event of the log is missing before these."""
+        self._assembled: _Assembled | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The estimated memory."""
+        return self.earlier.bytes
+
+    @property
+    def last(self) -> Event | None:
+        """The newest event of other invocations; None when there is none."""
+        return self.earlier.last
+
+    def holds(self, invocation_id: str) -> bool:
+        """Returns whether events of that invocation are compiled as earlier ones."""
+        return self.earlier.holds_invocation(invocation_id)
+
+    def extend(self, events: Sequence[Event]) -> bool:
+        """Adds events of other invocations, oldest first.
+
+        Returns False, and adds nothing, if they would change what is compiled. The log must then be read from nothing.
+        """
+        return self.earlier.extend(events)
+
+    def transcript(
+        self,
+        current: Sequence[Event],
+        view: View,
+        opening: Content,
+        budget: Budget,
+        *,
+        limit: int | None = None,
+        note: str = "",
+    ) -> Transcript:
+        """Returns the log within the budget; see `compile_transcript`.
+
+        Args:
+            current: The events of the view's invocation, oldest first.
+            limit: The most events of the log that may be read; None means all.
+            note: The reader's situation. It is added at the end, unless it is the newest note that is shown. An empty one
+                revokes that note.
+        """
+        room = budget._replace(tokens=max(0, budget.tokens - self._note_tokens(current, note)))
+        choice = choose_groups(self.earlier, visible_log(current, view), view, room, opening, limit=limit)
+        assembler = self._assemble(choice.summary, choice.first)
+        for group in choice.groups:
+            assembler.add(group)
+        added = self._new_note(choice, note)
+        messages = assembler.messages(situation_note(added) if added else None)
+        summary = _last_summary(self.earlier, current, view.agent)
+        uncovered = self.earlier.newest(budget.events, above=summary.until if summary else 0)
+        self._forget(choice.fits * 3 // 4)
+        return Transcript(
+            messages, assembler.tokens, choice.dropped, bool(choice.summary), assembler.has_marks, added, uncovered
+        )
+
+    def _note_tokens(self, current: Sequence[Event], note: str) -> int:
+        """Returns the most tokens that the note at the end takes."""
+        if note or self.earlier.has_notes or any(event.actions.note for event in current):
+            return tokens_of_part(situation_note(note or NOTE_REVOKED))
+        return 0
+
+    def _new_note(self, choice: ChosenGroups, note: str) -> str:
+        """Returns the note to add at the end; empty when the reader has been told already."""
+        shown = next((group.told[-1] for group in reversed(choice.groups) if group.told), None)
+        last = shown or self.earlier.last_note(choice.first)
+        added = note or (NOTE_REVOKED if last is not None else "")
+        return added if added and last != situation_note(added) else ""
+
+    def reaches_far_enough(self, current: Sequence[Event], view: View, budget: Budget, *, limit: int | None = None) -> bool:
+        """Returns whether events before all of these cannot change the messages."""
+        reading = visible_log(current, view)
+        if not reading.begun:
+            return False
+        choice = choose_groups(self.earlier, reading, view, budget, None, limit=limit)
+        if choice.covers is not None and self._holds_all_above(current, choice.covers):
+            return True
+        if limit is not None and self.earlier.count + len(reading.events) >= limit:
+            return True
+        return choice.stop is not None and not self._may_change(current, choice.stop)
+
+    def _holds_all_above(self, current: Sequence[Event], sequence: int) -> bool:
+        firsts = [event.sequence or 0 for event in current[:1]]
+        if self.earlier.first_sequence is not None:
+            firsts.append(self.earlier.first_sequence)
+        return bool(firsts) and min(firsts) <= sequence + 1
+
+    def _may_change(self, current: Sequence[Event], stop: int | None) -> bool:
+        """Returns whether events before all of these may change a group that is shown."""
+        dangling = self.earlier.dangling
+        if not dangling or stop is None:
+            return bool(dangling)
+        return dangling > stop and all(event.sequence != stop for event in current)
+
+    def _assemble(self, summary: Sequence[Group], first: int) -> Assembler:
+        """Returns an assembler with the summary and the earlier groups from that index on."""
+        groups = self.earlier.groups
+        known = self._assembled
+        if known is None or known.first != first or known.summary != summary:
+            known = self._assembled = _Assembled(first, summary, first, Assembler())
+            for group in summary:
+                known.assembler.add(group)
+        for group in groups[known.until :]:
+            known.assembler.add(group)
+        self._assembled = known._replace(until=len(groups))
+        return known.assembler.copy()
+
+    def _forget(self, index: int) -> None:
+        if (dropped := self.earlier.forget(index)) == 0:
+            return
+        self.is_whole = False
+        if (known := self._assembled) is not None:
+            self._assembled = known._replace(first=known.first - dropped, until=known.until - dropped)
+
+
+class _Assembled(NamedTuple):
+    """The assembled messages of the earlier groups from index `first` to `until`, after a summary."""
+
+    first: int
+    summary: Sequence[Group]
+    until: int
+    assembler: Assembler
+
+
+def _last_summary(earlier: EarlierLog, current: Sequence[Event], agent: str) -> Summary | None:
+    own = (event.actions.summary for event in reversed(current) if event.author == agent)
+    known = earlier.summary.summary if earlier.summary else None
+    return next((summary for summary in own if summary is not None), known)
+
+
+def compiled_log(events: Sequence[Event], view: View) -> tuple[CompiledLog, Sequence[Event]]:
+    """Returns the compiled earlier invocations, and the events of the view's invocation.
+
+    Args:
+        events: Stored events, oldest first, up to the end of the log.
+        view: The reader.
+    """
+    stored = not_rewound(events)
+    log = CompiledLog(view)
+    log.earlier.extend([event for event in stored if event.invocation_id != view.invocation_id])
+    return log, [event for event in stored if event.invocation_id == view.invocation_id]
 
 
 def compile_transcript(events: Sequence[Event], view: View, opening: Content, budget: Budget) -> Transcript:
@@ -91,6 +299,9 @@ def compile_transcript(events: Sequence[Event], view: View, opening: Content, bu
     The opening, the agent's events of this run and the user's messages of this invocation take precedence. If they alone
     exceed the budget, long texts are cut in the middle; only if that does not suffice, the budget is exceeded.
 
+    A log that does not fit is cut down to about 75 % of the budget, at a place that depends on the log alone. The place
+    stays for many turns, so a provider's cache keeps the beginning of the request.
+
     Args:
         events: Stored events, oldest first, up to the end of the log.
         view: The reader.
@@ -98,9 +309,8 @@ def compile_transcript(events: Sequence[Event], view: View, opening: Content, bu
             even if the log does not hold it.
         budget: The maximum size.
     """
-    choice = choose_groups(visible_log(events, view), view, budget, opening)
-    messages, tokens = assemble_messages(choice.groups)
-    return Transcript(messages, tokens, choice.dropped, choice.summarized)
+    log, current = compiled_log(events, view)
+    return log.transcript(current, view, opening, budget)
 
 
 def reaches_far_enough(events: Sequence[Event], view: View, budget: Budget) -> bool:
@@ -108,23 +318,5 @@ def reaches_far_enough(events: Sequence[Event], view: View, budget: Budget) -> b
 
     The events must hold the beginning of this invocation, and fill the budget or reach back to the end of a summary.
     """
-    reading = visible_log(events, view)
-    if not reading.begun:
-        return False
-    choice = choose_groups(reading, view, budget, None)
-    if choice.covers is not None and _holds_all_above(events, choice.covers):
-        return True
-    return (choice.stop is not None or choice.full) and not _may_change(reading, choice.stop)
-
-
-def _holds_all_above(events: Sequence[Event], sequence: int) -> bool:
-    """Returns whether the events include all those above that sequence number."""
-    first = events[0].sequence
-    return first is not None and first <= sequence + 1
-
-
-def _may_change(reading: VisibleLog, stop: int | None) -> bool:
-    """Returns whether earlier events may change something that is shown."""
-    if reading.dangling is None or stop is None:
-        return reading.dangling is not None
-    return stop < reading.current and reading.dangling > reading.order[stop]
+    log, current = compiled_log(events, view)
+    return log.reaches_far_enough(current, view, budget)

@@ -17,7 +17,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Event
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, runtime_note
-from turnwise.transcript.view import View, as_text, tokens_of_parts
+from turnwise.transcript.view import View, as_text, tokens_of_part, tokens_of_parts
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
@@ -30,6 +30,8 @@ STILL_TO_COME = "The result is still to come."
 NO_RESULT = "There is no result."
 APPROVAL_NOTE = "leave"
 """The name of the note about an approval question."""
+SITUATION_NOTE = "now"
+"""The name of the note on the reader's situation."""
 YOU_ASKED = "A person was asked whether you may call {}."
 OTHER_ASKED = "A person was asked whether {} may call a tool."
 
@@ -48,16 +50,24 @@ class Group(NamedTuple):
     """The estimated size."""
     events: int = 1
     """The number of events in the group."""
+    told: tuple[Part, ...] = ()
+    """The note on the reader's situation that it got before `said`; may be empty."""
 
     @property
     def is_empty(self) -> bool:
         return not self.said and not self.heard
 
 
-def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1) -> Group:
+def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
     """Returns the group of these parts, with its estimated size."""
-    said, heard = tuple(said), tuple(heard)
-    return Group(said, heard, tokens_of_parts((*said, *heard)), events)
+    said, heard, told = tuple(said), tuple(heard), tuple(told)
+    parts = (*told, *said, *heard)
+    return Group(said, heard, tokens_of_part(parts[0]) if len(parts) == 1 else tokens_of_parts(parts), events, told)
+
+
+def situation_note(text: str) -> TextPart:
+    """Returns the note on its situation as the reader sees it."""
+    return TextPart(text=runtime_note(SITUATION_NOTE, text))
 
 
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
@@ -67,6 +77,8 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         return group_of((), _user_parts(event))
     if event.author != view.agent:
         return group_of((), _other_parts(event, calls, view))
+    if not calls and event.actions.note is None and not view.calls_as_text and event.actions.awaits is None:
+        return group_of(_own_parts(event, (), (), sealed=_is_run(event, view)), ())
     interleaved = [reading.events[other] for other in reading.interleaved.get(place, ())]
     questions = [question for each in (event, *interleaved) if (question := question_of(each))]
     asked = [
@@ -81,7 +93,8 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         said = _own_parts(event, calls, interleaved, sealed=_is_run(event, view))
         results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
-    return group_of(said, [*results, *asked], len(events))
+    told = [] if event.actions.note is None else [situation_note(event.actions.note)]
+    return group_of(said, [*results, *asked], len(events), told)
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:
@@ -142,10 +155,8 @@ def _texts_of(part: Part, *, sealed: bool) -> list[Part]:
 
 
 def _provider_call(part: ToolCallPart, *, sealed: bool) -> ToolCallPart:
-    changed: dict[str, object] = {} if sealed or part.seal is None else {"seal": None}
-    tool = _provider_tool_name(part.tool)
-    changed |= {} if tool == part.tool else {"tool": tool}
-    return part.model_copy(update=changed) if changed else part
+    seal, tool = part.seal if sealed else None, _provider_tool_name(part.tool)
+    return part if (seal, tool) == (part.seal, part.tool) else part.replace(seal=seal, tool=tool)
 
 
 def _provider_result(call: LoggedCall) -> ToolResultPart:

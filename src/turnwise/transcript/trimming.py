@@ -1,6 +1,7 @@
 """Selects the groups to show: those of the current run, then the newest ones, within the budget (behaviour D9)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Summary
+from turnwise.transcript.earlier import EarlierLog
 from turnwise.transcript.fences import fenced, runtime_note
 from turnwise.transcript.groups import Group, group_at, group_of, opening_group
 from turnwise.transcript.view import Budget, View, as_text, tokens_of_part, tokens_of_parts
@@ -54,7 +56,7 @@ def _shorten_group(group: Group, length: int, over: int) -> Group:
             if over > 0:
                 parts[index] = _shorten_part(part, length, over)
                 over -= tokens_of_part(part) - tokens_of_part(parts[index])
-    return group_of(said, heard, group.events)
+    return group_of(said, heard, group.events, group.told)
 
 
 def _shorten_part(part: Part, length: int, over: int) -> Part:
@@ -81,12 +83,12 @@ def _cut(part: Part, characters: int) -> Part:
         case ToolResultPart():
             result = cut(as_text(part.result), characters)
             changed = len(result) < len(as_text(part.result))
-            return part.model_copy(update={"result": result}) if changed else part
+            return part.replace(result=result) if changed else part
         case ToolCallPart(raw=str(raw)):
-            return part.model_copy(update={"raw": cut(raw, characters)})
+            return part.replace(raw=cut(raw, characters))
         case ToolCallPart():
             arguments = {key: _cut_within(value, lambda text: cut(text, characters)) for key, value in part.arguments.items()}
-            return part.model_copy(update={"arguments": arguments})
+            return part.replace(arguments=arguments)
     return part
 
 
@@ -104,7 +106,7 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
     """Returns the place of the event that holds the opening, before the reader's first event of this run; None when there is
     none.
     """
-    if _is_called(view) or view.giver is not None:
+    if view.branch.is_private or view.giver is not None:
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
@@ -123,9 +125,9 @@ def opening_author(reading: VisibleLog, view: View) -> str | None:
 
     It is the view's giver, or the agent that made the private call; empty when that agent has no event here.
     """
-    if view.giver is not None or not _is_called(view):
+    if view.giver is not None or not view.branch.is_private:
         return view.giver
-    caller = view.branch.rpartition("/>")[0]
+    caller = view.branch.caller
     events = (reading.events[place] for place in reversed(reading.order[reading.current :]))
     return next((event.author for event in events if event.branch == caller), "")
 
@@ -139,29 +141,27 @@ def run_begins(reading: VisibleLog, view: View) -> int:
     return len(reading.order)
 
 
-def _is_called(view: View) -> bool:
-    return "/>" in view.branch
-
-
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
-_SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
-"""The size of the smallest group."""
 
 
-class ChosenGroups(NamedTuple):
-    """The groups to show, in order."""
+@dataclass(frozen=True, slots=True)
+class ChosenGroups:
+    """The groups to show: the summary, the earlier groups from `first` on, then those of this invocation."""
 
-    groups: list[Group]
+    summary: Sequence[Group]
+    """The summary that replaces older groups; empty when none is shown."""
+    first: int
+    """The index of the first earlier group."""
+    groups: Sequence[Group]
+    """The groups of this invocation, in order."""
     dropped: int
-    """The number of events that did not fit."""
+    """The number of groups that are not shown, without those that a summary replaces."""
     stop: int | None
-    """The index in the display order of the newest event that does not fit when summaries are ignored; None when all fit."""
-    full: bool
-    """True if nothing else fits, regardless of earlier events."""
+    """The sequence number of the newest group that does not fit when summaries are ignored; None when all fit."""
     covers: int | None = None
     """The sequence number up to which a summary replaces events."""
-    summarized: bool = False
-    """True if the first group is a summary."""
+    fits: int = 0
+    """The index of the oldest earlier group that would fit."""
 
 
 class _Required(NamedTuple):
@@ -174,17 +174,77 @@ class _Required(NamedTuple):
     """The budget that they leave."""
 
 
-def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> ChosenGroups:
-    """Returns the groups that fit. Without an opening, returns only what would fit with any opening."""
+def choose_groups(
+    earlier: EarlierLog, reading: VisibleLog, view: View, budget: Budget, opening: Content | None, *, limit: int | None = None
+) -> ChosenGroups:
+    """Returns the groups that fit. Without an opening, returns only what would fit with any opening.
+
+    Args:
+        earlier: The other invocations.
+        reading: The events of this invocation.
+        limit: The most events of the log that may be read; None means all.
+    """
     required = _required_groups(reading, view, budget, opening)
-    choice = _add_newest(reading, view, required)
-    summary = _usable_summary(reading, view, choice.stop)
-    if summary is None:
+    current = _current_groups(reading, view, required)
+    count = None if limit is None else limit - len(reading.events)
+    choice = _add_earlier(earlier, current, count)
+    made = _usable_summary(earlier, reading, current, choice)
+    if made is None:
         return choice
-    first = _summary_groups(summary, required.room.tokens)
-    room = required.room._replace(tokens=required.room.tokens - sum(group.tokens for group in first))
-    newer = _add_newest(reading, view, required._replace(room=room), above=summary.until)
-    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
+    first = _summary_groups(made, current.room.tokens)
+    taken = sum(group.tokens for group in first)
+    room = current.room._replace(tokens=current.room.tokens - taken)
+    newer = _add_earlier(earlier, current._replace(room=room), count, above=made.until)
+    return replace(newer, summary=first, stop=choice.stop, fits=choice.fits, covers=made.until)
+
+
+class _Current(NamedTuple):
+    """The shown groups of this invocation."""
+
+    groups: Sequence[Group]
+    room: Budget
+    """The room that they leave."""
+    stop: int | None
+    """The sequence number of the newest group that does not fit."""
+    dropped: int
+
+
+def _current_groups(reading: VisibleLog, view: View, required: _Required) -> _Current:
+    """Returns the required groups and the newest others of this invocation."""
+    (tokens, events), kept, stop, dropped = required.room, dict(required.groups), None, 0
+    for index in range(len(reading.order) - 1, -1, -1):
+        if index in required.groups:
+            continue
+        if stop is not None:
+            dropped += 1
+            continue
+        group = group_at(reading.order[index], reading, view)
+        if group.is_empty:
+            continue
+        if group.tokens > tokens or group.events > events:
+            stop, dropped = reading.events[reading.order[index]].sequence or 0, 1
+            continue
+        kept[index] = group
+        tokens, events = tokens - group.tokens, events - group.events
+    ordered = sorted(kept.items())
+    groups = [group for _, group in ordered]
+    if required.opened is not None:
+        at = sum(1 for index, _ in ordered if index < required.opened[0])
+        groups.insert(at, required.opened[1])
+    return _Current(groups, Budget(tokens, events), stop, dropped)
+
+
+def _add_earlier(earlier: EarlierLog, current: _Current, count: int | None, above: int = 0) -> ChosenGroups:
+    """Returns the groups of this invocation and the newest earlier ones above that sequence number."""
+    lowest = earlier.after(above)
+    if current.stop is not None:
+        dropped = current.dropped + len(earlier.groups) - lowest
+        return ChosenGroups((), len(earlier.groups), current.groups, dropped, current.stop, fits=len(earlier.groups))
+    least = 0 if count is None else earlier.within(count)
+    is_limited = count is not None and earlier.count >= count and least >= lowest
+    cut = earlier.cut(*current.room, lowest=max(lowest, least), is_limited=is_limited)
+    stop = earlier.sequence(cut.fits - 1) if cut.fits > max(lowest, least) else None
+    return ChosenGroups((), cut.first, current.groups, cut.first - lowest, stop, fits=cut.fits)
 
 
 def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
@@ -231,45 +291,19 @@ def is_thought(group: Group) -> bool:
     return any(isinstance(part, ThinkingPart) for part in group.said)
 
 
-def _add_newest(reading: VisibleLog, view: View, required: _Required, above: int = 0) -> ChosenGroups:
-    """Returns the required groups and the newest others, but none of other invocations up to sequence number `above`."""
-    (tokens, events), kept, stop, dropped = required.room, dict(required.groups), None, 0
-    for index in range(len(reading.order) - 1, -1, -1):
-        if index in required.groups:
-            continue
-        event = reading.events[reading.order[index]]
-        if index < reading.current and (event.sequence or above + 1) <= above:
-            continue
-        if stop is not None:
-            dropped += 1
-            continue
-        group = group_at(reading.order[index], reading, view)
-        if group.is_empty:
-            continue
-        if group.tokens > tokens or group.events > events:
-            stop, dropped = index, 1
-            continue
-        kept[index] = group
-        tokens, events = tokens - group.tokens, events - group.events
-    ordered = sorted(kept.items())
-    groups = [group for _, group in ordered]
-    if required.opened is not None:
-        at = sum(1 for index, _ in ordered if index < required.opened[0])
-        groups.insert(at, required.opened[1])
-    return ChosenGroups(groups, dropped, stop, tokens < _SMALLEST_GROUP or events < 1)
-
-
-def _usable_summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
-    """Returns the reader's last summary; None when there is none, or an event that does not fit lies between it and the
-    rest.
+def _usable_summary(earlier: EarlierLog, reading: VisibleLog, current: _Current, choice: ChosenGroups) -> Summary | None:
+    """Returns the reader's last summary; None when there is none, or a group that does not fit lies between it and the rest.
 
     The shown groups therefore never depend on earlier events, and the log can be read backwards until there are enough.
     """
-    if reading.summarized is None:
+    made = earlier.summary
+    if reading.summarized is not None:
+        event = reading.events[reading.summarized]
+        if made is None or (event.sequence or 0) > made.sequence:
+            return event.actions.summary
+    if made is None or current.stop is not None or (choice.stop is not None and made.sequence < choice.stop):
         return None
-    event = reading.events[reading.summarized]
-    beyond = stop is not None and (stop >= reading.current or reading.summarized < reading.order[stop])
-    return None if beyond and event.invocation_id != view.invocation_id else event.actions.summary
+    return made.summary
 
 
 def _summary_groups(summary: Summary, tokens: int) -> list[Group]:

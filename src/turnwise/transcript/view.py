@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
 
-class View(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class View:
     """The agent run that reads the log: `agent` on `branch` of the invocation."""
 
     agent: str
-    branch: str
+    branch: Branch
     invocation_id: str
     scopes: frozenset[str] | None = None
     """The labels that the reader works on; None means all. An event of another agent is hidden if it has labels, none of

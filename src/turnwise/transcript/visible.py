@@ -1,15 +1,14 @@
 """The part of the log that a reader may see, with every tool call matched to its result."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from turnwise.facts.content import ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Event, in_scope, sees
+from turnwise.facts.branch import Branch
+from turnwise.facts.content import TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.events import USER, Event, in_scope
 from turnwise.facts.sessions import visible
+from turnwise.facts.waits import is_approval
 from turnwise.transcript.view import View
-
-APPROVAL_TOOL = "confirm"
-"""The internal tool by which an agent's loop asks a person for approval."""
 
 
 class LoggedCall:
@@ -26,7 +25,8 @@ class LoggedCall:
         """True if the result is still to come."""
 
 
-class VisibleLog(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VisibleLog:
     """The events that the reader may see, in append order. Places are indices of `events`."""
 
     events: Sequence[Event]
@@ -56,7 +56,7 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
         view: The reader.
     """
     visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
-    remaining = [event for event in _not_rewound(events) if visibility.reach(event)]
+    remaining = [event for event in not_rewound(events) if visibility.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
@@ -76,7 +76,7 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
     return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
 
 
-def _not_rewound(events: Sequence[Event]) -> list[Event]:
+def not_rewound(events: Sequence[Event]) -> list[Event]:
     """Returns the stored events that no rewind hides."""
     stored = [event for event in events if not event.partial]
     taken_back = any([event.actions.rewind is not None for event in stored])  # noqa: C419 - a list is faster here
@@ -88,7 +88,7 @@ class _Visibility:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._branches: dict[str, bool] = {}
+        self._branches: dict[Branch, bool] = {}
 
     def see(self, event: Event) -> bool:
         if event.error is not None:
@@ -100,7 +100,7 @@ class _Visibility:
             return not event.is_private
         known = self._branches.get(event.branch)
         if known is None:
-            known = self._branches[event.branch] = sees(self._view.branch, event.branch)
+            known = self._branches[event.branch] = self._view.branch.sees(event.branch)
         return known
 
 
@@ -127,9 +127,11 @@ class _CallMatcher:
             self._waits.add((invocation, actions.awaits.id, event.author))
         if actions.end is not None:
             self._ended.add(invocation)
-        if event.author == USER and _begins(event):
+        if actions.selection is not None and event.author == USER and begins_invocation(event):
             self.begun.add(invocation)
         for part in content.parts if content is not None else ():
+            if type(part) is TextPart:  # the usual case, and there may be thousands
+                continue
             if isinstance(part, ToolCallPart):
                 self._call(event, place, part, seen)
             elif isinstance(part, ToolResultPart) and seen:
@@ -181,17 +183,17 @@ def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
 
     Models see neither these questions nor their answers: the agent's loop handles both.
     """
-    about, awaits = part.arguments.get("call"), event.actions.awaits
-    if part.tool != APPROVAL_TOOL or not part.private or not isinstance(about, str):
-        return None
-    is_question = isinstance(part.arguments.get("tool"), str) and awaits is not None and awaits.id == part.call_id
-    return about if is_question else None
+    awaits = event.actions.awaits
+    is_question = is_approval(part) and awaits is not None and awaits.id == part.call_id
+    return str(part.arguments["call"]) if is_question else None
 
 
-def _begins(event: Event) -> bool:
+def begins_invocation(event: Event) -> bool:
+    """Returns whether a user's event begins an invocation."""
     actions = event.actions
-    continues = actions.answers is not None or (event.content is not None and event.content.tool_results)
-    return actions.selection is not None and not continues
+    if actions.selection is None or actions.answers is not None:
+        return False
+    return event.content is None or not any(isinstance(part, ToolResultPart) for part in event.content.parts)
 
 
 def _find_interleaved(

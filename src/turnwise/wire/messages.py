@@ -22,6 +22,7 @@ from turnwise.facts.events import End, ErrorInfo
 from turnwise.facts.fact import Fact
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
+from turnwise.facts.waits import WaitKind
 
 MOST_CHARACTERS = 200
 MOST_ROWS = 200
@@ -33,8 +34,6 @@ PLAIN = r"^[^\x00]+$"
 
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
-Kind = Literal["reply", "tool_result", "confirmation"]
-"""What is awaited: the user's reply, a tool's result, or a person's approval of a call."""
 
 
 def _read(fact: type[AnyFact]) -> Callable[[Any], AnyFact]:
@@ -159,7 +158,7 @@ class OpenCall(BaseModel):
 
     invocation_id: str
     call_id: str
-    kind: Kind
+    kind: WaitKind
     agent: str
     tool: str = ""
     arguments: dict[str, JsonValue] = {}

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field, JsonValue
 from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
-from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, Kind, OptionalSessionId
+from turnwise.facts.waits import WaitKind
+from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, OptionalSessionId
 
 InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
@@ -69,7 +70,7 @@ class OpenWait(BaseModel):
 
     invocation_id: str
     call_id: str
-    kind: Kind
+    kind: WaitKind
     agent: str
     tool: str = ""
 

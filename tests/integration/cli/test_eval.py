@@ -100,7 +100,7 @@ def test_agents_may_come_from_examples(cases: Path) -> None:
         (("cases.jsonl", "--validation", "bad.jsonl"), 2, "error[config.case]: bad.jsonl:2: this is not valid JSON"),
         (("cases.jsonl", "--examples", "bad.jsonl"), 2, "error[config.case]: bad.jsonl:2: this is not valid JSON"),
         (("cases.jsonl", "--policy", "nope"), 2, "error[usage]: There is no policy, and no file, named 'nope'."),
-        (("cases.jsonl", "--policy", "bad.yaml"), 2, "error[config.policy]: bad.yaml:3: 'segments' should be a list"),
+        (("cases.jsonl", "--policy", "bad.yaml"), 2, "error[config.policy]: bad.yaml:3:1: 'segments' should be a list"),
         (("cases.jsonl", "--min", "acuracy=1"), 2, "error[usage]: Invalid value for '--min': There is no figure 'acuracy'."),
         (("cases.jsonl", "--report", "no/where.html"), 2, "error[usage]: Invalid value for '--report': no/where.html cannot"),
         (("cases.jsonl", "--history", "both"), 2, "error[usage]: Invalid value for '--history'"),

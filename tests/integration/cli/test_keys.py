@@ -61,7 +61,7 @@ async def test_keys_from_create_to_revoke(project: Path) -> None:
     old_caller, new_caller = await entering(project, key, new)
     assert old_caller == ann
     assert new_caller is not None
-    assert new_caller.model_copy(update={"id": ann.id}) == ann
+    assert new_caller.replace(id=ann.id) == ann
 
     assert f"Key {id_} (Ann's laptop) is revoked." in turnwise("keys", "revoke", key, cwd=project).stdout
     again = turnwise("keys", "revoke", id_, cwd=project)

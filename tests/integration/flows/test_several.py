@@ -84,7 +84,7 @@ def says(name: str, words: str = "", ran: Counter[str] | None = None, **card: An
 async def test_both_answer_through_the_default_policy() -> None:
     """The plain case, on real text: the contextual selector reports the second request."""
     shop = [says("orders", "It is on its way.", **ORDERS), says("subscriptions", "It is cancelled.", **SUBSCRIPTIONS)]
-    policy = named_policy("default").model_copy(update={"several": "several"})
+    policy = named_policy("default").replace(several="several")
     runner = runner_of(*shop, Several(), policy=policy)
     result = await ask(runner, BOTH)
     selection = result.selection
@@ -141,7 +141,7 @@ async def test_what_is_said_of_a_missing_part_can_be_changed() -> None:
         raise AgentFailed("no")
 
     several = Several("beide", unanswered="{agent} antwortet nicht. {}")
-    policy = SAID.model_copy(update={"several": "beide"})
+    policy = SAID.replace(several="beide")
     result = await ask(runner_of(says("a", "Ja."), breaks, several, policy=policy), "a and b")
     assert result.events[-1].text == "Ja.\n\nb antwortet nicht. {}"
 
@@ -254,18 +254,18 @@ async def test_flows_and_composites_are_asked_like_others() -> None:
 async def test_it_may_stand_in_another() -> None:
     """The verdict on the message counts wherever it stands, but not for another text."""
     both = Sequential("both", [says("first", "First."), Several()])
-    policy = SAID.model_copy(update={"several": "both"})
+    policy = SAID.replace(several="both")
     assert (await ask(runner_of(says("a", "A."), says("b", "B."), both, policy=policy), "a and b")).text.endswith("A.\n\nB.")
 
     flow = Flow("flow", [Task("answer", agents=[Several()])])
-    policy = SAID.model_copy(update={"several": "flow"})
+    policy = SAID.replace(several="flow")
     result = await ask(runner_of(says("a", "A."), says("b", "B."), flow, policy=policy), "a and b")
     assert result.events[-1].text == "A.\n\nB."
 
 
 async def test_it_does_not_run_what_runs_it() -> None:
     both = Sequential("both", [Several()])
-    policy = SAID.model_copy(update={"several": None})
+    policy = SAID.replace(several=None)
     result = await ask(runner_of(both, says("b", "B."), policy=policy), "both and b")
     assert [event.text for event in result.events if event.author == "several" and event.text] == ["B."]
 

@@ -66,7 +66,7 @@ async def test_it_says_what_is_there_and_how_it_is_asked() -> None:
 
 
 async def test_it_says_what_is_configured() -> None:
-    named = configured(name="Ours", description="All we do.", version="7").model_copy(update={"public_url": "https://x.test/y"})
+    named = configured(name="Ours", description="All we do.", version="7").replace(public_url="https://x.test/y")
     async with spoken(desk, named) as a2a:
         assert (a2a.card.name, a2a.card.description, a2a.card.version) == ("Ours", "All we do.", "7")
         assert [each.url for each in a2a.card.supported_interfaces] == ["https://x.test/y/a2a", "https://x.test/y/a2a/rest"]

@@ -293,7 +293,7 @@ async def test_what_only_this_machine_reaches_is_not_notified(url: str) -> None:
 
 
 async def test_another_users_task_has_none_for_you(make_runner: MakeRunner) -> None:
-    config = OPEN.model_copy(update={"auth": AuthConfig()})
+    config = OPEN.replace(auth=AuthConfig())
     runner = make_runner(desk, process=SOON)
     async with receiving() as receiver, served(runner, config) as gateway:
         ann, bob = await key_for(runner), await key_for(runner, user="bob")
@@ -318,7 +318,7 @@ async def test_another_users_task_has_none_for_you(make_runner: MakeRunner) -> N
 
 
 async def test_a_key_that_was_revoked_is_told_no_more(make_runner: MakeRunner, caplog: pytest.LogCaptureFixture) -> None:
-    config = OPEN.model_copy(update={"auth": AuthConfig()})
+    config = OPEN.replace(auth=AuthConfig())
     runner = make_runner(desk, process=SOON)
     pushes, courier = runner.store.pushes, PushTransport(AddressGuard(private=True))  # type: ignore[attr-defined]
     async with receiving() as receiver, served(runner, config) as gateway:

@@ -33,7 +33,7 @@ class Discreet:
     async def check(self, place: str, content: Content, agent: str | None) -> GuardrailVerdict:
         if place != "message":
             return ALLOW
-        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": (TextPart(text="hidden"),)}))
+        return GuardrailVerdict("rewrite", content.with_parts((TextPart(text="hidden"),)))
 
 
 async def etag(client: Served, session: str = "s", **options: object) -> str:

@@ -12,7 +12,7 @@ from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig
 from turnwise.tools.names import is_tool_name
 
-AUTH = WITH_AGENTS.model_copy(update={"auth": AuthConfig()})
+AUTH = WITH_AGENTS.replace(auth=AuthConfig())
 ODD = "Käse & Co: süß"
 
 

@@ -38,7 +38,7 @@ def said(answer: httpx.Response) -> str:
 async def test_who_may_not_enter_is_told_over_http() -> None:
     runner = Runner(echo, store=SqlSessionStore("sqlite://"))
     limits = CallerLimits(requests=2)
-    async with served(runner, AUTH.model_copy(update={"limits": limits})) as client:
+    async with served(runner, AUTH.replace(limits=limits)) as client:
         for headers in ({}, {"Authorization": "Bearer tw_wrong"}):
             answer = await client.post("/mcp", json=ASK, headers={**ACCEPT, **headers})
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -146,7 +146,7 @@ async def test_pages_of_origins_that_are_named() -> None:
 @pytest.mark.parametrize("origins", [("https://shop.example",), ("*",)])
 async def test_with_a_key_any_name_will_do_but_not_any_page(origins: tuple[str, ...]) -> None:
     runner = Runner(echo, store=SqlSessionStore("sqlite://"))
-    async with served(runner, AUTH.model_copy(update={"origins": origins})) as client:
+    async with served(runner, AUTH.replace(origins=origins)) as client:
         ann = await key_for(runner)
 
         async def asked(**headers: str) -> httpx.Response:

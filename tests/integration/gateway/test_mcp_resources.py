@@ -12,7 +12,7 @@ from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.function import tool
 
-AUTH = WITH_AGENTS.model_copy(update={"auth": AuthConfig()})
+AUTH = WITH_AGENTS.replace(auth=AuthConfig())
 MISSING = {"auto": -32602, "legacy": -32002}
 
 

@@ -170,7 +170,7 @@ async def test_a_caller_is_known_by_his_own_address(make_runner: MakeRunner, tmp
     """He cannot name another one himself: what nginx saw counts."""
     runner = make_runner(desk)
     limits = CallerLimits(failures=2)
-    async with served(runner, BEHIND.model_copy(update={"limits": limits})) as gateway, behind(gateway, tmp_path) as client:
+    async with served(runner, BEHIND.replace(limits=limits)) as gateway, behind(gateway, tmp_path) as client:
         wrong = {"Authorization": "Bearer tw_wrong"}
         statuses = [
             (await client.get("/api/v1/agents", headers={**wrong, "X-Forwarded-For": f"10.0.0.{number}"})).status_code

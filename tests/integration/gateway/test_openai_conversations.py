@@ -15,6 +15,7 @@ from runner_play import Gate, soon
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.agents.function import FunctionAgent
+from turnwise.content import TextPart
 from turnwise.facts.gateway import CallerLimits, GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
@@ -147,8 +148,8 @@ class Redacts:
     async def check(self, place: str, content: Content, agent: str | None) -> GuardrailVerdict:
         if place != "message" or "1234" not in content.text:
             return ALLOW
-        part = content.parts[0].model_copy(update={"text": content.text.replace("1234", "####")})
-        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": (part,)}))
+        part = TextPart(text=content.text.replace("1234", "####"))
+        return GuardrailVerdict("rewrite", content.with_parts((part,)))
 
 
 async def test_a_conversation_is_known_again_whatever_guardrails_took_out() -> None:

@@ -117,7 +117,7 @@ async def test_only_a_key_that_acts_for_users_names_one(make_runner: MakeRunner)
 
 async def test_too_many_requests(make_runner: MakeRunner) -> None:
     runner = make_runner(root)
-    config = KEYS.model_copy(update={"limits": CallerLimits(requests=2)})
+    config = KEYS.replace(limits=CallerLimits(requests=2))
     async with served(runner, config) as gateway, client_of(gateway, await token(runner, user="ann")) as client:
         messages: Any = [user("hello")]
         for _ in range(2):

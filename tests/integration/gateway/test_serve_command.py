@@ -89,7 +89,7 @@ def test_it_takes_up_what_others_left(tmp_path: Path, serve: Serve) -> None:
     ("more", "options", "said"),
     [
         ("", ["--host", "0.0.0.0"], "without gateway.auth it listens to this machine alone"),
-        ("gateway: {host: '::'}\n", [], "turnwise.yaml:6: The gateway would let everybody in at '::'"),
+        ("gateway: {host: '::'}\n", [], "turnwise.yaml:6:11: The gateway would let everybody in at '::'"),
         ("gateway: {origins: ['*']}\n", [], "any web page could act as an admin"),
         ("gateway: {auth: {keys: false}}\n", [], "Nobody could get in"),
         ("gateway: {auth: {jwt: {algorithms: [HS256], key: short}}}\n", [], "could be guessed"),

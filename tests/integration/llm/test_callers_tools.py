@@ -14,6 +14,7 @@ from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import UnknownToolCall
 from turnwise.facts.messages import OfferedTool
+from turnwise.facts.waits import is_late
 from turnwise.testing.models import calls
 from turnwise.tools.function import tool
 
@@ -28,7 +29,7 @@ async def test_the_model_may_call_it_and_the_caller_gives_the_result(process: Pr
     (call,) = calls_of(first.events)
     assert (call.tool, call.arguments, call.offered) == ("show_map", {"city": "Bonn"}, True)
     (open_,) = await awaited(process(agent_))
-    assert (open_.call, open_.kind, open_.agent, open_.invocation_id) == (call, "offered", "desk", first.invocation_id)
+    assert (open_.call, open_.kind, open_.agent, open_.invocation_id) == (call, "tool_result", "desk", first.invocation_id)
     done = await answer(process(agent_), {"shown": True})
     assert (done.text, reason(done), done.invocation_id) == ("That is Bonn.", "completed", first.invocation_id)
     assert [(part.call_id, part.result) for part in last_results(model.requests[1])] == [(call.call_id, {"shown": True})]
@@ -89,14 +90,14 @@ async def test_results_come_in_any_order_and_the_step_is_told_as_a_whole(process
     runner = process(agent_)
     first = await ask(runner, "go", context=offering())
     assert (reason(first), ran, told(first)) == ("waiting", ["look"], ["seen"])
-    assert [(each.call.tool, each.kind) for each in await awaited(runner)] == [
-        ("show_map", "offered"),
-        ("show_map", "offered"),
-        ("pick_file", "offered"),
+    waits = await awaited(runner)
+    assert [(each.tool, each.kind) for each in waits] == [
+        (name, "tool_result") for name in ("show_map", "show_map", "pick_file")
     ]
+    assert all(each.call and each.call.offered for each in waits)
     second = await answer(process(agent_), "B shown", place=1)
     assert reason(second) == "waiting"
-    rest = [ToolResultPart(call_id=e.call.call_id, result=f"{e.call.tool} done") for e in await awaited(runner)]
+    rest = [ToolResultPart(call_id=e.id, result=f"{e.tool} done") for e in await awaited(runner)]
     done = await ask(process(agent_), Content(parts=tuple(reversed(rest))))
     assert (done.text, ran, len(model.requests)) == ("Done.", ["look"], 2)
     assert [part.result for part in last_results(model.requests[1])] == ["show_map done", "seen", "B shown", "pick_file done"]
@@ -118,13 +119,18 @@ async def test_all_that_may_wait_waits_side_by_side_and_can_be_told_apart(proces
     agent_, model = desk([calls("ship"), calls("pay"), shows(), calls("prints")], "Done.", tools=tools)
     runner = process(agent_)
     await ask(runner, "go", context=offering())
-    kinds = {each.call.tool: each.kind for each in await awaited(runner)}
-    assert kinds == {"show_map": "offered", "prints": "late", "confirm": "confirm"}
-    (asked,) = [each for each in await awaited(runner) if each.kind == "confirm"]
+    waits = {each.tool: each for each in await awaited(runner)}
+    assert {tool_: (each.kind, each.call and is_late(each.call)) for tool_, each in waits.items()} == {
+        "show_map": ("tool_result", False),
+        "prints": ("tool_result", True),
+        "confirm": ("confirmation", False),
+    }
+    asked = waits["confirm"]
+    assert asked.call is not None
     assert (asked.text, asked.call.arguments["tool"]) == ("May I call pay?", "pay")
     for tool_, result in (("show_map", "shown"), ("confirm", True), ("prints", "printed")):
         assert "ship" not in done_
-        place = [each.call.tool for each in await awaited(runner)].index(tool_)
+        place = [each.tool for each in await awaited(runner)].index(tool_)
         last = await answer(process(agent_), result, place=place)
     assert (last.text, done_) == ("Done.", ["prints", "pay", "ship"])
     assert [part.result for part in last_results(model.requests[1])] == ["ship done", "pay done", "shown", "printed"]
@@ -167,7 +173,7 @@ async def test_arguments_that_plainly_do_not_fit_go_back_to_the_model(process: P
     missing, broken = last_results(model.requests[1])
     assert (missing.failed, str(missing.result)) == (True, "The arguments do not fit: 'city' is missing. Parameters: city.")
     assert broken.failed
-    assert [each.call.arguments for each in await awaited(runner)] == [{"city": "Bonn"}]
+    assert [each.call and each.call.arguments for each in await awaited(runner)] == [{"city": "Bonn"}]
     assert (await answer(runner)).invocation_id == first.invocation_id
 
 
@@ -175,7 +181,7 @@ async def test_a_failed_result_is_told_as_one_and_a_long_one_is_cut(process: Pro
     agent_, model = desk([shows(), shows()], "Sorry.", result_characters=20)
     runner = process(agent_)
     await ask(runner, "go", context=offering())
-    first, second = (each.call.call_id for each in await awaited(runner))
+    first, second = (each.id for each in await awaited(runner))
     await ask(runner, answering(first, "no screen", failed=True))
     await ask(runner, answering(second, "x" * 50))
     failed, long = last_results(model.requests[1])
@@ -234,7 +240,7 @@ async def test_its_calls_count_as_steps_of_the_run(process: Process) -> None:
 async def test_its_schema_counts_in_what_a_model_is_sent(process: Process) -> None:
     """A caller that offers more than the agent has room for is told so, and the session goes on."""
     agent_, _ = desk("Hello.")
-    large = SHOW.model_copy(update={"description": "word " * 40_000})
+    large = SHOW.replace(description="word " * 40_000)
     runner = process(agent_)
     result = await ask(runner, "hi", context=offering(large))
     assert result.error is not None
@@ -290,7 +296,8 @@ async def test_an_agent_of_your_own_may_call_them_too(process: Process) -> None:
 
     runner = process(guide)
     await ask(runner, "go", context=offering())
-    assert [(each.kind, each.text) for each in await awaited(runner)] == [("offered", "Look.")]
+    (look,) = await awaited(runner)
+    assert (look.text, look.call and look.call.offered) == ("Look.", True)
     await answer(runner)
-    assert [(each.kind, each.call.tool) for each in await awaited(runner)] == [("late", "sign")]
+    assert [(each.tool, each.call and each.call.offered) for each in await awaited(runner)] == [("sign", False)]
     assert (await answer(runner, "signed")).text == "['show_map', 'pick_file'] shown signed"

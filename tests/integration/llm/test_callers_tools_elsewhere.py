@@ -84,6 +84,7 @@ async def test_every_part_of_a_composite_has_them(process: Process, kind: Any) -
     await ask(process(whole), "go", context=offering())
     while open_ := await awaited(process(whole)):
         last = open_[-1].call
+        assert last is not None
         done = await ask(process(whole), answering(last.call_id, f"shown {last.arguments['city']}"))
     assert reason(done) == "completed"
     assert [last_results(model.requests[1])[0].result for model in (first, second)] == ["shown 1", "shown 2"]
@@ -157,7 +158,7 @@ async def test_a_process_dies_before_the_call_waits(process: Process) -> None:
     assert await awaited(alive) == []
     await alive.recover()
     (open_,) = await awaited(alive)
-    assert (open_.call.tool, open_.kind, len(model.requests)) == ("show_map", "offered", 1)
+    assert (open_.tool, open_.kind, len(model.requests)) == ("show_map", "tool_result", 1)
     done = await answer(process(worker))
     assert (done.text, [part.result for part in last_results(model.requests[1])]) == ("Done.", ["shown", "slow", "quick"])
     assert set(ran) == {"quick"}
@@ -180,7 +181,7 @@ async def test_a_process_dies_with_the_result_in_its_hands(process: Process) -> 
     await alive.recover()
     assert [part.result for part in last_results(model.requests[1])] == ["shown", "slow"]
     assert names(model.requests[1]) == ["slow", "show_map", "pick_file"]
-    assert [each.call.tool for each in await awaited(alive)] == ["pick_file"]
+    assert [each.tool for each in await awaited(alive)] == ["pick_file"]
     await answer(alive, "a.txt")
     assert (await texts(alive))[-1] == "Done."
 

@@ -109,7 +109,7 @@ async def test_a_circle_ends_with_an_answer_of_the_root(process: Process) -> Non
     runner = process(desk(FunctionModel(front), FunctionModel(billing)), policy="adk")
     result = await ask(runner, "bill?")
     assert (reason(result), result.text) == ("loop", "I will help you myself.")
-    assert "Hand-overs were stopped" in asked[-1].instructions
+    assert "Hand-overs were stopped" in asked[-1].messages[-1].text
 
 
 async def test_what_the_target_is_told_takes_the_place_of_the_message(process: Process) -> None:

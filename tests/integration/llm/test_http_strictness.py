@@ -70,7 +70,7 @@ class OnlyO1:
     async def check(self, place: str, content: Content, agent: str | None) -> Any:
         if place != "tool_call":
             return ALLOW
-        call = content.tool_calls[0].model_copy(update={"arguments": {"number": "O-1"}})
+        call = content.tool_calls[0].replace(arguments={"number": "O-1"})
         return GuardrailVerdict("rewrite", Content(parts=(call,)), "Another order.")
 
 

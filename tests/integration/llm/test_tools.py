@@ -241,7 +241,7 @@ async def test_a_guardrail_stops_a_call_and_the_model_learns_why(process: Proces
             (call,) = content.tool_calls
             if call.arguments.get("to") == "stranger":
                 return GuardrailVerdict("block", reason="Not to strangers.")
-            changed = call.model_copy(update={"arguments": {"to": "*"}})
+            changed = call.replace(arguments={"to": "*"})
             return GuardrailVerdict("rewrite", Content(parts=(changed,)))
 
     sent: list[str] = []

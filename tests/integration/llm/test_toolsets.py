@@ -69,9 +69,11 @@ async def test_a_toolset_that_is_down_is_done_without_and_asked_again(process: P
     model = ScriptedModel(calls("works"), calls("stock", {"item": "tea"}), "Three.")
     result = await ask(process(LlmAgent("clerk", model=model, tools=[Server(stock, down=1), works])), "go")
     assert told(result) == ["fine", 3]
-    assert "Some of your tools cannot be had now." in model.requests[0].instructions
-    assert "out of reach" not in model.requests[0].instructions  # a server's words are no instruction
-    assert "cannot be had" not in model.requests[1].instructions
+    first, second, third = (str(request.messages) for request in model.requests)
+    assert "Some of your tools cannot be had now." in first
+    assert "out of reach" not in first + second  # a server's words are no instruction
+    assert second.count("cannot be had") == third.count("cannot be had") == 1  # as recorded, and revoked once
+    assert second.count("no longer apply") == third.count("no longer apply") == 1
     assert [[spec.name for spec in request.tools] for request in model.requests[:2]] == [["works"], ["works", "stock"]]
 
 

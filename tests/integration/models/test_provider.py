@@ -125,10 +125,7 @@ async def test_a_tool_nobody_knows_is_handed_on(service: Service, model: Provide
 
 def answered(before: tuple[Content, ...], said: Content, **ids: str) -> tuple[Content, ...]:
     """The conversation after the calls in `said` were answered, the last one with an error. ids: new ones for the calls."""
-    parts = [
-        p.model_copy(update={"call_id": ids.get(p.call_id, p.call_id)}) if isinstance(p, ToolCallPart) else p
-        for p in said.parts
-    ]
+    parts = [p.replace(call_id=ids.get(p.call_id, p.call_id)) if isinstance(p, ToolCallPart) else p for p in said.parts]
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
     results: list[Any] = [
         ToolResultPart(call_id=call.call_id, tool=call.tool, result={"sum": 3} if number else "boom", failed=number == 0)
@@ -276,7 +273,7 @@ def test_a_model_serves_several_event_loops(service: Service, model: ProviderMod
 
 def test_the_sync_door_takes_its_connections_with_it(service: Service, model: ProviderModel) -> None:
     service.say("Hello.")
-    door = BlockingPortal()
+    door = BlockingPortal("")
     assert door.run(reply(model)).content.text == "Hello."
     del door
     gc.collect()

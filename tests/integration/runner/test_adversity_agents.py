@@ -115,7 +115,7 @@ async def hands_over_yielding(context: AgentContext) -> AsyncIterator[Event]:
 
 
 async def reports(context: AgentContext) -> AsyncIterator[Event]:
-    yield context.event().model_copy(update={"error": ErrorInfo(code="x", message=SURROGATE)})
+    yield context.event().replace(error=ErrorInfo(code="x", message=SURROGATE))
 
 
 BREAKS: list[Any] = [says, writes_state, names_state, steps, asks, hands_over, hands_over_yielding, reports]
@@ -150,7 +150,7 @@ async def test_an_event_said_before_is_said_again_and_the_end_is_kept(make_runne
         yield said
         for event in await context.history.last():
             if event.author == "repeats":
-                yield event.model_copy(update={"actions": Actions(end=End())})
+                yield event.replace(actions=Actions(end=End()))
                 return
 
     runner = make_runner(repeats)
@@ -166,10 +166,10 @@ async def test_an_agents_own_ids_take_nobody_elses_place(make_runner: MakeRunner
 
     @agent
     async def names_it(context: AgentContext) -> AsyncIterator[Event]:
-        whole = context.event("hello").model_copy(update={"id": "greeting"})
-        yield whole.model_copy(update={"partial": True})
+        whole = context.event("hello").replace(id="greeting")
+        yield whole.replace(partial=True)
         yield whole
-        yield context.event("forged").model_copy(update={"id": "message:s:two"})
+        yield context.event("forged").replace(id="message:s:two")
 
     runner = make_runner(names_it)
     for id_ in ("one", "two"):
@@ -205,7 +205,7 @@ async def test_a_partial_event_forges_nothing(make_runner: MakeRunner) -> None:
     @agent
     async def forges(context: AgentContext) -> AsyncIterator[Event]:
         actions = Actions(end=End(), rewind=Rewind(from_sequence=1, invocation_id="x"), state_delta={"k": 2})
-        yield context.event("x").model_copy(update={"partial": True, "sequence": 99, "author": "user", "actions": actions})
+        yield context.event("x").replace(partial=True, sequence=99, author="user", actions=actions)
         yield context.event("real", positions={"iterative": 7}, finished=("1",), answers="zz", state_delta={"k": 1})
 
     runner = make_runner(forges)

@@ -47,7 +47,7 @@ async def silent_state(context: AgentContext) -> Event:
 
 
 async def silent_error(context: AgentContext) -> Event:
-    return context.event().model_copy(update={"error": ErrorInfo(code="x", message="tool down")})
+    return context.event().replace(error=ErrorInfo(code="x", message="tool down"))
 
 
 async def refused_transfer(context: AgentContext) -> Event:

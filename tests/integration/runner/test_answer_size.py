@@ -75,7 +75,7 @@ async def test_an_answer_that_is_too_long_ends_with_the_limit(
     async def clerk(message: str, context: AgentContext) -> str | None:
         return "well" if message == "again" else await way(context)
 
-    runner = process(clerk, config=SMALL.model_copy(update={"streaming": streaming}))
+    runner = process(clerk, config=SMALL.replace(streaming=streaming))
     result = await ask(runner, "go")
     assert reason(result) == "limit:answer_bytes"
     assert sum(len(event.model_dump_json()) for event in result.events) < 10_000
@@ -139,7 +139,7 @@ async def test_a_model_that_writes_too_much_is_stopped(process: Process, reply: 
         return "found"
 
     clerk = LlmAgent("clerk", model=ScriptedModel(reply, "never asked", "well"), tools=[look])
-    runner = process(clerk, config=SMALL.model_copy(update={"streaming": streaming}))
+    runner = process(clerk, config=SMALL.replace(streaming=streaming))
     assert reason(await ask(runner, "go")) == "limit:answer_bytes"
     assert made == []
     assert max(len(text) for _, text in await log(runner)) < 1_000

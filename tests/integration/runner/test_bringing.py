@@ -114,7 +114,7 @@ class Prim:
             return GuardrailVerdict("block", reason="No.")
         if "1234" not in content.text:
             return ALLOW
-        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": (TextPart(text="####"),)}))
+        return GuardrailVerdict("rewrite", content.with_parts((TextPart(text="####"),)))
 
 
 async def test_guardrails_look_at_it(make_runner: MakeRunner) -> None:

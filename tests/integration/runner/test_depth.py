@@ -21,7 +21,7 @@ def nested(depth: int) -> JsonValue:
 async def test_a_message(make_runner: Callable[..., Runner]) -> None:
     @agent
     def echo(message: Content) -> Content:
-        return message.model_copy(update={"role": "agent"})
+        return message.replace(role="agent")
 
     runner = make_runner(echo)
     for depth in (101, 150, 197):

@@ -23,7 +23,7 @@ async def test_an_error_event_is_recorded_and_the_run_goes_on(make_runner: MakeR
 
     @agent
     async def stumbles(context: AgentContext) -> AsyncIterator[str | Event]:
-        yield context.event().model_copy(update={"error": ErrorInfo(code="mine", message="a small problem")})
+        yield context.event().replace(error=ErrorInfo(code="mine", message="a small problem"))
         yield "but done"
 
     result = await ask(make_runner(stumbles), "x")

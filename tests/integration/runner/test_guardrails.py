@@ -47,7 +47,7 @@ class Arguments:
             return GuardrailVerdict("block", reason="Nothing is dropped.")
         if "card" in call.arguments:
             arguments = {**call.arguments, "card": "[card]"}
-            return GuardrailVerdict("rewrite", Content(parts=(call.model_copy(update={"arguments": arguments}),)), "A card.")
+            return GuardrailVerdict("rewrite", Content(parts=(call.replace(arguments=arguments),)), "A card.")
         return ALLOW
 
 
@@ -200,7 +200,7 @@ async def test_a_rewrite_of_what_is_said_leaves_the_calls(make_runner: MakeRunne
     # The end of the invocation gives the call a result.
     said = [event.content for event in await runner.store.events(key()) if event.author == "says" and event.text]
     assert content is not None
-    assert said == [Content(parts=(TextPart(text="a ***"), call.model_copy(update={"seal": None})))]
+    assert said == [Content(parts=(TextPart(text="a ***"), call.replace(seal=None)))]
 
 
 async def test_each_tool_call_is_judged_by_itself(make_runner: MakeRunner) -> None:
@@ -309,13 +309,13 @@ NOT_FOLLOWED: list[tuple[Place, Any]] = [
     ("answer", GuardrailVerdict("rewrite")),
     ("answer", GuardrailVerdict("sing")),  # type: ignore[arg-type]
     ("answer", GuardrailVerdict("rewrite", text_content("\ud800"))),
-    ("answer", GuardrailVerdict("rewrite", Content(parts=(TextPart(text="x"), CALL.model_copy(update={"call_id": "2"}))))),
+    ("answer", GuardrailVerdict("rewrite", Content(parts=(TextPart(text="x"), CALL.replace(call_id="2"))))),
     ("answer", GuardrailVerdict("rewrite", Content(parts=(ToolResultPart(call_id="9", result="forged"),)))),
     ("answer", GuardrailVerdict("rewrite", Content())),
     ("tool_call", GuardrailVerdict("rewrite", text_content("x"))),
     ("tool_call", GuardrailVerdict("rewrite", Content(parts=(CALL, CALL)))),
-    ("tool_call", GuardrailVerdict("rewrite", Content(parts=(CALL.model_copy(update={"call_id": "2"}),)))),
-    ("tool_call", GuardrailVerdict("rewrite", Content(parts=(CALL.model_copy(update={"tool": "drop"}),)))),
+    ("tool_call", GuardrailVerdict("rewrite", Content(parts=(CALL.replace(call_id="2"),)))),
+    ("tool_call", GuardrailVerdict("rewrite", Content(parts=(CALL.replace(tool="drop"),)))),
 ]
 
 

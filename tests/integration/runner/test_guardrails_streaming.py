@@ -88,8 +88,8 @@ async def test_thoughts_and_arguments_are_not_shown_in_pieces(make_runner: MakeR
                 ToolCallPart(call_id="1", tool="pay", raw='{"pin": 4711'),
                 TextPart(text="Well, " * 9),
             ):
-                await show(event.model_copy(update={"partial": True, "content": Content(parts=(part,))}))
-            return event.model_copy(update={"content": text_content("Well, " * 9)})
+                await show(event.replace(partial=True, content=Content(parts=(part,))))
+            return event.with_content(text_content("Well, " * 9))
 
         await context.once("think", make)
 

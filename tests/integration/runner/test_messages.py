@@ -7,6 +7,7 @@ import pytest
 from runner_play import ask, key
 
 from turnwise import AgentContext, Content, Event, Limits, MessageContext, RunConfig, Runner, agent
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.errors import (
     AgentDefinitionError,
@@ -320,7 +321,7 @@ async def test_an_agent_cannot_forge_what_only_the_runner_decides(make_runner: M
             finished=("1",),
             positions={"iterative": 7},
         )
-        yield forged.model_copy(update={"author": USER, "invocation_id": "other", "branch": "9", "sequence": 1})
+        yield forged.replace(author=USER, invocation_id="other", branch=Branch("9"), sequence=1)
 
     runner = make_runner(forger)
     await ask(runner, "hi")

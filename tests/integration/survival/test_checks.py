@@ -58,9 +58,7 @@ def line(after: float, process: str = "p1", **fields: Any) -> dict[str, Any]:
 
 
 def log_of(events: list[Event], **changed: Any) -> Log:
-    stored = [
-        each.model_copy(update={"sequence": n, "created_at": BEGAN + timedelta(seconds=n)}) for n, each in enumerate(events, 1)
-    ]
+    stored = [each.replace(sequence=n, created_at=BEGAN + timedelta(seconds=n)) for n, each in enumerate(events, 1)]
     state: dict[str, Any] = {"counted": 1, "answered": 1}
     log = Log(SessionKey("survival", "ann", "s0"), stored, visible(stored), [ONE, TWO], state, len(stored))
     return log._replace(**changed)

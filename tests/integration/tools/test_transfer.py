@@ -5,7 +5,7 @@ from tool_play import called, turn
 
 from turnwise import AgentContext, agent
 from turnwise.facts.errors import ToolFailed
-from turnwise.ports.tool import Tool
+from turnwise.ports.tool import Tool, ToolRules
 from turnwise.tools.built_in import transfer_tool
 
 
@@ -39,7 +39,7 @@ async def test_the_model_sees_whom_it_may_hand_over_to() -> None:
     assert spec.parameters["properties"]["agent"]["enum"] == ["Größe A", "billing"]
     assert spec.parameters["required"] == ["agent"]
     assert spec.description.endswith("\n- Größe A\n- billing: Takes money.")
-    assert seen[0].rules == (False, False, None, False, True, True)
+    assert seen[0].rules == ToolRules(False, False, None, False, True, True)
 
 
 async def test_without_targets_there_is_no_tool() -> None:

@@ -96,7 +96,7 @@ def waiting_ops(world: World) -> Iterator[str]:
 
 def _folds(view: View) -> Iterator[str]:
     session = view.session
-    empty = session.model_copy(update={"head": Head(), "state": {}, "last_sequence": 0})
+    empty = session.replace(head=Head(), state={}, last_sequence=0)
     folded = fold(empty, view.shown)
     if folded.head != session.head:
         yield f"the head is {session.head!r}, its log folds to {folded.head!r}"

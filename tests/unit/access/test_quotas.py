@@ -22,7 +22,7 @@ FEW = CallerLimits(requests=3, bytes=100, runs=2)
 async def made(*, shared: bool = False, limits: CallerLimits = FEW) -> AsyncIterator[Quotas]:
     store = SqlSessionStore("sqlite://")
     try:
-        yield Quotas("shop", limits.model_copy(update={"shared": shared}), store.counters)
+        yield Quotas("shop", limits.replace(shared=shared), store.counters)
     finally:
         await store.close()
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from steps_play import steps
 
-from turnwise.agents.history import HistoryReader
+from turnwise.agents.history import HistoryReader, TranscriptCache
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection
-from turnwise.transcript.view import Budget
+from turnwise.transcript.compile import CompiledLog
+from turnwise.transcript.view import Budget, View
 
 EVERYTHING = Budget(tokens=10**9, events=10**6)
 
@@ -41,7 +43,7 @@ class Context:
         self.history, self.pages = self, 0
 
     def event(self) -> Event:
-        return event(len(self.log) + 1).model_copy(update={"author": "clerk"})
+        return event(len(self.log) + 1).replace(author="clerk")
 
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
         for end in range(len(self.log), 0, -page):
@@ -84,3 +86,42 @@ async def test_no_more_is_read_than_a_small_budget_needs() -> None:
     await read(one, small)
     await read(other, small)
     assert one.pages == other.pages <= 10
+
+
+def compiled(count: int) -> CompiledLog:
+    log = CompiledLog(View("clerk", Branch("1"), "now"))
+    assert log.extend([event(number) for number in range(1, count + 1)])
+    return log
+
+
+def test_the_least_recently_used_transcripts_are_dropped_when_there_are_too_many_bytes() -> None:
+    logs = {name: compiled(20) for name in "abc"}
+    cache = TranscriptCache(most_bytes=2 * logs["a"].bytes)
+    cache.put("a", logs["a"])
+    cache.put("b", logs["b"])
+    cache.put("a", cache.take("a") or compiled(1))
+    cache.put("c", logs["c"])
+    assert [cache.take(name) for name in "abc"] == [logs["a"], None, logs["c"]]
+
+
+def test_a_transcript_that_has_grown_counts_with_its_new_size() -> None:
+    small, large = compiled(20), compiled(20)
+    cache = TranscriptCache(most_bytes=3 * small.bytes)
+    cache.put("small", small)
+    cache.put("large", large)
+    taken = cache.take("large")
+    assert taken is large
+    large.extend([event(number) for number in range(21, 81)])
+    cache.put("large", large)
+    assert [cache.take("small"), cache.take("large")] == [None, None]  # alone, it is too large
+    cache.put("small", small)
+    assert cache.take("small") is small
+
+
+def test_a_transcript_is_used_by_one_reader_at_a_time() -> None:
+    cache, log = TranscriptCache(), compiled(4)
+    cache.put("a", log)
+    assert [cache.take("a"), cache.take("a")] == [log, None]
+    cache.put("a", log)
+    cache.clear()
+    assert cache.take("a") is None

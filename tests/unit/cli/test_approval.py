@@ -9,16 +9,15 @@ from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import answer_of
 from turnwise.cli.answers import InputLine
-from turnwise.cli.approval import Question, approval_answer, approval_line, approval_question
+from turnwise.cli.approval import approval_answer, approval_line, approval_question
 from turnwise.facts.content import Content, TextPart, ToolCallPart
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.sessions import SessionKey
-
-ASKED = Question("c1-ok", "orders", "May I call cancel?")
+from turnwise.facts.waits import Wait
 
 
 def event(tool: str = "confirm", waits: str | None = "c1-ok") -> Event:
-    asked = ToolCallPart(call_id="c1-ok", tool=tool, private=True)
+    asked = ToolCallPart(call_id="c1-ok", tool=tool, arguments={"tool": "cancel", "call": "c1"}, private=True)
     return Event(
         id="e",
         author="orders",
@@ -29,8 +28,13 @@ def event(tool: str = "confirm", waits: str | None = "c1-ok") -> Event:
     )
 
 
+ASKED = Wait("i", "c1-ok", "confirmation", "orders")
+
+
 def test_a_question_is_what_waits_for_its_answer() -> None:
-    assert approval_question(event()) == ASKED
+    asked = approval_question(event())
+    assert asked is not None
+    assert (asked.id, asked.agent, asked.text) == ("c1-ok", "orders", "May I call cancel?")
     assert [
         approval_question(event(waits=None)),
         approval_question(event(waits="c2")),

@@ -145,12 +145,12 @@ def test_thoughts_and_arguments_that_come_in_pieces_are_not_shown(capsys: pytest
     parts = (ThinkingPart(text="hm"), TextPart(text="Let me look."), call)
     said = shown(
         capsys,
-        piece.model_copy(update={"content": Content(parts=(ThinkingPart(text="hm"),))}),
+        piece.replace(content=Content(parts=(ThinkingPart(text="hm"),))),
         event("Let me ", partial=True),
         event("look.", partial=True),
-        piece.model_copy(update={"content": Content(parts=(call.model_copy(update={"raw": "{"}),))}),
-        event().model_copy(update={"content": Content(parts=parts)}),
-        event(id_="e2").model_copy(update={"content": Content(parts=(ToolResultPart(call_id="c1", tool="status", result=1),))}),
+        piece.replace(content=Content(parts=(call.replace(raw="{"),))),
+        event().with_content(Content(parts=parts)),
+        event(id_="e2").with_content(Content(parts=(ToolResultPart(call_id="c1", tool="status", result=1),))),
     )
     assert said == 'desk: Let me look.\n  · status(order="A-1")\n'
 
@@ -161,7 +161,7 @@ def test_thoughts_and_arguments_that_come_in_pieces_are_not_shown(capsys: pytest
 )
 def test_an_answer_that_is_not_whole_is_told_so(capsys: pytest.CaptureFixture[str], cut_off: str, why: str) -> None:
     whole = event("Once upon")
-    cut = whole.model_copy(update={"actions": whole.actions.model_copy(update={"cut_off": cut_off})})
+    cut = whole.with_actions(cut_off=cut_off)
     assert shown(capsys, event("Once upon", partial=True), cut) == f"desk: Once upon\n(cut off: {why})\n"
 
 
@@ -215,6 +215,6 @@ async def test_two_questions_are_answered_one_after_the_other(capsys: pytest.Cap
 
 
 def test_what_is_for_programs_alone_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    told = event().model_copy(update={"content": Content(parts=(DataPart(name="task", data={"a": 1}, private=True),))})
+    told = event().with_content(Content(parts=(DataPart(name="task", data={"a": 1}, private=True),)))
     answer = event("Done.", id_="e2")
     assert shown(capsys, told, answer) == "desk: Done.\n"

@@ -1,5 +1,7 @@
 """Flows in lines."""
 
+from dataclasses import replace
+
 from turnwise import agent
 from turnwise.agents.collect import collect
 from turnwise.cli.flow_output import (
@@ -38,7 +40,8 @@ BEFORE = FlowRecord(
     {"research": TaskRecord("research", Status.RUNNING, "reader"), "draft": TaskRecord("draft"), "score": TaskRecord("score")},
     (TurnRecord(1, "reader", ("research",), "popcorn", "It is the first."),),
 )
-AFTER = BEFORE._replace(
+AFTER = replace(
+    BEFORE,
     tasks={
         "research": TaskRecord("research", Status.FAILED, "reader", reason="No\nnet.", turns=(1,)),
         "draft": TaskRecord("draft", Status.RUNNING, "writer", turns=(2,)),
@@ -137,9 +140,9 @@ def test_a_run_has_its_tasks_turns_and_questions() -> None:
 
 
 def test_an_end_says_how_and_a_bad_one_why() -> None:
-    bad = AFTER._replace(end="failed", detail="'research' failed.", model_calls=1)
+    bad = replace(AFTER, end="failed", detail="'research' failed.", model_calls=1)
     assert [line.plain for line in run_lines(GRAPH, bad)][-2:] == ["failed · 2 turns · 1 model call", "   'research' failed."]
-    assert end_line(BEFORE._replace(end="complete")).plain == "complete · 1 turn"
+    assert end_line(replace(BEFORE, end="complete")).plain == "complete · 1 turn"
 
 
 def test_news_are_what_began_and_what_ended() -> None:
@@ -153,9 +156,9 @@ def test_news_are_what_began_and_what_ended() -> None:
 
 
 def test_a_turn_is_news_once_its_agent_is_known() -> None:
-    unknown = BEFORE._replace(turns=(TurnRecord(1, "", ("research",)),))
+    unknown = replace(BEFORE, turns=(TurnRecord(1, "", ("research",)),))
     assert list(change_lines(None, unknown)) == []
-    known = BEFORE._replace(turns=(TurnRecord(1, "reader", ("research",)),))
+    known = replace(BEFORE, turns=(TurnRecord(1, "reader", ("research",)),))
     assert [line.plain for line in change_lines(unknown, known)] == ["→ reader · research"]
 
 

@@ -89,7 +89,7 @@ def test_a_choice_without_candidates_is_ranked_too() -> None:
 
 
 def test_a_long_ranking_is_cut() -> None:
-    many = PATTERNS.model_copy(update={"candidates": tuple(Candidate(agent=f"a{n}", score=0.1) for n in range(30))})
+    many = PATTERNS.replace(candidates=tuple(Candidate(agent=f"a{n}", score=0.1) for n in range(30)))
     lines = plain(ranking_table(selection(many, agent="a7"), rows=5))
     assert len(lines) == 7
     assert lines[1].startswith("1  a7")
@@ -118,7 +118,7 @@ def test_the_explanation_tells_every_verdict_and_who_was_not_considered() -> Non
 
 def test_the_explanation_tells_options_and_what_the_message_is_about() -> None:
     """E1: thresholds beside what they were compared with; a second request; how likely it is nobody's; the question."""
-    told = RESUME.model_copy(update={"novelty": 0.25, "also": ("returns",), "question": "Which?\n1. A", "passed_over": ()})
+    told = RESUME.replace(novelty=0.25, also=("returns",), question="Which?\n1. A", passed_over=())
     options: dict[str, JsonValue] = {"resume": {"rule": "tree", "only": None, "novelty": 0.5}, "other": {"x": 1}}
     lines = plain(rendering.explanation_lines(selection(told), options))
     assert lines[:4] == [
@@ -170,13 +170,8 @@ def test_contents_part_by_part() -> None:
 
 
 def test_nothing_that_others_wrote_reaches_the_terminal_raw() -> None:
-    verdict = PATTERNS.model_copy(
-        update={
-            "agent": EVIL,
-            "reason": EVIL,
-            "candidates": (Candidate(agent=EVIL, score=0.1, evidence=EVIL),),
-            "ignored": (EVIL,),
-        }
+    verdict = PATTERNS.replace(
+        agent=EVIL, reason=EVIL, candidates=(Candidate(agent=EVIL, score=0.1, evidence=EVIL),), ignored=(EVIL,)
     )
     decision = selection(verdict, agent=EVIL, reason=EVIL, excluded=(Exclusion(agent=EVIL, rule="r", detail=EVIL),))
     lines = [rendering.decision_line(decision), *ranking_table(decision), *rendering.explanation_lines(decision)]

@@ -20,7 +20,7 @@ TOKENS = JwtConfig(jwks_url="https://id.example/keys")
         (AuthConfig(), "on, requests need an API key (turnwise keys create NAME --user USER)"),
         (AuthConfig(keys=False, jwt=TOKENS), "on, requests need a token (JWT)"),
         (
-            AuthConfig(jwt=TOKENS.model_copy(update={"issuer": "https://id.example"})),
+            AuthConfig(jwt=TOKENS.replace(issuer="https://id.example")),
             "on, requests need an API key (turnwise keys create NAME --user USER) or a token (JWT) of https://id.example",
         ),
     ],

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from turnwise.agents.function import agent
 from turnwise.cli import session_output
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ThinkingPart, text_content
 from turnwise.facts.events import Actions, Await, End, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message
@@ -136,8 +137,15 @@ def event(id_: str, author: str, text: str = "", **about: Any) -> Event:
     actions = about.pop("actions", Actions())
     content = text_content(text, "user" if author == "user" else "agent") if text else None
     return Event(
-        id=id_, author=author, invocation_id="i1", created_at=WHEN, branch="1", content=content, actions=actions, **about
-    )  # fmt: skip
+        id=id_,
+        author=author,
+        invocation_id="i1",
+        created_at=WHEN,
+        branch=Branch("1"),
+        content=content,
+        actions=actions,
+        **about,
+    )
 
 
 ASKED = Selection(
@@ -225,7 +233,7 @@ async def test_a_rewound_answer_of_two_attempts_has_both_marks() -> None:
     session = await store.open(key)
     assert session is not None
     rewind = event("e8", "user", actions=Actions(rewind=Rewind(from_sequence=1, invocation_id="i1")))
-    await store.append(session, [rewind.model_copy(update={"invocation_id": "rewind-1"})])
+    await store.append(session, [rewind.replace(invocation_id="rewind-1")])
     marks = [entry.mark for entry in [e async for e in session_output.read_log(store, key, hidden=True)]]
     first, second = " (attempt 1, superseded)", " (attempt 2, superseded)"
     assert marks == [" (rewound)", first, first, second, second, " (rewound)", " (rewound)", ""]
@@ -237,13 +245,11 @@ def test_what_a_session_is_in_the_middle_of() -> None:
     waits = (("billing", Await(id="w1", kind="tool_result")), ("orders", Await(id="w2")))
     running = OpenInvocation(agent="orders", attempt=2)
     session = Session(app="shop", user="ann", id="s", created_at=WHEN, updated_at=WHEN, queued=1)
-    waiting = session.head.model_copy(update={"invocations": {"i1": OpenInvocation(agent="a", state="waiting", waits=waits)}})
-    busy = session.head.model_copy(update={"invocations": {"i1": running}})
+    waiting = session.head.replace(invocations={"i1": OpenInvocation(agent="a", state="waiting", waits=waits)})
+    busy = session.head.replace(invocations={"i1": running})
 
     def line(**about: Any) -> str:
-        return session_output.session_line(session.model_copy(update=about)).removeprefix(
-            "session s of user ann in shop · 0 events · "
-        )
+        return session_output.session_line(session.replace(**about)).removeprefix("session s of user ann in shop · 0 events · ")
 
     assert line(head=busy, holder="x") == "orders is answering, attempt 2 · 1 message in the inbox"
     assert line(head=busy, queued=2) == "orders was answering when its process stopped · 2 messages in the inbox"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from config_play import module_in
+from config_play import line_only, module_in
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.config.agent_builder import AgentBuilder
@@ -59,7 +59,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
             if root is not None and roster.tree(root) is None:
                 root = None
             roster.report_refused_patterns()
-            return root, [f"{error.code} {error}".replace(name, "M") for error in settings.document.problems]
+            return root, [f"{error.code} {line_only(error)}".replace(name, "M") for error in settings.document.problems]
 
         yield building
 

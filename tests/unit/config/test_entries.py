@@ -3,21 +3,23 @@
 from pathlib import Path
 
 import pytest
+from config_play import line_only
 
-from turnwise.config.document import read_document
-from turnwise.config.entries import AgentEntry, is_placeholder, read_entries
-from turnwise.config.places import Document
-
-
-def read(folder: Path, text: str, root: str | None = None) -> tuple[Document, tuple[AgentEntry, ...]]:
-    (folder / "t.yaml").write_text("agents:\n" + text)
-    document = read_document(folder / "t.yaml", {})
-    return document, read_entries(document, root)
+from turnwise.config.agent_section import LoopSection
+from turnwise.config.document import Document
+from turnwise.config.entries import AgentEntry, list_entries
+from turnwise.config.settings import read_settings
 
 
-def told(folder: Path, text: str, root: str | None = None) -> list[str]:
+def read(folder: Path, text: str, root: str = "") -> tuple[Document, tuple[AgentEntry, ...]]:
+    (folder / "t.yaml").write_text(f"agents:\n{text}app: x\n" + (f"root: {root}\n" if root else ""))
+    settings = read_settings(folder / "t.yaml", {})
+    return settings.document, list_entries(settings)
+
+
+def told(folder: Path, text: str, root: str = "") -> list[str]:
     document, _ = read(folder, text, root)
-    return [str(error).removeprefix(f"{folder}/t.yaml:") for error in document.problems]
+    return [line_only(error).removeprefix(f"{folder}/t.yaml:") for error in document.problems]
 
 
 def test_import_paths_and_inline_cards(tmp_path: Path) -> None:
@@ -44,7 +46,8 @@ def test_composites_list_and_nest_their_children(tmp_path: Path) -> None:
     assert document.problems == ()
     assert entries[0].children == ("one", 1, 2)
     assert entries[2].children == (3,)
-    assert entries[2].own == {"max_iterations": 2}
+    assert isinstance(entries[2].section, LoopSection)
+    assert entries[2].section.max_iterations == 2
     assert entries[3].where == ("agents", 0, "children", 2, "children", 0)
 
 
@@ -54,8 +57,8 @@ def test_composites_list_and_nest_their_children(tmp_path: Path) -> None:
         ("  x: y\n", "1: 'agents' should be a list, but is keys and values."),
         ("  []\n", "1: The file names no agents."),
         ("  - 3\n", "2: An agent is an import path or keys and values; this is a number."),
-        ("  - {name: a}\n", "2: The agent 'a' has no import path in 'run'."),
-        ("  - {description: a}\n", "2: This agent has no import path in 'run'."),
+        ("  - {name: a}\n", "2: An agent of kind 'function' needs 'run'."),
+        ("  - {description: a}\n", "2: An agent of kind 'function' needs 'run'."),
         ("  - {name: a, run: 'm:a', descripton: x}\n", "2: An agent of kind 'function' has no key 'descripton'. Did you mean"),
         (
             "  - {name: a, run: 'm:a', max_iterations: 3}\n",
@@ -74,4 +77,4 @@ def test_a_mistake_names_its_line(tmp_path: Path, text: str, problem: str) -> No
 
 def test_an_entry_that_cannot_be_read_keeps_its_position(tmp_path: Path) -> None:
     _, entries = read(tmp_path, "  - 3\n  - a:one\n")
-    assert [is_placeholder(entry) for entry in entries] == [True, False]
+    assert [entry.is_valid for entry in entries] == [False, True]

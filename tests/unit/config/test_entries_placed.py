@@ -15,7 +15,7 @@ def test_a_placed_agent_keeps_its_children_and_gets_more() -> None:
     @agent
     def added() -> None: ...
 
-    card = outer.card.model_copy(update={"description": "another"})
+    card = outer.card.replace(description="another")
     placed = PlacedAgent(outer, card, [added])
     assert [child.card.name for child in placed.children] == ["inner", "added"]
     assert placed.card.description == "another"

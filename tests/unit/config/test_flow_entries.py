@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from config_play import module_in
+from config_play import line_only, module_in
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name
@@ -70,7 +70,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
             root = roster.root()
             if root is not None:
                 roster.tree(root)
-            return root, [str(error).removeprefix("t.yaml:") for error in settings.document.problems]
+            return root, [line_only(error).removeprefix("t.yaml:") for error in settings.document.problems]
 
         yield building
 
@@ -156,7 +156,7 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
     [
         ("tasks: {a: b}", "12: 'tasks' should be a list, but is keys and values."),
         ("tasks: [7]", "12: A task is keys and values; this is a number."),
-        ("tasks: [{objective: x}]", "12: The key 'name' is missing."),
+        ("tasks: [{objective: x}]", "12: A task needs 'name'."),
         ("tasks: [{name: user}]", "12: 'user' cannot be a task's name."),
         ("tasks: [{name: a, agent: [writer]}]", "12: A task has no key 'agent'. Did you mean 'agents'?"),
         ("tasks: [{name: a, agents: writer}]", "12: 'agents' should be a list, but is text."),
@@ -166,8 +166,8 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
         ("tasks: [{name: a, result: 3}]", "12: This is no kind of result."),
         ("tasks: [{name: a, result: {label: [x]}}]", "12: This is no kind of result."),
         ("tasks: [{name: a, result: integer}]", "12: This is no kind of result. Write text"),
-        ("tasks: [{name: a, result: {labels: {type: string}}}]", "12: This is no kind of result."),
-        ("tasks: [{name: a, result: {schema: [x, y]}}]", "12: This is no kind of result."),
+        ("tasks: [{name: a, result: {labels: {type: string}}}]", "12: 'labels' should be a list, but is keys and values."),
+        ("tasks: [{name: a, result: {schema: [x, y]}}]", "12: 'schema' should be keys and values, but is a list."),
         ("tasks: [{name: a, result: {labels: [x, x]}}]", "12: Task 'a': the label 'x' is there twice."),
         ("tasks: [{name: a, result: {schema: {type: thing}}}]", "12: Task 'a': the JSON schema of its result cannot be used"),
         ("tasks: [{name: a, result: 'M:Bag'}]", "12: Task 'a': the result type"),
@@ -195,15 +195,15 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
             "tasks: [{name: a, agents: [writer]}]\n    strategy: {use: single, agent: reader}",
             "6: The flow 'report': Single gives every turn to 'reader', who may do none of its tasks. Known: writer.",
         ),
-        ("tasks: [{name: a}]\n    until: []", "13: A condition is a name, or keys and values; this is nothing."),
+        ("tasks: [{name: a}]\n    until: []", "13: 'until' is empty."),
         ("tasks: [{name: a}]\n    until: any_faild", "13: There is no condition 'any_faild'."),
         ("tasks: [{name: a}]\n    side_by_side: 0", "13: 'side_by_side' should be greater than or equal to 1."),
         ("tasks: [{name: a}]\n    max_turns: many", "13: 'max_turns' should be a whole number, but is text."),
         ("tasks: [{name: a}]\n    targets: [b]", "13: There is no task 'b' for the target. Known: a."),
         ("tasks: [{name: a}]\n    agents: [desq]", "13: There is no agent 'desq' to work in the flow."),
         ("tasks: [{name: a}]\n    selector: x", "13: An agent of kind 'flow' has no key 'selector'."),
-        ("tasks: []", "12: The flow has no tasks. Write at least one"),
-        ("tasks:", "6: An agent of kind 'flow' needs 'tasks'."),
+        ("tasks: []", "12: 'tasks' is empty. Write at least one"),
+        ("tasks:", "12: 'tasks' should be a list, but is nothing."),
     ],
 )
 def test_mistakes_are_told_with_their_place(build: Build, text: str, problem: str) -> None:

@@ -4,9 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from config_play import line_only
 
 from turnwise import SqlSessionStore
-from turnwise.config.gateway_entries import access_control, gateway_problems, is_loopback, protocols_without_extra
+from turnwise.config.gateway_entries import (
+    access_control,
+    check_gateway,
+    gateway_problems,
+    is_loopback,
+    protocols_without_extra,
+)
 from turnwise.config.settings import read_settings
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import A2aConfig, AuthConfig, CallerLimits, GatewayConfig, JwtConfig, McpConfig, Protocols
@@ -23,7 +30,8 @@ def read(folder: Path, gateway: str) -> tuple[GatewayConfig, list[str]]:
     file = folder / "turnwise.yaml"
     file.write_text(f"app: shop\nroot: agents:desk\ngateway:\n{gateway}")
     settings = read_settings(file, {"PORT": "8123"})
-    return settings.gateway, [f"{error}".removeprefix(f"{file}:") for error in settings.document.problems]
+    config = check_gateway(settings.document, settings.file.gateway)
+    return config, [line_only(error).removeprefix(f"{file}:") for error in settings.document.problems]
 
 
 def test_the_section_becomes_a_value(tmp_path: Path) -> None:

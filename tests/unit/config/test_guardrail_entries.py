@@ -2,23 +2,32 @@
 
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from config_play import line_only
 
-from turnwise.config.document import read_document
-from turnwise.config.guardrail_entries import BuiltInGuardrail, build_guardrail, read_guardrails
-from turnwise.config.importing import Reference
+from turnwise.config.app_file import GuardrailItem
+from turnwise.config.guardrail_entries import build_guardrail
+from turnwise.config.validation import Section, validated
+from turnwise.config.yaml_reader import read_document
 from turnwise.facts.content import Content, text_content
 from turnwise.guardrails.topics import BannedTopics
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 
-def read(folder: Path, text: str) -> tuple[tuple[BuiltInGuardrail | Reference, ...], list[str]]:
+class Holder(Section):
+    guardrails: tuple[GuardrailItem, ...] = ()
+
+
+def read(folder: Path, text: str) -> tuple[tuple[Any, ...], list[str]]:
     (folder / "t.yaml").write_text(f"guardrails: {text}\n")
     document = read_document(folder / "t.yaml", {})
-    found = read_guardrails(document)
-    return found, [str(error).removeprefix(f"{folder}/") for error in document.problems]
+    valid = validated(document, Holder)
+    assert valid is not None
+    holder, document = valid
+    return holder.guardrails, [line_only(error).removeprefix(f"{folder}/") for error in document.problems]
 
 
 async def verdict_of(given: Awaitable[GuardrailVerdict] | GuardrailVerdict) -> GuardrailVerdict:
@@ -33,10 +42,8 @@ async def test_what_is_shipped_is_used_by_name(tmp_path: Path) -> None:
     )
     entries, problems = read(tmp_path, text)
     assert problems == []
-    assert entries[4] == Reference("ours:guard", {}, ("guardrails", 4))
-    personal, brief, secrets, injection = (
-        build_guardrail(entry, None) for entry in entries[:4] if isinstance(entry, BuiltInGuardrail)
-    )
+    assert entries[4] == "ours:guard"
+    personal, brief, secrets, injection = (build_guardrail(entry, None) for entry in entries[:4])
     assert [guardrail.name for guardrail in (personal, brief, secrets, injection)] == [
         "personal-data", "brief", "secrets", "injection-marks",
     ]  # fmt: skip
@@ -49,7 +56,6 @@ async def test_what_is_shipped_is_used_by_name(tmp_path: Path) -> None:
 def test_topics_go_by_the_encoder_of_the_app(tmp_path: Path) -> None:
     (entry,), problems = read(tmp_path, "[{use: banned_topics, banned: [who should I vote for], threshold: 0.7}]")
     assert problems == []
-    assert isinstance(entry, BuiltInGuardrail)
     assert isinstance(build_guardrail(entry, BagOfWordsEncoder()), BannedTopics)
 
 

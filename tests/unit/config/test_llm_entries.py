@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from config_play import module_in
+from config_play import line_only, module_in
 
 from turnwise import MessageContext, Runner, SqlSessionStore
 from turnwise.config.agent_builder import AgentBuilder, model_names
@@ -76,7 +76,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> Build
         settings = read_settings(tmp_path / "t.yaml", {"KEY": "sk-very-secret"})
         roster = AgentBuilder(settings, {})
         root = roster.root()
-        return root, [f"{error.code} {error}".replace(module, "M") for error in settings.document.problems]
+        return root, [f"{error.code} {line_only(error)}".replace(module, "M") for error in settings.document.problems]
 
     return building
 
@@ -97,6 +97,7 @@ agents:
     instructions: |
       Be short.
       The customer is {user:name?}.
+    turn_instructions: The basket is {basket?}.
     tools: ['M:status', {agent: refunds}, artifacts]
     output: M:Answer
     output_key: eta
@@ -135,6 +136,7 @@ async def test_all_that_an_entry_says_reaches_the_model(build: Build, module: st
     assert state["eta"] == {"eta": "soon"}
     request = model.requests[0]
     assert request.instructions.startswith("Be short.\nThe customer is .")
+    assert request.messages[-1].text.endswith('<said note="now">The basket is .</said>')
     assert request.settings == {"temperature": 0.2}
     tools = {tool.name: tool.description for tool in request.tools}
     assert tools["ask_refunds"] == "Asks the agent 'refunds' and returns its answer. Knows refunds."
@@ -200,7 +202,7 @@ LLM = "agents:\n  - name: a\n    kind: llm\n    model: openai:gpt-5\n"
         (LLM + "    instructions: {import: 'M:model'}\n", "config t.yaml:6: M:model is no function of the context."),
         (LLM + "    output: M:Anser\n", "config.import_path t.yaml:6: The module 'M' has no 'Anser'. Did you mean 'Answer'?"),
         (LLM + "    output: M:model\n", "config.agent t.yaml:6: Agent 'a': output_type"),
-        (LLM + "    output: {a: b}\n", "config.import_path t.yaml:6: Here an import path was expected, but this is keys"),
+        (LLM + "    output: {a: b}\n", "config.agent t.yaml:6: 'output' should be text, but is keys and values."),
         (LLM + "    summary_model: gpt\n", "config t.yaml:6: There is no model 'gpt'."),
         (LLM + "    tools: ['M:status', 'M:twin']\n", "config.agent t.yaml:6: Agent 'a' has two tools named 'status'."),
         (LLM + "    tools: ['M:final_answer']\n", "config.agent t.yaml:6: Agent 'a': the tool name 'final_answer' is reserved"),

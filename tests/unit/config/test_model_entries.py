@@ -3,17 +3,28 @@
 from pathlib import Path
 
 import pytest
+from config_play import line_only
 
-from turnwise.config.document import read_document
-from turnwise.config.model_entries import read_model
+from turnwise.config.agent_section import ModelItem
+from turnwise.config.model_entries import build_model
+from turnwise.config.validation import Section, validated
+from turnwise.config.yaml_reader import read_document
+
+
+class Holder(Section):
+    model: ModelItem = None
 
 
 def read(folder: Path, text: str, **variables: str) -> tuple[str, list[str]]:
     """The model's name, and what is wrong."""
     (folder / "t.yaml").write_text(f"model: {text}\n")
     document = read_document(folder / "t.yaml", variables)
-    model = read_model(document, ("model",), document.data["model"])
-    return (model.name if model else ""), [str(error).removeprefix(f"{folder}/") for error in document.problems]
+    valid = validated(document, Holder)
+    assert valid is not None
+    holder, document = valid
+    item = holder.model
+    model = None if item is None else build_model(document, ("model",), item)
+    return (model.name if model else ""), [line_only(error).removeprefix(f"{folder}/") for error in document.problems]
 
 
 @pytest.mark.parametrize(
@@ -39,15 +50,15 @@ def test_a_model_by_name_by_address_in_a_list_or_of_ones_own(tmp_path: Path, tex
         ("nobody:gpt", ["t.yaml:1: There is no model 'nobody:gpt'. Write provider:model"]),
         ("gpt-5", ["t.yaml:1: There is no model 'gpt-5'."]),
         ("[]", ["t.yaml:1: An empty list names no model."]),
-        ("{model: tiny}", ["t.yaml:1: The model has no 'url'."]),
-        ("{url: 'http://h/v1'}", ["t.yaml:1: The model has no 'model'."]),
+        ("{model: tiny}", ["t.yaml:1: A model needs 'url'."]),
+        ("{url: 'http://h/v1'}", ["t.yaml:1: A model needs 'model'."]),
         ("{model: tiny, url: ftp://h}", ["t.yaml:1: The endpoint of model 'tiny' has no http or https URL."]),
         ("{model: tiny, url: 'http://h/v1', keey: a}", ["t.yaml:1: A model has no key 'keey'. Did you mean 'key'?"]),
-        ("{model: 3, urrl: a}", ["'model' should be text", "A model has no key 'urrl'.", "The model has no 'url'."]),
+        ("{model: 3, urrl: a}", ["A model needs 'url'.", "'model' should be text", "A model has no key 'urrl'."]),
         ("\n  - gpt\n  - openai:x\n  - 3", ["t.yaml:2: There is no model 'gpt'.", "t.yaml:4: Here a model was expected"]),
         ("{import: 'nowhere:x'}", ["t.yaml:1: There is no module 'nowhere'"]),
         ("{import: 'json:loads'}", ["t.yaml:1: A function is no model."]),
-        ("{import: 'json:loads', url: x}", ["Beside 'import' there is no key 'url'.", "A function is no model."]),
+        ("{import: 'json:loads', url: x}", ["A model with 'import' has no key 'url'."]),
     ],
 )
 def test_a_mistake_names_its_line(tmp_path: Path, text: str, problems: list[str]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from config_play import line_only
 
 from turnwise.config.policies import location_of_error, read_policy, read_policy_file
 from turnwise.config.settings import Settings, read_settings
@@ -20,7 +21,7 @@ def settings(folder: Path, policy: str) -> Settings:
 def told(folder: Path, policy: str) -> list[str]:
     read = settings(folder, policy)
     assert read_policy(read) is None
-    return [f"{error.code} {error}".replace(f"{folder}/t.yaml:", "") for error in read.document.problems]
+    return [f"{error.code} {line_only(error)}".replace(f"{folder}/t.yaml:", "") for error in read.document.problems]
 
 
 def test_a_policy_by_name(tmp_path: Path) -> None:
@@ -72,12 +73,15 @@ def test_a_model_that_decides_is_named_in_three_forms(tmp_path: Path, model: str
     ("policy", "problem"),
     [
         ("  use: default-with-model\n  options:\n    model:\n      model: gpt\n", "config 7: There is no model 'gpt'."),
-        ("  stages:\n    - selector: model\n      options:\n        model: 3\n", "config 7: Here a model was expected"),
-        ("  use: default-with-model\n  options: {model: {model: {import: 'a:b'}}}\n", "config 5: A model has no key 'import'."),
+        ("  stages:\n    - selector: model\n      options:\n        model: 3\n", "config.policy 7: Here a model was expected"),
+        (
+            "  use: default-with-model\n  options: {model: {model: {import: 'a:b'}}}\n",
+            "config.policy 5: A model needs 'model'.",
+        ),
         (
             "  use: default-with-model\n  segments:\n    - when: {channel: web}\n      options:\n"
             "        model: {model: {url: x}}\n",
-            "config 8: The model has no 'model'.",
+            "config.policy 8: A model needs 'model'.",
         ),
     ],
 )
@@ -105,8 +109,8 @@ def test_the_culprit_is_the_last_thing_quoted_that_stands_in_the_policy(tmp_path
     text = "policy:\n  stages:\n    - selector: iterative\n      options:\n        order:\n          - a\n          - nobody\n"
     document = settings(tmp_path, text).document
     error = PolicyError("Policy 'custom', stage 'iterative', 'order': there is no agent 'nobody'.")
-    assert document.line(location_of_error(document, error)) == 9
-    assert document.line(location_of_error(document, PolicyError("Nothing is quoted."))) == 3
+    assert document.mark(location_of_error(document, error)).line == 9
+    assert document.mark(location_of_error(document, PolicyError("Nothing is quoted."))).line == 3
 
 
 def test_a_policy_in_a_file_of_its_own(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_a_policy_in_a_file_of_its_own(tmp_path: Path) -> None:
     [
         ("name: x\nstages:\n  - {selector: 5}\n", "p.yaml:3: "),
         ("use: nope\n", "p.yaml:1: There is no policy named 'nope'."),
-        ("policy: 5\n", "p.yaml:1: 'policy' is neither a name nor keys and values."),
+        ("policy: 5\n", "p.yaml:1: 'policy' should be a policy's name or keys and values"),
         ("[1]\n", "p.yaml:1: The file holds a list"),
         ("", "p.yaml:1: The file is empty"),
     ],
@@ -137,5 +141,5 @@ def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, said: str
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         read_policy_file(tmp_path / "p.yaml")
-    assert said in caught.value.problem
+    assert said in line_only(caught.value)
     assert "app:" not in caught.value.fix

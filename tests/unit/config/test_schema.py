@@ -1,4 +1,4 @@
-"""The schema of turnwise.yaml takes what the project's own files and pages write, and refuses keys that do not exist."""
+"""The schema of turnwise.yaml and the loader accept the project's own files and pages, and refuse keys that do not exist."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from turnwise.config.schema import file_schema
+from turnwise.config.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,6 +21,13 @@ FILES = [
 _FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _WRONG_ON_PURPOSE = "# broken.yaml"
 SCHEMA = file_schema()
+VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://"}
+
+
+def loader_mistakes(folder: Path, given: str) -> list[str]:
+    """The mistakes that the loader finds in the structure of a file."""
+    (folder / "turnwise.yaml").write_text(given, "utf-8")
+    return [str(error) for error in read_settings(folder / "turnwise.yaml", VARIABLES).document.problems]
 
 
 def mistakes(given: Any) -> list[str]:
@@ -28,12 +36,14 @@ def mistakes(given: Any) -> list[str]:
 
 def written() -> Iterator[Any]:
     for file in FILES:
-        yield pytest.param(yaml.safe_load(file.read_text("utf-8")), id=str(file.relative_to(ROOT)))
+        yield pytest.param(file.read_text("utf-8"), id=str(file.relative_to(ROOT)))
     for page in PAGES:
         for number, block in enumerate(_FENCE.findall(page.read_text("utf-8"))):
             given = yaml.safe_load(block)
             if not block.startswith(_WRONG_ON_PURPOSE) and isinstance(given, dict) and "services" not in given:
-                yield pytest.param({"app": "some"} | given, id=f"{page.name}-{number}")
+                missing = {"app": "some", "root": "m:a"}.items()
+                text = "".join(f"{key}: {value}\n" for key, value in missing if key not in given)
+                yield pytest.param(text + block, id=f"{page.name}-{number}")
 
 
 def test_it_is_a_schema() -> None:
@@ -41,8 +51,9 @@ def test_it_is_a_schema() -> None:
 
 
 @pytest.mark.parametrize("given", list(written()))
-def test_what_we_write_is_right(given: Any) -> None:
-    assert mistakes(given) == []
+def test_what_we_write_is_right(given: str, tmp_path: Path) -> None:
+    assert mistakes(yaml.safe_load(given)) == []
+    assert loader_mistakes(tmp_path, given) == []
 
 
 @pytest.mark.parametrize(
@@ -73,8 +84,9 @@ def test_what_we_write_is_right(given: Any) -> None:
     ],
     ids=str,
 )
-def test_a_misspelled_key_is_refused(given: Any) -> None:
+def test_a_misspelled_key_is_refused(given: Any, tmp_path: Path) -> None:
     assert mistakes(given)
+    assert loader_mistakes(tmp_path, yaml.safe_dump({"root": "m:a"} | given))
 
 
 @pytest.mark.parametrize(
@@ -87,5 +99,6 @@ def test_a_misspelled_key_is_refused(given: Any) -> None:
     ],
     ids=str,
 )
-def test_what_may_be_written_so_is_taken(given: Any) -> None:
+def test_what_may_be_written_so_is_taken(given: Any, tmp_path: Path) -> None:
     assert mistakes(given) == []
+    assert loader_mistakes(tmp_path, yaml.safe_dump({"root": "m:a"} | given)) == []

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from config_play import line_only
 
-from turnwise.config.importing import Reference
-from turnwise.config.settings import DEFAULT_STORE, Endpoint, Settings, find_file, read_settings
+from turnwise.config.app_file import DEFAULT_STORE, ChangedPolicy, EndpointEncoderSection, Reference
+from turnwise.config.entries import list_entries
+from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.limits import ProcessConfig
+from turnwise.facts.limits import ProcessConfig, RunConfig
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +24,15 @@ def settings(text: str) -> Settings:
 
 
 def problems(text: str) -> list[str]:
-    return [str(error).removeprefix("turnwise.yaml:") for error in settings(text).document.problems]
+    return [line_only(error).removeprefix("turnwise.yaml:") for error in settings(text).document.problems]
 
 
 def test_the_least_that_can_be_said() -> None:
     read = settings("app: shop\nroot: agents:desk\n")
     assert read.document.problems == ()
-    assert (read.app, read.root, read.policy, read.store, read.artifacts) == ("shop", None, "default", DEFAULT_STORE, None)
-    assert [entry.run for entry in read.entries] == ["agents:desk"]
+    file = read.file
+    assert (file.app, read.root_name, file.policy, file.store, file.artifacts) == ("shop", None, "default", DEFAULT_STORE, None)
+    assert [entry.run for entry in list_entries(read)] == ["agents:desk"]
 
 
 def test_everything_that_can_be_said() -> None:
@@ -40,31 +43,33 @@ def test_everything_that_can_be_said() -> None:
         "run: {when_busy: reject}\nguardrails: [g:one]\nhooks: ['h:two']\nx-notes: &a {}\n"
     )
     assert read.document.problems == ()
-    assert read.root == "desk"
-    assert read.policy == {"use": "adk"}
-    assert read.selectors["mine"] == Reference("sel:Mine", {}, ("selectors", "mine"))
-    assert read.store == Reference("my.store:Store", {"a": 1}, ("store",))
-    assert read.artifacts == "files"
+    file = read.file
+    assert read.root_name == "desk"
+    assert file.policy == ChangedPolicy(use="adk")
+    assert file.selectors["mine"] == Reference.to("sel:Mine")
+    assert file.store == Reference.to("my.store:Store", {"a": 1})
+    assert file.artifacts == "files"
     assert (read.run.when_busy, read.run.limits.turns, read.run.limits.attempts) == ("reject", 3, 5)
-    assert read.process == ProcessConfig(lease_seconds=2.0, concurrency=7, recovery_seconds=0.5)
-    assert read.guardrails == (Reference("g:one", {}, ("guardrails", 0)),)
-    assert read.hooks == (Reference("h:two", {}, ("hooks", 0)),)
+    assert type(read.run) is RunConfig
+    assert file.process == ProcessConfig(lease_seconds=2.0, concurrency=7, recovery_seconds=0.5)
+    assert file.guardrails == ("g:one",)
+    assert file.hooks == (Reference.to("h:two"),)
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("agent: []", "3: There is no key 'agent' in this file. Did you mean 'agents'?"),
+        ("agent: []", "3: This file has no key 'agent'. Did you mean 'agents'?"),
         ("policy: 3", "3: 'policy' should be a policy's name or keys and values, but is a number."),
         ("store: 3", "3: 'store' should be text, but is a number. Put it in quotes."),
         ("store:", "3: 'store' is empty. Write a value, or remove the line."),
         ("encoder: 3", "3: 'encoder' should be text, but is a number. Put it in quotes."),
-        ("encoder: {url: 'https://x/v1'}", "3: The encoder has no 'model'. Write a folder,"),
-        ("encoder: {url: u, model: m, keys: k}", "3: There is no key 'keys' here. Did you mean 'key'?"),
+        ("encoder: {url: 'https://x/v1'}", "3: An encoder needs 'model'. Write a folder,"),
+        ("encoder: {url: u, model: m, keys: k}", "3: An encoder has no key 'keys'. Did you mean 'key'?"),
         ("encoder: {url: u, model: 4}", "3: 'model' should be text, but is a number. Put it in quotes."),
-        ("encoder: {import: 'a:b', url: u}", "3: Beside 'import' there is no key 'url'."),
+        ("encoder: {import: 'a:b', url: u}", "3: An import path has no key 'url'."),
         ("store: {url: x}", "3: Here an import path was expected."),
-        ("store: {import: a:b, option: {}}", "3: Beside 'import' there is no key 'option'."),
+        ("store: {import: a:b, option: {}}", "3: An import path has no key 'option'."),
         ("store: {import: a:b, options: 3}", "3: 'options' should be keys and values, but is a number."),
         ("artifacts: [x]", "3: 'artifacts' should be text, but is a list."),
         ("limits: {turn: 3}", "3: There is no key 'turn' here. Did you mean 'turns'?"),
@@ -72,7 +77,7 @@ def test_everything_that_can_be_said() -> None:
         ("run: {deadline_seconds: soon}", "3: 'deadline_seconds' should be a number, but is text."),
         ("process: 3", "3: 'process' should be keys and values, but is a number. Write them below `process:`."),
         ("process: {lease_second: 3}", "3: There is no key 'lease_second' here. Did you mean 'lease_seconds'?"),
-        ("proces: {}", "3: There is no key 'proces' in this file. Did you mean 'process'?"),
+        ("proces: {}", "3: This file has no key 'proces'. Did you mean 'process'?"),
         ("process: {concurrency: 0}", "3: 'concurrency' should be greater than or equal to 1."),
         ("process: {concurrency: 1.5}", "3: 'concurrency' should be a whole number"),
         ("process: {recovery_seconds: often}", "3: 'recovery_seconds' should be a number, but is text."),
@@ -80,7 +85,7 @@ def test_everything_that_can_be_said() -> None:
         ("process: {lease_seconds: .inf}", "3: 'lease_seconds' should be a finite number."),
         ("run: {limits: {}}", "3: Limits belong at the top of the file, not below 'run'."),
         ("selectors: {mine: 3}", "3: Here an import path was expected."),
-        ("hooks: h:one", "3: 'hooks' should be a list of import paths, but is text."),
+        ("hooks: h:one", "3: 'hooks' should be a list, but is text."),
         ("guardrails: [3]", "3: Here an import path was expected."),
     ],
 )
@@ -118,9 +123,10 @@ def test_a_missing_file_is_named(here: Path) -> None:
 
 def test_an_encoder_is_a_folder_an_endpoint_or_ones_own() -> None:
     base = "app: shop\nroot: agents:desk\n"
-    assert settings(base).encoder is None
-    assert settings(base + "encoder: ./model\n").encoder == "./model"
-    assert settings(base + "encoder: {import: 'a:b', options: {x: 1}}\n").encoder == Reference("a:b", {"x": 1}, ("encoder",))
+    assert settings(base).file.encoder is None
+    assert settings(base + "encoder: ./model\n").file.encoder == "./model"
+    own = settings(base + "encoder: {import: 'a:b', options: {x: 1}}\n").file.encoder
+    assert own == Reference.to("a:b", {"x": 1})
     endpoint = settings(base + "encoder: {url: 'https://x/v1', model: m, key: '${NONE:-secret}'}\n")
     assert endpoint.document.problems == ()
-    assert endpoint.encoder == Endpoint("https://x/v1", "m", "secret", ("encoder",))
+    assert endpoint.file.encoder == EndpointEncoderSection(url="https://x/v1", model="m", key="secret")

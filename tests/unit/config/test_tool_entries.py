@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from config_play import module_in
+from config_play import line_only, module_in
 
-from turnwise.config.document import read_document
-from turnwise.config.tool_entries import AgentReference, read_tools
+from turnwise.config.agent_section import ToolItem
+from turnwise.config.tool_entries import AgentReference, build_tools
+from turnwise.config.validation import Section, validated
+from turnwise.config.yaml_reader import read_document
 from turnwise.tools.built_in import ArtifactTools
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.mcp import McpServer
@@ -36,18 +38,27 @@ class Thing: ...
 
 number = 3
 '''
-Read = Callable[[str], tuple[list[Any] | None, list[str]]]
+
+
+class Holder(Section):
+    tools: tuple[ToolItem, ...] = ()
+
+
+Read = Callable[[str], tuple[list[Any], list[str]]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Iterator[Read]:
     with module_in(tmp_path, TOOLS) as name:
 
-        def reading(text: str) -> tuple[list[Any] | None, list[str]]:
+        def reading(text: str) -> tuple[list[Any], list[str]]:
             (tmp_path / "t.yaml").write_text(f"tools: {text}\n".replace("M:", f"{name}:"))
             document = read_document(tmp_path / "t.yaml", {"TOKEN": "t0ken-t0ken"})
-            tools = read_tools(document, ("tools",), document.data["tools"])
-            return tools, [str(error).replace(f"{tmp_path}/", "").replace(name, "M") for error in document.problems]
+            valid = validated(document, Holder)
+            assert valid is not None
+            holder, document = valid
+            tools = build_tools(document, ("tools",), holder.tools)
+            return tools, [line_only(error).replace(f"{tmp_path}/", "").replace(name, "M") for error in document.problems]
 
         yield reading
 
@@ -55,7 +66,6 @@ def read(tmp_path: Path) -> Iterator[Read]:
 def test_functions_tools_toolsets_and_what_is_shipped(read: Read) -> None:
     tools, problems = read("['M:status', 'M:refund', 'M:files', artifacts, ask_user, {agent: billing, description: d}]")
     assert problems == []
-    assert tools is not None
     status, refund, files, artifacts, asking, asked = tools
     assert isinstance(status, FunctionTool)
     assert (status.spec.name, status.spec.description) == ("status", "Where an order is.")
@@ -72,7 +82,6 @@ def test_mcp_servers(read: Read) -> None:
         "  - {mcp: {url: 'http://127.0.0.1:1/mcp', headers: {Authorization: '${TOKEN}'}}, confirm: true}"
     )
     assert problems == []
-    assert tools is not None
     files, remote = tools
     assert isinstance(files, McpServer)
     assert isinstance(remote, McpServer)
@@ -104,8 +113,7 @@ def test_mcp_servers(read: Read) -> None:
     ],
 )
 def test_a_mistake_names_its_line(read: Read, text: str, problem: str) -> None:
-    tools, (found,) = read(text)
-    assert tools is None
+    _, (found,) = read(text)
     assert found.startswith(problem)
 
 

@@ -4,25 +4,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from config_play import line_only
 
-from turnwise.config.places import Document
-from turnwise.config.validation import validated
+from turnwise.config.document import Document, Mark
+from turnwise.config.validation import Section, validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.limits import Limits
 
 
-def told(data: dict[str, Any], lines: dict[tuple[str | int, ...], int] | None = None) -> list[str]:
-    document = Document(Path("t.yaml"), {}, lines or {})
-    assert validated(document, ("agents", 0), AgentCard, {"name": "a", **data}) is None
-    return [str(error) for error in document.problems]
+class Card(Section, AgentCard):
+    pass
+
+
+class Holder(Section):
+    agents: tuple[Card, ...] = ()
+    limits: Limits = Limits()
+
+
+def read(data: dict[str, Any], marks: dict[tuple[str | int, ...], Mark] | None = None) -> tuple[Holder, Document]:
+    found = validated(Document(Path("t.yaml"), data, marks or {}), Holder)
+    assert found is not None
+    return found
+
+
+def told(data: dict[str, Any], marks: dict[tuple[str | int, ...], Mark] | None = None) -> list[str]:
+    _, document = read({"agents": [{"name": "a", **data}]}, marks)
+    return [line_only(error) for error in document.problems]
 
 
 def test_lists_become_tuples_and_whole_numbers_are_numbers() -> None:
-    document = Document(Path("t.yaml"), {}, {})
-    card = validated(document, (), AgentCard, {"name": "a", "examples": ["x"], "patterns": [{"regex": "r", "confidence": 1}]})
-    assert card is not None
-    assert card.examples == ("x",)
-    assert card.patterns[0].confidence == 1.0
+    holder, document = read({"agents": [{"name": "a", "examples": ["x"], "patterns": [{"regex": "r", "confidence": 1}]}]})
+    assert document.problems == ()
+    assert holder.agents[0].examples == ("x",)
+    assert holder.agents[0].patterns[0].confidence == 1.0
 
 
 @pytest.mark.parametrize(
@@ -31,7 +45,7 @@ def test_lists_become_tuples_and_whole_numbers_are_numbers() -> None:
         ({"descripton": "x"}, "There is no key 'descripton' here. Did you mean 'description'?"),
         ({"patterns": [{"regexp": "x"}]}, "There is no key 'patterns[0].regexp' here. Did you mean 'regex'?"),
         ({"patterns": [{"confidence": 0.5}]}, "The key 'patterns[0].regex' is missing. Add it."),
-        ({"patterns": "x"}, "'patterns' should be a list, but is text. Write a list."),
+        ({"patterns": "x"}, "'patterns' should be a list, but is text. Write `- ` before each item."),
         ({"examples": [1]}, "'examples[0]' should be text, but is a number. Put it in quotes."),
         ({"description": False}, "'description' should be text, but is true or false. Put it in quotes."),
         ({"enabled": "yes"}, "'enabled' should be true or false, but is text."),
@@ -48,13 +62,13 @@ def test_a_mistake_says_what_and_how(data: dict[str, Any], message: str) -> None
 
 
 def test_a_mistake_stands_in_the_nearest_known_line() -> None:
-    lines: dict[tuple[str | int, ...], int] = {("agents", 0): 3, ("agents", 0, "patterns", 1): 7}
+    marks: dict[tuple[str | int, ...], Mark] = {("agents", 0): Mark(3), ("agents", 0, "patterns", 1): Mark(7, 9)}
     patterns = [{"regex": "x"}, {"regex": "x", "confidence": 7}]
-    (problem,) = told({"patterns": patterns}, lines)
+    (problem,) = told({"patterns": patterns}, marks)
     assert problem.startswith("t.yaml:7: 'patterns[1].confidence' should be less than or equal to 1")
 
 
 def test_every_mistake_is_told() -> None:
-    document = Document(Path("t.yaml"), {}, {})
-    assert validated(document, ("limits",), Limits, {"turns": "4", "queu": 1, "events": 0}) is None
+    holder, document = read({"limits": {"turns": "4", "queu": 1, "events": 0, "steps": 3}})
     assert len(document.problems) == 3
+    assert holder.limits == Limits(steps=3)

@@ -17,7 +17,7 @@ from turnwise.selection.named import named_policy
 
 
 def _cards(agent: Agent, parent: str | None = None) -> Iterator[AgentCard]:
-    yield agent.card.model_copy(update={"parent": parent})
+    yield agent.card.replace(parent=parent)
     for child in agent.children:
         yield from _cards(child, agent.card.name)
 

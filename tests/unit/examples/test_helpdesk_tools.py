@@ -33,7 +33,7 @@ async def results(desk: str, *made: tuple[str, dict[str, Any]], **attributes: st
 
 def test_the_desks_keep_their_cards() -> None:
     plain, thinking = agents(supervisor), agents(with_model(supervisor, "openai:gpt-5-mini"))
-    assert [agent.card.model_copy(update={"kind": "llm"}) for agent in plain] == [agent.card for agent in thinking]
+    assert [agent.card.replace(kind="llm") for agent in plain] == [agent.card for agent in thinking]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_fields_of_a_newer_version_are_kept() -> None:
     written = {"role": "user", "parts": [{"kind": "text", "text": "hi", "language": "en"}], "tone": {"warm": True}}
     content = Content.model_validate_json(json.dumps(written))
     assert json.loads(content.model_dump_json()) == written
-    assert json.loads(content.model_copy(update={"role": "agent"}).model_dump_json()) == {**written, "role": "agent"}
+    assert json.loads(content.replace(role="agent").model_dump_json()) == {**written, "role": "agent"}
 
 
 @pytest.mark.parametrize("part", ['{"kind": []}', '{"kind": 3}', "3", '"text"', "{}", '{"kind": "text"}'])
@@ -89,3 +89,11 @@ def test_it_is_frozen() -> None:
     content = text_content("hi")
     with pytest.raises(ValidationError):
         content.role = "user"
+
+
+def test_with_parts_keeps_the_sender_and_takes_any_iterable() -> None:
+    said = Content(role="user", parts=(TextPart(text="a"),))
+    assert said.with_parts(part for part in (*said.parts, TextPart(text="b"))).text == "a\nb"
+    assert said.with_parts([]) == Content(role="user")
+    with pytest.raises(ValidationError):
+        said.with_parts(["a"])  # type: ignore[list-item]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord, sees
+from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -43,7 +44,7 @@ def full_event() -> Event:
         selection=selection,
         positions={"iterative": 3},
         steps=(StepRecord(key="k", value={"v": 1}),),
-        finished=("1/~x",),
+        finished=(Branch("1/~x"),),
         blocked_by="g",
         rewind=Rewind(from_sequence=3, invocation_id="i0"),
         end=End(reason="failed", detail="d"),
@@ -66,7 +67,7 @@ def test_unknown_fields_at_every_level_survive_a_round_trip() -> None:
     written["content"]["parts"].append({"kind": "smell", "of": "roses"})
     read = Event.model_validate_json(json.dumps(written))
     assert json.loads(read.model_dump_json()) == written
-    numbered = read.model_copy(update={"sequence": 8})
+    numbered = read.replace(sequence=8)
     assert json.loads(numbered.model_dump_json()) == {**written, "sequence": 8}
 
 
@@ -127,7 +128,7 @@ def test_text_of_an_event_without_content_is_empty() -> None:
 )
 def test_who_sees_what(viewer: str, other: str, seen: bool) -> None:
     """A41: children of a parallel agent do not see each other, later agents see all, calls are private."""
-    assert sees(viewer, other) is seen
+    assert Branch(viewer).sees(Branch(other)) is seen
 
 
 def test_a_called_agents_events_are_private() -> None:
@@ -154,3 +155,21 @@ def test_an_answer_says_something_to_the_asker_or_names_the_next(
 ) -> None:
     """B7"""
     assert event(content=content, actions=actions).is_answer is answers
+
+
+def test_with_actions_replaces_the_named_actions_only() -> None:
+    made = event(actions=Actions(next="b", steps=(StepRecord(key="k"),)))
+    assert made.with_actions(next=None, end=End()).actions == Actions(steps=(StepRecord(key="k"),), end=End())
+    assert made.actions.next == "b"
+    with pytest.raises(TypeError, match="Actions has no field 'nxt'"):
+        made.with_actions(nxt="b")  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        made.with_actions(next=1)  # type: ignore[arg-type]
+
+
+def test_with_content_replaces_the_content_only() -> None:
+    made = event(content=text_content("hi"), offset=3)
+    assert made.with_content(None) == event(offset=3)
+    assert made.with_content(text_content("ho")).text == "ho"
+    with pytest.raises(ValidationError):
+        made.with_content("ho")  # type: ignore[arg-type]

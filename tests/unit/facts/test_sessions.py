@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Candidate, Selection, Verdict
@@ -44,7 +45,7 @@ def event(author: str, text: str | None = None, *, invocation: str = "i1", branc
     if text is not None:
         own["content"] = text_content(text, "user" if author == "user" else "agent")
     return Event(
-        id="e", author=author, invocation_id=invocation, created_at=NOW, branch=branch, actions=Actions(**fields), **own
+        id="e", author=author, invocation_id=invocation, created_at=NOW, branch=Branch(branch), actions=Actions(**fields), **own
     )
 
 
@@ -143,7 +144,7 @@ def test_the_head_does_not_grow_with_the_log() -> None:
 
 
 def test_sequence_numbers_come_from_the_events_or_follow_on() -> None:
-    numbered = event("a", "x").model_copy(update={"sequence": 41})
+    numbered = event("a", "x").replace(sequence=41)
     session = fold(empty(last_sequence=40), [numbered, event("b", "y")])
     assert session.last_sequence == 42
     assert session.head.authors["a"].spoke == 41
@@ -189,11 +190,11 @@ def test_what_a_clarifying_question_offered_is_known_until_the_next_message() ->
     offers = Verdict(
         selector="clarify", outcome="clarify", candidates=(Candidate(agent="b", score=0.5), Candidate(agent="a", score=0.4))
     )
-    asked = selected("root").model_copy(update={"outcome": "clarify", "verdicts": (offers,)})
+    asked = selected("root").replace(outcome="clarify", verdicts=(offers,))
     log = [event("user", "hm", selection=asked), event("root", "Which one?", end=End(reason="clarify"))]
     assert head_of(log).offered == ("b", "a")
     assert head_of([*log, asks("b", "the first", invocation="i2")]).offered == ()
-    assert head_of([event("user", "hm", selection=asked.model_copy(update={"verdicts": ()}))]).offered == ()
+    assert head_of([event("user", "hm", selection=asked.replace(verdicts=()))]).offered == ()
 
 
 def test_turns_count_messages() -> None:
@@ -281,7 +282,7 @@ class TestInvocations:
         """A6, A42"""
         call = Content(parts=(ToolCallPart(call_id="c1", tool="t"),))
         log = [asks("a"), event("a", content=call, awaits=Await(id="c1", kind="tool_result"))]
-        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t", branch="1")}
+        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t", branch=Branch("1"))}
         result = Content(role="user", parts=(ToolResultPart(call_id="c1", result=1),))
         head = head_of([*log, event("user", content=result)])
         assert head.calls == {}
@@ -342,7 +343,7 @@ def test_positions_are_kept_by_key() -> None:
 
 
 def test_the_time_is_the_last_events() -> None:
-    later = event("a", "x").model_copy(update={"created_at": NOW + timedelta(hours=1)})
+    later = event("a", "x").replace(created_at=NOW + timedelta(hours=1))
     assert fold(empty(), [event("a", "x"), later]).updated_at == NOW + timedelta(hours=1)
 
 
@@ -353,11 +354,11 @@ def test_parts_that_are_not_text_do_not_change_the_last_reply() -> None:
 
 def rewound(sequence: int, from_sequence: int) -> Event:
     taken = Rewind(from_sequence=from_sequence, invocation_id="i1")
-    return event("a", rewind=taken).model_copy(update={"sequence": sequence})
+    return event("a", rewind=taken).replace(sequence=sequence)
 
 
 def plain(sequence: int) -> Event:
-    return event("a", "x").model_copy(update={"sequence": sequence})
+    return event("a", "x").replace(sequence=sequence)
 
 
 def test_what_rewinds_hide_is_not_visible_nested_ones_too() -> None:
@@ -385,9 +386,9 @@ def test_an_open_invocation_knows_where_its_turn_began_and_its_attempt() -> None
         event("a", "one moment"),
         event("a", transfer_to="b"),
         event("b", "working"),
-        event("b", rewind=Rewind(from_sequence=4, invocation_id="i1")).model_copy(update={"attempt": 2}),
+        event("b", rewind=Rewind(from_sequence=4, invocation_id="i1")).replace(attempt=2),
     ]
-    numbered = [e.model_copy(update={"sequence": number}) for number, e in enumerate(log, 1)]
+    numbered = [e.replace(sequence=number) for number, e in enumerate(log, 1)]
     states = [fold(empty(), numbered[:count]).head.invocations["i1"] for count in (1, 2, 3, 4)]
     assert [(open_.since, open_.turn, open_.agent) for open_ in states] == [(1, 1, "a"), (1, 1, "a"), (3, 2, "b"), (3, 2, "b")]
     again = fold(fold(empty(), numbered[:3]), numbered[4:]).head.invocations["i1"]

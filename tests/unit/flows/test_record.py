@@ -156,7 +156,7 @@ async def test_agents_side_by_side_are_at_work_at_once() -> None:
 async def test_a_turn_whose_beginning_was_taken_back_is_known_by_its_agent() -> None:
     flow = report()
     async with ran(flow, "Go") as events:
-        lost = [event.model_copy(update={"actions": Actions()}) if not event.text else event for event in events]
+        lost = [event.replace(actions=Actions()) if not event.text else event for event in events]
         record = record_of(flow.graph, [event for event in lost if event.author != "user"])
     assert record is not None
     assert [(turn.agent, turn.method) for turn in record.turns if turn.agent] == [("reader", ""), ("critic", ""), ("boss", "")]
@@ -192,7 +192,7 @@ async def test_runs_that_overlap_are_kept_apart() -> None:
     flow = report()
     async with ran(flow, "Go", "yes") as events:
         cut = next(place for place, event in enumerate(events) if event.text == "yes")
-        other = [event.model_copy(update={"invocation_id": "other"}) for event in events]
+        other = [event.replace(invocation_id="other") for event in events]
         record = record_of(flow.graph, [*events[:cut], *other, *events[cut:]])
         assert record == record_of(flow.graph, events)
         between = record_of(flow.graph, [*events[:cut], *other])

@@ -153,7 +153,7 @@ async def test_a_name_that_was_taken_out_of_the_answer_counts() -> None:
 
 async def test_a_name_inside_of_a_longer_one_is_not_mentioned() -> None:
     root, orders = sample_tree().card("root"), sample_tree().card("orders")
-    tree = AgentTree([root, orders, orders.model_copy(update={"name": "new orders"})])
+    tree = AgentTree([root, orders, orders.replace(name="new orders")])
     request = request_for(tree, "go", occasion="flow")
     assert (await Moderated("m").answered("It is new orders' turn.").select(request)).agent == "new orders"
 

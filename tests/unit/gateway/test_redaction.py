@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.approval import CONFIRM
+from turnwise.facts.branch import Branch
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
@@ -42,7 +43,7 @@ def event(*parts: Part, author: str = "desk", branch: str = "1", partial: bool =
         created_at=NOW,
         content=Content(parts=parts) if parts else None,
         actions=Actions(**actions),
-        branch=branch,
+        branch=Branch(branch),
         partial=partial,
     )
 
@@ -80,7 +81,7 @@ def test_of_a_tool_its_name_is_shown_and_neither_arguments_nor_result() -> None:
         ToolCallPart(call_id="c", tool="find"),
         ToolResultPart(call_id="c", tool="find", failed=True),
     )
-    assert parts_of(event(CALL.model_copy(update={"private": True}))) == ()
+    assert parts_of(event(CALL.replace(private=True))) == ()
 
 
 def test_a_call_that_waits_for_the_user_is_shown_whole() -> None:
@@ -88,7 +89,7 @@ def test_a_call_that_waits_for_the_user_is_shown_whole() -> None:
     asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "find", "call": "c"}, private=True)
     assert parts_of(event(asked, awaits=Await(id="c-ok", kind="tool_result"))) == (asked,)
     assert parts_of(event(CALL, awaits=Await(id="c", kind="tool_result"))) == (ToolCallPart(call_id="c", tool="find"),)
-    offered = CALL.model_copy(update={"offered": True})
+    offered = CALL.replace(offered=True)
     assert parts_of(event(offered)) == (offered,)
 
 
@@ -129,8 +130,8 @@ def test_of_the_actions_users_see_no_records_and_no_state_of_the_app() -> None:
 
 
 def test_what_an_agent_raised_is_not_shown() -> None:
-    failed = event(end=End(reason="failed", detail="password=x")).model_copy(
-        update={"error": ErrorInfo(code="agent.failed", message="password=x")}
+    failed = event(end=End(reason="failed", detail="password=x")).replace(
+        error=ErrorInfo(code="agent.failed", message="password=x")
     )
     seen = shown(failed)
     assert seen.error == ErrorInfo(code="agent.failed", message=FAILED)
@@ -167,7 +168,7 @@ def test_agents_out_of_reach_are_taken_out_of_a_selection() -> None:
     assert seen.verdicts[0].passed_over == ()
     # Of those that are counted and not listed nobody knows how many the user would know of.
     assert ([each.agent for each in seen.excluded], seen.excluded_count) == (["open"], 1)
-    known = selection.model_copy(update={"excluded_count": 2})
+    known = selection.replace(excluded_count=2)
     assert Redactor(STAFF, TREE).selection(selection) == known
     assert Redactor(OPERATOR, TREE).selection(selection) is selection
     assert shown(event(author=USER, selection=selection)).actions.selection == seen
@@ -192,7 +193,7 @@ def test_what_a_selection_says_of_agents_out_of_reach_is_taken_out() -> None:
     assert "vault" not in seen.model_dump_json()
     assert seen.reason == "It was chosen by default_fallback."
     assert [(each.agent, each.evidence) for each in seen.verdicts[0].candidates] == [("open", ""), ("desk", "x")]
-    kept = selection.model_copy(update={"reason": "The vaulting horse of desk."})
+    kept = selection.replace(reason="The vaulting horse of desk.")
     assert Redactor(USERS, TREE).selection(kept).reason == kept.reason
 
 

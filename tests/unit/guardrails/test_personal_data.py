@@ -58,7 +58,7 @@ async def test_all_that_is_said_is_looked_through_but_calls() -> None:
     verdict = await PersonalData().check("answer", Content(parts=parts), "a")
     assert verdict.content is not None
     assert verdict.content.parts[-1] == call
-    assert CARD not in verdict.content.model_copy(update={"parts": verdict.content.parts[:-1]}).model_dump_json()
+    assert CARD not in verdict.content.with_parts(verdict.content.parts[:-1]).model_dump_json()
 
 
 async def test_places_and_kinds_are_chosen() -> None:

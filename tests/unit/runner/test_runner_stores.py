@@ -15,7 +15,7 @@ def counting(message: str, context: object) -> str:
 
 def test_without_a_store_it_keeps_them_in_memory() -> None:
     runner, other = Runner(counting), Runner(counting)
-    there = runner.config.model_copy(update={"create_session": False})
+    there = runner.config.replace(create_session=False)
     assert runner.run_sync("one", user="ann", session="s").text == "heard one"
     assert runner.run_sync("two", user="ann", session="s", config=there).text == "heard two"
     with pytest.raises(SessionMissing):  # each has its own memory
@@ -26,7 +26,7 @@ def test_a_url_names_the_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'kept.db'}"
     Runner(counting, store=url).run_sync("one", user="ann", session="s")
     again = Runner(counting, store=SqlSessionStore(url))
-    config = again.config.model_copy(update={"create_session": False})
+    config = again.config.replace(create_session=False)
     assert again.run_sync("two", user="ann", session="s", config=config).text == "heard two"
 
 

@@ -22,7 +22,7 @@ def event(author: str, text: str, id_: str = "", **actions: Any) -> Event:
 
 
 def read(*events: Event, held: bool = False, of: str | None = FIRST) -> InvocationStatus:
-    numbered = [each.model_copy(update={"sequence": number}) for number, each in enumerate(events, 1)]
+    numbered = [each.replace(sequence=number) for number, each in enumerate(events, 1)]
     empty = Session(app="a", user="u", id="s", created_at=NOW, updated_at=NOW, holder="p" if held else None)
     reading = invocation_status(fold(empty, numbered), numbered, of)
     assert reading is not None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -88,7 +89,7 @@ def with_model() -> PolicySpec:
         else each
         for each in spec.stages
     ]
-    return spec.model_copy(update={"stages": tuple(stages)})
+    return spec.replace(stages=tuple(stages))
 
 
 POLICIES = {
@@ -98,9 +99,9 @@ POLICIES = {
     ),
     "never asks": named_policy("default", options={"contextual": {"margin": 0.9, "nobody": 0.9}, "clarify": {"margin": 0.0}}),
     "with a model": with_model(),
-    "several": named_policy("default").model_copy(update={"several": "root"}),
-    "a segment": named_policy("default").model_copy(
-        update={"segments": (SegmentSpec(when={"channel": "web"}, options={"contextual": {"nobody": 0.95, "margin": 0.5}}),)}
+    "several": named_policy("default").replace(several="root"),
+    "a segment": named_policy("default").replace(
+        segments=(SegmentSpec(when={"channel": "web"}, options={"contextual": {"nobody": 0.95, "margin": 0.5}}),)
     ),
 }
 
@@ -223,14 +224,14 @@ def had(name: str, **mark: int) -> Head:
 )
 async def test_only_who_may_go_on_is_preferred_to_a_question(head: Head, outcome: str) -> None:
     """E5, A12"""
-    request = request_for(TREE, "open my order", head=head)._replace(verdicts=(TIED,))
+    request = replace(request_for(TREE, "open my order", head=head), verdicts=(TIED,))
     assert (await Clarify(only="question").select(request)).outcome == outcome
 
 
 @pytest.mark.parametrize(("head", "agent"), [(had("orders"), "billing"), (Head(), "billing"), (had("hours"), "billing")])
 async def test_a_model_is_not_told_of_who_may_not_go_on(head: Head, agent: str) -> None:
     """A12: it is asked to prefer the agent that has the conversation."""
-    request = request_for(TREE, "open my order", head=head)._replace(verdicts=(TIED,))
+    request = replace(request_for(TREE, "open my order", head=head), verdicts=(TIED,))
     verdict = await judging(TREE, margin=0.9).select(request)
     assert (verdict.method, verdict.agent) == ("model_choice", agent)
 
@@ -249,7 +250,7 @@ async def test_who_failed_after_its_question_is_not_resumed_for_the_question() -
     assert (await Resume().select(request)).agent == "hours"  # alone, it goes by what was said before the failure
     passed = conversation_state(request).passed_over
     assert [each.rule for each in passed] == ["failed"]
-    verdict = await Resume().select(request._replace(verdicts=(Verdict(selector="contextual", passed_over=passed),)))
+    verdict = await Resume().select(replace(request, verdicts=(Verdict(selector="contextual", passed_over=passed),)))
     assert verdict.agent is None
     assert "hours" in {each.agent for each in verdict.passed_over}
 
@@ -270,7 +271,7 @@ async def test_others_in_the_conversation_do_not_help_who_may_not_go_on() -> Non
 def test_a_failure_is_told_also_of_an_agent_that_is_not_routed_to() -> None:
     """A10: `resume`, which goes on with such agents, reads it there."""
     tree = AgentTree([AgentCard(name="root"), AgentCard(name="hours", parent="root", routable=False)])
-    request = request_for(tree, "x", head=had("hours", failed=4))._replace(eligible=("root",))
+    request = replace(request_for(tree, "x", head=had("hours", failed=4)), eligible=("root",))
     assert [each.rule for each in conversation_state(request).passed_over] == ["failed"]
 
 
@@ -280,6 +281,6 @@ def test_every_agent_that_waits_for_a_reply_may_go_on() -> None:
         f"i{number}": OpenInvocation(agent=name, state="waiting", began=number, last=9, waits=((name, Await(id="w")),))
         for number, name in enumerate(("orders", "billing"), 1)
     }
-    head = had("orders").model_copy(update={"invocations": waits})
+    head = had("orders").replace(invocations=waits)
     found = conversation_state(request_for(TREE, "x", head=head))
     assert (found.active, found.awaiting, found.passed_over) == ("orders", "billing", ())

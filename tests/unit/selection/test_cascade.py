@@ -25,7 +25,7 @@ class TestToolResults:
 
     @staticmethod
     def head_of(agent: str) -> Head:
-        return ASKED.model_copy(update={"calls": {"c": OpenCall(agent=agent, invocation_id="i", tool="t")}})
+        return ASKED.replace(calls={"c": OpenCall(agent=agent, invocation_id="i", tool="t")})
 
     RESULT = Content(role="user", parts=(ToolResultPart(call_id="c", result=1),))
 
@@ -220,7 +220,7 @@ class TestSegments:
     )
     def test_mistakes_are_found_when_it_is_made(self, segment: SegmentSpec, says: str) -> None:
         with pytest.raises(PolicyError, match=says):
-            Cascade(self.SPEC.model_copy(update={"segments": (segment,)}), TREE)
+            Cascade(self.SPEC.replace(segments=(segment,)), TREE)
 
 
 class TestMakingOne:

@@ -65,7 +65,7 @@ class TestMeaning:
             return selection.fingerprint
 
         cards = list(self.WORDED)
-        changed = AgentTree([*cards[:-1], cards[-1].model_copy(update={"examples": ("something else",)})])
+        changed = AgentTree([*cards[:-1], cards[-1].replace(examples=("something else",))])
         first = await of(self.WORDED, BagOfWordsEncoder())
         assert await of(self.WORDED, BagOfWordsEncoder()) == first
         assert len({first, await of(self.WORDED, Other()), await of(changed, BagOfWordsEncoder())}) == 3
@@ -86,7 +86,7 @@ class TestMeaning:
 
     def test_the_options_of_its_stages_can_be_read(self) -> None:
         segment = SegmentSpec(when={"channel": "voice"}, options={"semantic": {"threshold": 0.9}})
-        cascade = Cascade(self.SPEC.model_copy(update={"segments": (segment,)}), self.WORDED, encoder=BagOfWordsEncoder())
+        cascade = Cascade(self.SPEC.replace(segments=(segment,)), self.WORDED, encoder=BagOfWordsEncoder())
         semantic = {"threshold": 0.5, "top": 3, "margin": None, "novelty": None, "score": "similarity"}
         assert cascade.options() == {"semantic": semantic, "default": {"agent": None, "confidence": 0.6}}
         assert cascade.options("channel=voice")["semantic"] == {**semantic, "threshold": 0.9}

@@ -72,7 +72,7 @@ class TestTheReferencesPolicies:
         for _ in range(3):
             selection = await decide("x", spec, head=head)
             chosen.append(selection.agent)
-            head = head.model_copy(update={"positions": head.positions | moved_positions(selection)})
+            head = head.replace(positions=head.positions | moved_positions(selection))
         assert chosen == ["orders", "returns", "orders"]
         assert moved_positions(selection) == {"iterative": 1}
 

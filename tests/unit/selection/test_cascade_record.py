@@ -37,14 +37,14 @@ class TestTheRecord:
 
         base = PolicySpec(stages=(StageSpec(selector="patterns"), StageSpec(selector="own")))
         explicit = base.with_options({"patterns": {"threshold": 0.7, "margin": None}})
-        assert of(base) == of(base.model_copy(update={"name": "renamed"})) == of(explicit)
+        assert of(base) == of(base.replace(name="renamed")) == of(explicit)
         others = [
             base.with_options({"patterns": {"threshold": 0.71}}),
             base.with_options({"own": {"answer": 1}}),
             base.with_options({}, default="orders"),
-            base.model_copy(update={"stages": base.stages[::-1]}),
-            base.model_copy(update={"stages": base.stages[:1]}),
-            base.model_copy(update={"segments": (SegmentSpec(when={"channel": "x"}),)}),
+            base.replace(stages=base.stages[::-1]),
+            base.replace(stages=base.stages[:1]),
+            base.replace(segments=(SegmentSpec(when={"channel": "x"}),)),
         ]
         assert len({of(each) for each in (base, *others)}) == len(others) + 1
 
@@ -59,8 +59,8 @@ class TestTheRecord:
 
 
 def plain(selection: Selection) -> Selection:
-    verdicts = tuple(verdict.model_copy(update={"ms": 0.0}) for verdict in selection.verdicts)
-    return selection.model_copy(update={"verdicts": verdicts, "ms": 0.0})
+    verdicts = tuple(verdict.replace(ms=0.0) for verdict in selection.verdicts)
+    return selection.replace(verdicts=verdicts, ms=0.0)
 
 
 _ELSEWHERE = """

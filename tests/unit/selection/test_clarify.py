@@ -1,6 +1,7 @@
 """Asking the user on a near tie, and taking the answer (E5)."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def ranked(*scores: tuple[str, float], stage: str = "semantic") -> Verdict:
 
 
 def asking(*verdicts: Verdict, head: Head | None = None, **fields: Any) -> SelectionRequest:
-    return request_for(TREE, "it is about my parcel", head=head)._replace(verdicts=verdicts, **fields)
+    return replace(request_for(TREE, "it is about my parcel", head=head), verdicts=verdicts, **fields)
 
 
 OFFERED = Head(
@@ -115,18 +116,18 @@ class TestAsking:
     def test_it_never_asks_twice_in_a_row(self) -> None:
         """E5: it takes the best instead."""
         tie = ranked(("orders", 0.42), ("returns", 0.38))
-        asked_before = answer("hm, what do you think")._replace(verdicts=(tie,))
+        asked_before = replace(answer("hm, what do you think"), verdicts=(tie,))
         verdict = verdict_of(Clarify(), asked_before)
         assert (verdict.outcome, verdict.agent, verdict.method) == ("chosen", "orders", "clarify_skipped")
         assert verdict_of(Clarify(only="question"), asked_before).agent == "orders"
-        after = answer("hm", OFFERED.model_copy(update={"offered": ()}))._replace(verdicts=(tie,))
+        after = replace(answer("hm", OFFERED.replace(offered=())), verdicts=(tie,))
         assert verdict_of(Clarify(), after).outcome == "clarify"
 
     def test_nobody_is_offered_for_what_rather_nobody_should_take(self) -> None:
         """C20: an abstention for novelty is no tie."""
         tie = ranked(("orders", 0.42), ("returns", 0.38))
-        assert verdict_of(Clarify(), asking(tie.model_copy(update={"novelty": 0.6}))).outcome == "abstained"
-        assert verdict_of(Clarify(), asking(tie.model_copy(update={"novelty": 0.4}))).outcome == "clarify"
+        assert verdict_of(Clarify(), asking(tie.replace(novelty=0.6))).outcome == "abstained"
+        assert verdict_of(Clarify(), asking(tie.replace(novelty=0.4))).outcome == "clarify"
 
     def test_nothing_is_asked_about_an_answer(self) -> None:
         tie = ranked(("orders", 0.42), ("returns", 0.38))
@@ -178,9 +179,9 @@ class TestTheAnswer:
 
     def test_who_may_not_be_chosen_now_is_not_counted(self) -> None:
         """C20: numbers are those that were shown; nobody who was shut out since is chosen by one."""
-        shut = answer("1")._replace(eligible=("root", "returns", "stores"))
+        shut = replace(answer("1"), eligible=("root", "returns", "stores"))
         assert verdict_of(Clarify(), shut).agent is None
-        assert verdict_of(Clarify(), shut._replace(message=answer("2").message)).agent == "returns"
+        assert verdict_of(Clarify(), replace(shut, message=answer("2").message)).agent == "returns"
 
     def test_only_question_reads_no_answer(self) -> None:
         assert verdict_of(Clarify(only="question"), answer("2")).outcome == "abstained"

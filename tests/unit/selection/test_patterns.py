@@ -122,8 +122,8 @@ async def test_what_an_agent_asked_is_not_decided_by_anothers_pattern() -> None:
     tree = tree_of(billing=0.8, returns=0.8)
     wait = OpenInvocation(agent="returns", state="waiting", began=3, last=4, waits=(("returns", Await(id="w")),))
     spoke = Head(authors={"returns": AuthorMark(spoke=4)}, active_agent="returns", last_reply="It is done.")
-    asked = spoke.model_copy(update={"last_reply": "Which order is it?"})
-    waits = asked.model_copy(update={"invocations": {"i": wait}})
+    asked = spoke.replace(last_reply="Which order is it?")
+    waits = asked.replace(invocations={"i": wait})
     expected = {
         None: ("billing", "billing", "billing"),
         "waits": ("billing", "billing", None),

@@ -29,7 +29,7 @@ async def test_whom_the_policy_names_serves_a_message_for_several() -> None:
     selection = await decided(verdict("orders", "returns"))
     assert (selection.agent, selection.method, selection.confidence) == ("several", "several", 0.7)
     assert selection.reason == "The message asks orders and returns for something. It is plain."
-    assert selection.verdicts[-1].model_copy(update={"ms": 0.0}) == verdict("orders", "returns")
+    assert selection.verdicts[-1].replace(ms=0.0) == verdict("orders", "returns")
 
 
 async def test_without_it_or_for_one_agent_only_routing_is_as_it_was() -> None:

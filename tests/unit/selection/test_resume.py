@@ -1,5 +1,7 @@
 """Who goes on with the conversation (A2 to A5, A9 to A13)."""
 
+from dataclasses import replace
+
 import pytest
 from resume_play import ABC, FAILURE, asks, card, event, head_of, passed, resumed, says, tree_of
 
@@ -41,11 +43,11 @@ class TestTheScan:
     async def test_not_when_a_stage_before_found_it_nobodys(self) -> None:
         """C20: but who asked gets the reply."""
         said = [asks("a"), says("a")]
-        request = request_for(ABC, head=head_of(said))._replace(verdicts=(Verdict(selector="x", reason="r", novelty=0.7),))
+        request = replace(request_for(ABC, head=head_of(said)), verdicts=(Verdict(selector="x", reason="r", novelty=0.7),))
         assert (await Resume(novelty=0.5).select(request)).outcome == "abstained"
         assert (await Resume(novelty=0.8).select(request)).agent == "a"
         assert (await Resume().select(request)).agent == "a"
-        waits = request._replace(head=head_of([*said[:1], event("a", "which?", awaits=Await(id="w"))]))
+        waits = replace(request, head=head_of([*said[:1], event("a", "which?", awaits=Await(id="w"))]))
         assert (await Resume(novelty=0.5).select(waits)).agent == "a"
 
     async def test_it_is_for_messages(self) -> None:
@@ -91,7 +93,7 @@ class TestPermission:
     async def test_a_forbidding_agent_anywhere_on_the_chain_forbids(self, rule: str, culprit: str) -> None:
         """A3, A13: the root included; the record names it."""
         plain = {"root": card("root", None), "boss": card("boss"), "a": card("a", "boss")}
-        cards = [each.model_copy(update={"disallow_transfer_to_parent": name == culprit}) for name, each in plain.items()]
+        cards = [each.replace(disallow_transfer_to_parent=name == culprit) for name, each in plain.items()]
         verdict = await resumed(AgentTree(cards), [says("a")], rule=rule)
         assert passed(verdict) == [("a", "forbidden")]
         assert verdict.passed_over[0].detail == f"{culprit} disallows the transfer to its parent"

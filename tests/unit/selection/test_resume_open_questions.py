@@ -63,8 +63,8 @@ class TestOpenQuestions:
 
     async def test_an_invocation_that_runs_waits_for_nobody(self) -> None:
         head = head_of(self.question("a", "a"))
-        running = {id_: open_.model_copy(update={"state": "running"}) for id_, open_ in head.invocations.items()}
-        request = request_for(ABC, "x", head=head.model_copy(update={"invocations": running}))
+        running = {id_: open_.replace(state="running") for id_, open_ in head.invocations.items()}
+        request = request_for(ABC, "x", head=head.replace(invocations=running))
         assert (await Resume(only="awaiting").select(request)).outcome == "abstained"
 
     async def test_a_wait_for_a_tool_is_no_question(self) -> None:

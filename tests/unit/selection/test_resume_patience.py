@@ -1,5 +1,7 @@
 """An open question keeps its answer (C9)."""
 
+from dataclasses import replace
+
 import pytest
 
 from turnwise.facts.events import Await
@@ -55,10 +57,10 @@ async def test_without_an_open_question_nothing_changes() -> None:
     """C9: nor once somebody else has been preferred since, or the asker may not be chosen."""
     patient = HoldOpenQuestion(Sure("orders", 0.2), awaited=0.9)
     assert patient.name == "sure"
-    since = ASKED.model_copy(update={"authors": {**ASKED.authors, "orders": AuthorMark(spoke=9)}})
+    since = ASKED.replace(authors={**ASKED.authors, "orders": AuthorMark(spoke=9)})
     for request in (
         request_for(TREE, "x"),
         request_for(TREE, "x", head=since),
-        request_for(TREE, "x", head=ASKED)._replace(eligible=("root", "orders")),
+        replace(request_for(TREE, "x", head=ASKED), eligible=("root", "orders")),
     ):
         assert (await patient.select(request)).agent == "orders"

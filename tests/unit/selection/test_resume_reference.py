@@ -1,6 +1,7 @@
 """The reference's rule by marks, beside a scan of the whole log (A1 to A5, A9)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -67,7 +68,7 @@ EVENTS = st.one_of(
 def test_the_adk_rule_chooses_as_a_scan_of_the_whole_log(tree: AgentTree, log: list[Event]) -> None:
     """A1 to A5, A9: from the head's marks alone, for any log without errors and silent turns."""
     request = request_for(tree, "x", head=head_of(log))
-    coroutine = Resume(rule="adk").select(request._replace(eligible=eligible(tree).continuing))
+    coroutine = Resume(rule="adk").select(replace(request, eligible=eligible(tree).continuing))
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)
     assert (done.value.value.agent or tree.root) == naive_scan(tree, log)

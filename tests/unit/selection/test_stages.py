@@ -1,5 +1,6 @@
 """From a policy's data to selectors: everything that can be wrong is found at once."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ async def test_what_one_stage_gives_to_nobody_another_does_not_resume(
     site = build_context(PolicySpec(stages=(judge,)), TREE, {})
     selector = build(site, "stage", StageSpec(selector="resume", options={"stage": "contextual", **own})).selector
     request = request_for(TREE, "hm", head=Head(authors={"a": AuthorMark(spoke=2)}))
-    judged = request._replace(verdicts=(Verdict(selector="contextual", reason="r", novelty=0.7),))
+    judged = replace(request, verdicts=(Verdict(selector="contextual", reason="r", novelty=0.7),))
     assert ((await selector.select(judged)).agent == "a") is resumes
 
 
@@ -191,7 +192,7 @@ async def test_who_was_given_to_nobody_is_not_asked(nobody: float, asks: bool) -
     ).selector
     tie = tuple(Candidate(agent=name, score=0.5) for name in ("a", "b"))
     judged = Verdict(selector="contextual", reason="r", novelty=0.4, candidates=tie)
-    request = request_for(PAIR, "hm")._replace(verdicts=(judged,))
+    request = replace(request_for(PAIR, "hm"), verdicts=(judged,))
     assert ((await selector.select(request)).outcome == "clarify") is asks
 
 

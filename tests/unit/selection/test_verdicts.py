@@ -15,7 +15,7 @@ def pick(agent: str | None = "orders", **fields: object) -> Verdict:
 
 def test_a_good_verdict_stays_as_it_is_under_the_stages_name() -> None:
     verdict = chosen("theirs", "orders", method="m", confidence=0.5, reason="r", position=3, ignored=("x",))
-    assert checked_verdict(verdict, REQUEST, "ours") == verdict.model_copy(update={"selector": "ours"})
+    assert checked_verdict(verdict, REQUEST, "ours") == verdict.replace(selector="ours")
     passed = abstained("theirs", "r", passed_over=(Exclusion(agent="a", rule="unknown"),))
     assert checked_verdict(passed, REQUEST, "theirs") == passed
 

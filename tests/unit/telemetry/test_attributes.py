@@ -63,4 +63,4 @@ def test_what_is_said_has_the_form_of_the_conventions() -> None:
         '[{"role": "assistant", "parts": [{"type": "text", "content": "hi"}, '
         '{"type": "tool_call", "id": "c", "name": "t", "arguments": {"a": 1}}]}]'
     )
-    assert names.message_attributes("input", event.model_copy(update={"content": None})) == {}
+    assert names.message_attributes("input", event.with_content(None)) == {}

@@ -88,7 +88,7 @@ async def test_labels_stay_few_whatever_comes() -> None:
     metrics.attach(runner())
     for n in range(2 * MAX_LABELS):
         verdict = Verdict(selector=f"s{n}", ms=1.0, usage=Usage(model=f"m{n}"))
-        await metrics.selected(KEY, chose(verdicts=(verdict,)).model_copy(update={"method": f"m{n}"}))
+        await metrics.selected(KEY, chose(verdicts=(verdict,)).replace(method=f"m{n}"))
         await metrics.stored(KEY, event(error=ErrorInfo(code=f"c{n}", message="")))
         await metrics.ended(KEY, f"i{n}", f"r{n}")
     told = await numbers(metrics)

@@ -5,6 +5,7 @@ import pytest
 from opentelemetry import trace
 from telemetry_play import Traced, about
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Actions, Await, End, Event, Rewind
 from turnwise.facts.selections import Selection
@@ -25,7 +26,7 @@ def event(author: str = "a", invocation: str = "i", *, attempt: int = 1, **actio
         content=text_content("hi"),
         actions=Actions(**actions),
         attempt=attempt,
-        branch="" if author == USER else "1",
+        branch=Branch("" if author == USER else "1"),
     )
 
 

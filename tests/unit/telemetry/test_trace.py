@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from opentelemetry.trace import StatusCode
 from telemetry_play import Traced, about
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event, Guarded, Rewind, StepRecord
 from turnwise.facts.selections import Selection, Verdict
@@ -27,7 +28,7 @@ def event(second: float, author: str = "a", branch: str = "1", *parts: Any, atte
     error = fields.pop("error", None)
     content = Content(parts=parts) if parts else None
     return Event(
-        id=f"e{second}", author=author, invocation_id="i", created_at=at(second), branch=branch, content=content,
+        id=f"e{second}", author=author, invocation_id="i", created_at=at(second), branch=Branch(branch), content=content,
         attempt=attempt, error=error, actions=Actions(**fields),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from tool_play import called
 
 from turnwise.facts.errors import ConfigError, ToolFailed
-from turnwise.ports.tool import ToolCall
+from turnwise.ports.tool import ToolCall, ToolRules
 from turnwise.tools.function import FunctionTool, tool
 
 
@@ -40,8 +40,8 @@ def test_name_description_and_rules_can_be_said() -> None:
         add
     )
     assert (made.spec.name, made.spec.description) == ("plus", "Sums.")
-    assert made.rules == (rich, True, 3, False, True, True)
-    assert tool(add).rules == (False, False, None, True, False, False)
+    assert made.rules == ToolRules(rich, True, 3, False, True, True)
+    assert tool(add).rules == ToolRules(False, False, None, True, False, False)
     assert repr(made) == "FunctionTool('plus')"
 
 

@@ -2,15 +2,18 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import threading
 import uuid
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ToolFailed
-from turnwise.tools.function import json_value
+from turnwise.ports.tool import ToolCall
+from turnwise.tools.function import FunctionTool, json_value
 
 
 class Colour(enum.Enum):
@@ -59,3 +62,28 @@ def test_what_json_has_no_form_for_is_said(value: Any) -> None:
     with pytest.raises(ToolFailed, match=r"find gave .*JSON has no form for") as failed:
         json_value(value, "find")
     assert "artifact" in failed.value.fix
+
+
+@pytest.mark.parametrize("value", [["ab"] * 600_000, {"text": "x" * 2_100_000}, {str(i): i for i in range(400_000)}])
+def test_a_result_that_is_too_large_to_convert_is_a_failure(value: Any) -> None:
+    """J1: it would hold the event loop."""
+    with pytest.raises(ToolFailed, match=r"find gave a (list|dict) of more than 2,097,152 bytes.*as an artifact"):
+        json_value(value, "find")
+
+
+async def test_a_long_result_is_converted_while_others_run() -> None:
+    """J1: in a thread; a text needs no conversion."""
+    threads: list[int] = []
+
+    class Long(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            threads.append(threading.get_ident())
+            return super().__iter__()
+
+    async def find() -> Any:
+        return Long(["ab"] * 50_000)
+
+    assert len(await FunctionTool(find).run(ToolCall("1", {}, cast(Any, None)))) == 50_000  # type: ignore[arg-type]
+    assert set(threads) - {threading.get_ident()}
+    text = "x" * 5_000_000
+    assert json_value(text, "find") is text

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import Phase, given, note, settings, strategies as st
 from logs import asks, call, event, is_question, log_of, numbered, opening_of, result, view_of
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import USER, End, Event, Summary, sees
+from turnwise.facts.events import USER, End, Event, Summary
 from turnwise.facts.sessions import visible
 from turnwise.transcript.compile import compile_transcript, reaches_far_enough
 from turnwise.transcript.fences import fenced
@@ -66,7 +67,7 @@ def parts_of(content: Content | None, *kinds: type) -> list[Any]:
 def reaches(view: View, each: Event) -> bool:
     """Whether an agent's history holds it."""
     same = each.invocation_id == view.invocation_id
-    return sees(view.branch, each.branch) if same else not each.is_private
+    return Branch(view.branch).sees(Branch(each.branch)) if same else not each.is_private
 
 
 def seen(log: Sequence[Event], view: View) -> Iterator[Event]:
@@ -147,7 +148,7 @@ def test_nothing_foreign_is_the_agents_own_and_nothing_hidden_is_shown(seed: int
 def test_told_in_words_nothing_is_a_call(seed: int) -> None:
     """What a model without tools is sent: no provider refuses it."""
     case = situation(seed)
-    outside = View(case.view.agent, "", "", case.view.scopes, calls_as_text=True)
+    outside = View(case.view.agent, Branch(""), "", case.view.scopes, calls_as_text=True)
     for budget in (case.budget, PLENTY):
         messages = compile_transcript(case.log, outside, case.opening, budget).messages
         assert problems(messages) == []
@@ -160,7 +161,7 @@ def test_with_room_everything_is_shown_once(seed: int) -> None:
     """D8: every text of the user, of the agent and of others that it sees, and the opening."""
     case = situation(seed)
     log, view, opening, _ = case
-    log = [each.model_copy(update={"actions": each.actions.model_copy(update={"summary": None})}) for each in log]
+    log = [each.with_actions(summary=None) for each in log]
     found = words(compile_transcript(log, view, opening, PLENTY).messages)
     opens = words(parts_of(opening, TextPart))
     for each in seen(log, view):
@@ -212,7 +213,7 @@ def read_backwards(log: Sequence[Event], view: View, budget: Budget, page: int =
 
 @pytest.mark.parametrize("turns", [10, 100, 1_000])
 def test_how_much_is_read_does_not_depend_on_the_length_of_the_log(turns: int) -> None:
-    log, view, opening = talk(turns), View("a", "1", "now"), text_content("And all of them?", "user")
+    log, view, opening = talk(turns), View("a", Branch("1"), "now"), text_content("And all of them?", "user")
     for budget in (Budget(500, 1_000), Budget(100_000, 20)):
         window = read_backwards(log, view, budget)
         assert len(window) <= 30
@@ -225,7 +226,7 @@ def test_how_much_is_read_does_not_depend_on_the_length_of_the_log(turns: int) -
 def test_a_summary_is_as_far_as_one_has_to_read() -> None:
     log = talk(100)
     log.insert(390, event("a", summary=Summary(text="All orders are sent.", until=385), invocation="t97"))
-    log, view, budget = numbered(log), View("a", "1", "now"), Budget(100_000, 1_000)
+    log, view, budget = numbered(log), View("a", Branch("1"), "now"), Budget(100_000, 1_000)
     window = read_backwards(log, view, budget)
     assert 16 <= len(window) <= 26
     made = compile_transcript(window, view, text_content("And all of them?", "user"), budget)
@@ -236,7 +237,7 @@ def test_a_summary_is_as_far_as_one_has_to_read() -> None:
 def test_a_window_that_begins_between_a_summary_and_what_it_covers_is_too_short() -> None:
     log = talk(4)
     log.insert(12, event("a", summary=Summary(text="Two orders are sent.", until=8), invocation="t2"))
-    log, view = numbered(log), View("a", "1", "now")
+    log, view = numbered(log), View("a", Branch("1"), "now")
     assert [reaches_far_enough(log[start:], view, PLENTY) for start in (7, 8, 9, 12)] == [True, True, False, False]
 
 
@@ -244,7 +245,7 @@ def test_a_window_that_begins_between_a_call_and_its_result_is_too_short() -> No
     """What the agent said meanwhile belongs to the call, and is shown with it or not at all."""
     begins = [asks("old", invocation="t0"), event("a", call("k"), invocation="t0")]
     window = [event("a", "working", invocation="t0"), event("a", result("k"), invocation="t0"), asks("hi", invocation="now")]
-    log, view, budget = numbered([*begins, *window]), View("a", "1", "now"), Budget(10_000, 2)
+    log, view, budget = numbered([*begins, *window]), View("a", Branch("1"), "now"), Budget(10_000, 2)
     assert not reaches_far_enough(log[2:], view, budget)
     assert reaches_far_enough(log, view, budget)
     made = compile_transcript(log, view, text_content("hi", "user"), budget)
@@ -256,7 +257,7 @@ def test_two_agents_read_one_conversation_each_as_its_own() -> None:
     log, opening = talk(2), text_content("And all of them?", "user")
     told = [
         [(message.role, [getattr(part, "text", part.kind) for part in message.parts]) for message in made.messages]
-        for made in (compile_transcript(log, View(name, "1", "now"), opening, PLENTY) for name in "ab")
+        for made in (compile_transcript(log, View(name, Branch("1"), "now"), opening, PLENTY) for name in "ab")
     ]
     others = [
         [

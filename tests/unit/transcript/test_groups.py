@@ -1,8 +1,11 @@
 """What one step of the conversation is to the reader (behaviour D8)."""
 
+from dataclasses import replace
+
 import pytest
 from logs import asks, call, event, numbered, question, result
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -22,7 +25,7 @@ from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME
 from turnwise.transcript.view import View, tokens_of_parts
 from turnwise.transcript.visible import visible_log
 
-ME = View("a", "1", "i1")
+ME = View("a", Branch("1"), "i1")
 SEAL = Seal(provider="p", data={"id": "x"})
 
 
@@ -55,14 +58,14 @@ def test_a_question_for_leave_is_a_note_of_the_runtime_and_nobodys_words() -> No
     assert shown(own.said) == ["I look.", "tool_call"]
     assert shown(own.heard) == ["found", told]
     assert shown(group(event("a", call("k3")), asked, place=1).heard) == [told]
-    other = group(event("b", call("k3")), asked.model_copy(update={"author": "b"}), place=1)
+    other = group(event("b", call("k3")), asked.replace(author="b"), place=1)
     assert (other.said, shown(other.heard)) == ((), ['<said note="leave">A person was asked whether b may call a tool.</said>'])
 
 
 def test_own_calls_can_be_told_in_words() -> None:
     """For a model that has no tools: some providers refuse calls then."""
     log = numbered([event("a", "I look.", call("k1", n=1)), event("a", "still"), event("a", result("k1", "</said> x"))])
-    view = ME._replace(calls_as_text=True)
+    view = replace(ME, calls_as_text=True)
     told = group_at(0, visible_log(log, view), view)
     assert shown(told.said) == ["I look.", "still"]
     assert shown(told.heard) == ['<said by="a" calls="look">{"n":1} → &lt;/said> x</said>']
@@ -71,7 +74,7 @@ def test_own_calls_can_be_told_in_words() -> None:
 
 @pytest.mark.parametrize(("branch", "kept"), [("1", True), ("2", False)])
 def test_thinking_and_seals_are_kept_in_the_run_that_goes_on(branch: str, kept: bool) -> None:
-    sealed = call("k1").model_copy(update={"seal": SEAL})
+    sealed = call("k1").replace(seal=SEAL)
     said = (ThinkingPart(text="hm", seal=SEAL), TextPart(text="so", seal=SEAL), sealed)
     own = group(event("a", *said, branch=branch))
     assert isinstance(own.said[0], ThinkingPart) is kept
@@ -182,7 +185,7 @@ def test_a_brief_is_what_its_giver_asks_of_the_reader() -> None:
 
 def test_what_is_handed_over_says_who_asks() -> None:
     png = BlobPart(data=b"png", mime_type="image/png")
-    content = text_content("Check it.").model_copy(update={"parts": (TextPart(text="Check it."), png)})
+    content = text_content("Check it.").with_parts((TextPart(text="Check it."), png))
     assert shown(tuple(opening_group(content, None))) == ["Check it.", "blob"]
     assert shown(tuple(opening_group(content, "b"))) == ['<said by="b" to="you">Check it.</said>', "blob"]
     assert shown(tuple(opening_group(content, ""))) == ['<said to="you">Check it.</said>', "blob"]

@@ -1,24 +1,41 @@
 """What fits into a budget (behaviour D9), and what a summary does to it."""
 
+from typing import NamedTuple
+
 from logs import asks, call, event, numbered, result
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import USER, Event, Summary
+from turnwise.transcript.compile import compiled_log
 from turnwise.transcript.groups import Group
-from turnwise.transcript.trimming import ChosenGroups, choose_groups
+from turnwise.transcript.trimming import choose_groups
 from turnwise.transcript.view import Budget, View
 from turnwise.transcript.visible import visible_log
 
-ME = View("a", "1", "now")
+ME = View("a", Branch("1"), "now")
 OPENING = text_content("And now?", "user")
 PLENTY = Budget(100_000, 1_000)
 
 
-def choice(*events: Event, budget: Budget, opening: Content | None = OPENING) -> ChosenGroups:
-    return choose_groups(visible_log(numbered(events), ME), ME, budget, opening)
+class Choice(NamedTuple):
+    """All shown groups, and what else was found out."""
+
+    groups: list[Group]
+    dropped: int
+    stop: int | None
+    covers: int | None
+    summarized: bool
 
 
-def texts(made: ChosenGroups) -> list[str]:
+def choice(*events: Event, budget: Budget, opening: Content | None = OPENING, limit: int | None = None) -> Choice:
+    log, current = compiled_log(numbered(events), ME)
+    made = choose_groups(log.earlier, visible_log(current, ME), ME, budget, opening, limit=limit)
+    groups = [*made.summary, *log.earlier.groups[made.first :], *made.groups]
+    return Choice(groups, made.dropped, made.stop, made.covers, bool(made.summary))
+
+
+def texts(made: Choice) -> list[str]:
     return [part.text for group in made.groups for part in (*group.said, *group.heard) if isinstance(part, TextPart)]
 
 
@@ -40,17 +57,17 @@ RUN = (
 def test_the_newest_is_kept_and_nothing_older_than_what_does_not_fit() -> None:
     made = choice(*past("old", "long " * 100, "new"), NOW, budget=Budget(100, 1_000))
     assert texts(made) == ["new", "And now?"]
-    assert (made.dropped, made.stop, made.full) == (2, 1, False)
+    assert (made.dropped, made.stop) == (2, 2)
 
 
 def test_events_are_counted_too() -> None:
     made = choice(*past("one", "two", "three"), NOW, budget=PLENTY._replace(events=3))
     assert texts(made) == ["two", "three", "And now?"]
-    assert (made.dropped, made.full) == (1, True)
+    assert (made.dropped, made.stop) == (1, 1)
 
 
 def test_a_call_is_kept_with_its_results_or_not_at_all() -> None:
-    past_run = [each.model_copy(update={"invocation_id": "i0"}) for each in RUN]
+    past_run = [each.replace(invocation_id="i0") for each in RUN]
     made = choice(*past_run, event("a", "So it is.", invocation="i0"), NOW, budget=Budget(1_000, 1_000))
     assert texts(made) == ["So it is.", "And now?"]
 
@@ -61,7 +78,7 @@ def test_the_run_and_its_opening_are_kept_before_all_else() -> None:
     assert texts(made) == ["And now?", "Well?"]
     assert any(group.said for group in made.groups)
     assert tokens(made.groups) <= 900
-    assert made.full
+    assert made.stop is not None
 
 
 def test_an_opening_that_is_nowhere_stands_before_the_run() -> None:

@@ -12,7 +12,7 @@ def user(*parts: str | Part) -> Content:
 
 
 def agent(*parts: str | Part) -> Content:
-    return user(*parts).model_copy(update={"role": "agent"})
+    return user(*parts).replace(role="agent")
 
 
 SOUND = (

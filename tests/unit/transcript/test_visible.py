@@ -1,15 +1,18 @@
 """What a view sees of the log, and which result belongs to which call."""
 
+from dataclasses import replace
+
 import pytest
 from logs import asks, call, event, numbered, question, result
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event, Rewind, Summary
 from turnwise.transcript.view import View
 from turnwise.transcript.visible import VisibleLog, visible_log
 
-ME = View("a", "1", "i1")
+ME = View("a", Branch("1"), "i1")
 
 
 def reading(*events: Event, view: View = ME) -> VisibleLog:
@@ -45,7 +48,7 @@ def test_branches_and_private_calls_are_respected() -> None:
         event("a", "mine", branch="1/~a"),
         event("b", "the sibling's", branch="1/~b"),
         event("c", "called", branch="1/~a/>c#1"),
-        view=View("a", "1/~a", "i1"),
+        view=View("a", Branch("1/~a"), "i1"),
     )
     assert texts(seen) == ["old", "hello", "mine"]
 
@@ -59,7 +62,7 @@ def test_only_what_is_foreign_by_agent_and_by_scope_is_hidden() -> None:
         event("b", "general"),
         event("b", "foreign", scope=("s2",)),
     )
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset({"s1"})))) == ["user's", "own", "same", "general"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset({"s1"})))) == ["user's", "own", "same", "general"]
     assert texts(reading(*log))[-1] == "foreign"
 
 
@@ -72,8 +75,8 @@ def test_a_label_stands_for_all_below_it() -> None:
         event("b", "above", scope=("f",)),
         event("b", "beside", scope=("f/t2",)),
     )
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset({"f/t"})))) == ["hi", "task", "below"]
-    assert texts(reading(*log, view=ME._replace(scopes=frozenset()))) == ["hi"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset({"f/t"})))) == ["hi", "task", "below"]
+    assert texts(reading(*log, view=replace(ME, scopes=frozenset()))) == ["hi"]
 
 
 def test_this_invocation_comes_last_even_if_another_ran_while_it_waited() -> None:
@@ -113,7 +116,7 @@ def test_questions_for_leave_are_nobodys_and_private_calls_only_their_callers() 
     )
     assert [each.awaited for calls in reading(*log).calls.values() for each in calls] == [False, True]
     assert [each.part.call_id for calls in reading(*log).calls.values() for each in calls] == ["k2", "k3"]
-    others = reading(*log, view=View("b", "2", "i1"))
+    others = reading(*log, view=View("b", Branch("2"), "i1"))
     assert [each.part.call_id for calls in others.calls.values() for each in calls] == ["k3"]
 
 

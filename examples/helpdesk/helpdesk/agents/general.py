@@ -3,15 +3,16 @@
 import re
 
 from helpdesk import clock, reading
+from helpdesk.asking import not_twice
 from helpdesk.shop import catalogue
-from turnwise import agent
+from turnwise import AgentContext, agent
 
 _HELLO = r"(?:hi|hello|hey|howdy|good (?:morning|afternoon|evening|day))"
 _FAREWELL = r"(?:bye|goodbye|bye bye|see you|that'?s all|have a (?:nice|good|great) (?:day|one|evening))"
 _GREETING = re.compile(rf"(?i)^\W*{_HELLO}\b")
 _THANKS = re.compile(r"(?i)\b(?:thanks?|thank you|thx|cheers|great|perfect|awesome|wonderful)\b")
 _BYE = re.compile(rf"(?i)\b{_FAREWELL}\b")
-_WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real)\b|\byour name\b")
+_WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real)\b|\b(?:your|ur) name\b")
 _HELP = re.compile(r"(?i)\bwhat can you do\b|\bhow can you help\b|^\W*help(?: me)?\W*$")
 _ABILITIES = (
     "I can track and cancel orders, take returns, open warranty claims, find refunds and write invoices, reset your password, "
@@ -31,6 +32,11 @@ _ABILITIES = (
         "How long is the delivery time?",
         "How can I pay, which payments do you accept?",
         "Can you deliver to another country?",
+        "Do you ship to Canada?",
+        "How much is express delivery?",
+        "Can I pay with bitcoin?",
+        "Do you take cash?",
+        "Can I pay later, or in instalments?",
         "Do you match the price of other shops?",
         "Is there a discount for students?",
         "Can you wrap it as a gift?",
@@ -47,7 +53,11 @@ _ABILITIES = (
     # It only fills a pause: after "thanks" the next follow-up belongs to whoever was busy before.
     resume="never",
 )
-def general(message: str) -> str:
+async def general(message: str, context: AgentContext) -> str | None:
+    return await not_twice(_answer(message), message, context)
+
+
+def _answer(message: str) -> str:
     if _WHO.search(message):
         return f"I am the help desk's assistant, a program. {_ABILITIES}"
     if _HELP.search(message):

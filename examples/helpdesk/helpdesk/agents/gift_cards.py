@@ -1,6 +1,7 @@
 """What is left on a gift card."""
 
 from helpdesk import clock, reading
+from helpdesk.asking import not_twice
 from helpdesk.patterns import plain
 from helpdesk.shop import billing as shop
 from helpdesk.wording import long_date, money, on
@@ -20,7 +21,11 @@ from turnwise import AgentContext, agent
     ],
     tags=["money"],
 )
-def gift_cards(message: str, context: AgentContext) -> str:
+async def gift_cards(message: str, context: AgentContext) -> str | None:
+    return await not_twice(_answer(message, context), message, context)
+
+
+def _answer(message: str, context: AgentContext) -> str:
     number = reading.gift_card(message) or context.state.get("last_gift_card")
     if number is None:
         return "We have gift cards of $10 to $500. To see what is left on one, tell me its number, like GC-1234-5678."

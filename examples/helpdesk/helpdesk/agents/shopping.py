@@ -16,7 +16,10 @@ from turnwise import AgentContext, Content, agent
 _GIFT = re.compile(r"(?i)\b(?:gifts?|presents?)\b")
 _STOCK = re.compile(r"(?i)\b(?:in stock|available|availability|has|have|get|buy|left|pick)\b")
 _NEAR = r"\W*(?:(?:and|what about|how about|in|near|around|close to)\W+)*"
-_GIFT_WORD = re.compile(r"gifts?|presents?|birthday|christmas|likes?|loves?|who|somebody|someone|ideas?|he|she|they|his|her")
+_GIFT_WORD = re.compile(
+    r"gifts?|presents?|birthday|christmas|likes?|loves?|who|somebody|someone|ideas?|he|she|they|his|her"
+    r"|dad|father|mom|mum|mother|parents?|brother|sister|wife|husband|friends?|son|daughter|kids?|boss|colleague|and"
+)
 _HIGHEST = 10_000
 
 

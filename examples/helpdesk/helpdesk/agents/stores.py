@@ -20,7 +20,11 @@ _ABOUT = re.compile(
 
 @agent(
     description="Finds stores by town or zip code and tells when they are open.",
-    patterns=plain(r"\b(?:near|close to|around) \d{5}\b", means="a store near a zip code"),
+    patterns=plain(
+        r"\b(?:near|close to|around) \d{5}\b",
+        r"\b(?:nearest|closest) (?:store|shop|branch)\b",
+        means="a store near a place",
+    ),
     examples=[
         "Is there a shop in my town?",
         "Do you have a store in Hartford?",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from turnwise.agents.adapters.turn import (
     HISTORY,
     PieceWriter,
     ResumedRun,
+    Targets,
     TurnAnswer,
     new_message,
     resolved,
@@ -20,7 +21,7 @@ from turnwise.agents.adapters.turn import (
 )
 from turnwise.agents.adapters.wrap import card_of, error_text, model_error
 from turnwise.agents.members import members_of
-from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, text_content
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.limits import Limits
@@ -43,6 +44,11 @@ CANCEL_SECONDS = 2.0
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes of one response."""
 
+TRANSFER = "urn:turnwise:a2a:transfer"
+"""The A2A extension by which a remote agent transfers the conversation (docs/adapters.md)."""
+MOST_REFUSALS = 2
+"""How often a remote agent is told that its target cannot take over, in one turn."""
+
 _TAG = "<next>"
 _ESCAPED_TAG = "&lt;next>"
 
@@ -52,8 +58,8 @@ class A2aAgent:
 
     The remote keeps the conversation, in a separate A2A context for each session. It gets the new message, with the
     words that others said since its last turn. A private call is a separate conversation. If its task needs input, the
-    adapter asks the user and sends the reply to that task. The answer is content only: it names no next speaker,
-    transfers to nobody and changes no state.
+    adapter asks the user and sends the reply to that task. The answer is content only: it names no next speaker and
+    changes no state, and it transfers only with `hands_over`.
 
     Args:
         agent: The URL or the A2A card. The card of a URL is fetched at the first turn and must point to the same host.
@@ -63,6 +69,9 @@ class A2aAgent:
         headers: Headers of every request, or a function of the AgentContext, sync or async, that returns them.
         seconds: The longest silence of the remote.
         connect: Creates the HTTP client, for example to set proxies or certificates.
+        hands_over: Names the agent's transfer targets to the remote, with their descriptions, by the A2A extension
+            `urn:turnwise:a2a:transfer`. A data part of that extension in its answer transfers to one of them. A remote
+            without the extension ignores it.
         history: The budget of the message, with the words of others.
         children: The agents below this one.
         card: Other fields of AgentCard. Files up to `limits.blob_bytes` are accepted in answers.
@@ -81,6 +90,7 @@ class A2aAgent:
         headers: Any = None,
         seconds: float = SECONDS,
         connect: "Callable[[], httpx.AsyncClient] | None" = None,
+        hands_over: bool = False,
         history: Budget = HISTORY,
         children: Sequence[Agent] = (),
         **card: Any,
@@ -101,6 +111,7 @@ class A2aAgent:
         self.card = card_of(agent, name, description, {"kind": "remote", **card})
         self.children = members_of(self.card.name, children)
         self._headers, self._seconds, self._history = headers, seconds, history
+        self._hands_over = hands_over
         self._connect = connect or (lambda: bounded_client(MOST_BYTES))
 
     def __repr__(self) -> str:
@@ -123,13 +134,45 @@ class A2aAgent:
         else:
             message, task, memory["context"] = resumed.reply, resumed.checkpoint["task"], resumed.checkpoint["context"]
             number = resumed.checkpoint.get("number", 0) + 1
-        call = ClientCallContext(timeout=self._seconds, service_parameters=dict(await resolved(self._headers, context) or {}))
+        targets = Targets.even_none(context) if self._hands_over else None
+        headers = dict(await resolved(self._headers, context) or {})
+        call = ClientCallContext(timeout=self._seconds, service_parameters=_with_extension(headers, targets))
         client = await self._client(call, streaming=context.config.streaming)
-        exchange = _Exchange(self.card.name, client, call, writer)
-        await exchange.run(_message(message, memory.get("context", ""), task, _id(context, number)))
+        request = _message(message, memory.get("context", ""), task, _id(context, number))
+        begin = partial(_Exchange, self.card.name, client, call, writer)
+        answer, context_id = await self._permitted_answer(context, begin, request, targets, number)
         if not is_private:
-            context.state[state_key] = {**memory, "context": exchange.context_id}
-        return exchange.answer(context.config.limits, number)
+            context.state[state_key] = {**memory, "context": context_id}
+        return answer
+
+    async def _permitted_answer(
+        self,
+        context: AgentContext,
+        begin: "Callable[[int], _Exchange]",
+        request: "theirs.Message",
+        targets: Targets | None,
+        number: int,
+    ) -> tuple[TurnAnswer, str]:
+        """Sends the request. To an answer with a forbidden target it replies with the reason.
+
+        Returns:
+            The answer and the id of the remote's context.
+
+        Raises:
+            AgentFailed: The task failed, or the remote repeats forbidden targets.
+        """
+        for sent in count(number):
+            exchange = begin(sent)
+            await exchange.run(request if targets is None else _with_targets(request, targets))
+            answer, problem = exchange.answer(context.config.limits), None
+            if targets is not None and answer.question is None:
+                answer, problem = _chosen(answer, targets)
+            if problem is None:
+                break
+            if sent - number == MOST_REFUSALS:
+                raise AgentFailed(f"The remote agent {self.card.name!r} handed over to nobody. {problem}")
+            request = _message(text_content(problem, "user"), exchange.context_id, "", _id(context, sent + 1))
+        return answer, exchange.context_id
 
     async def _client(self, call: "ClientCallContext", *, streaming: bool) -> "Client":
         from a2a.client import ClientConfig, ClientFactory
@@ -223,10 +266,11 @@ def bounded_client(most: int) -> "httpx.AsyncClient":
 class _Exchange:
     """One message to a remote agent and its outcome: a message, or a task in some state."""
 
-    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", writer: PieceWriter) -> None:
+    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", writer: PieceWriter, number: int) -> None:
+        """`number` counts the messages that the remote got before in this turn."""
         from a2a.types import Message, Task
 
-        self._agent, self._client, self._call, self._writer = agent, client, call, writer
+        self._agent, self._client, self._call, self._writer, self._number = agent, client, call, writer, number
         self._task, self._message = Task(), Message()
         self._shown_lengths: dict[str, int] = {}
 
@@ -250,8 +294,8 @@ class _Exchange:
             await self._cancel()
             raise
 
-    def answer(self, limits: Limits, number: int) -> TurnAnswer:
-        """Returns the answer or the question. `number` counts the messages that the remote got before.
+    def answer(self, limits: Limits) -> TurnAnswer:
+        """Returns the answer or the question.
 
         Raises:
             AgentFailed: The task failed.
@@ -263,7 +307,7 @@ class _Exchange:
         state, last = self._task.status.state, self._task.status.message.parts
         if state in (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED):
             question = Content(parts=_converted(last, limits)).text or f"{self._agent} needs something more from you."
-            checkpoint: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": number}
+            checkpoint: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": self._number}
             return TurnAnswer(question=question, checkpoint=checkpoint)
         if state != TaskState.TASK_STATE_COMPLETED:
             ended = TaskState.Name(state).removeprefix("TASK_STATE_").lower()
@@ -300,7 +344,7 @@ class _Exchange:
         text = _stable_part("".join(part.text for part in artifact.parts))
         before = self._shown_lengths.get(artifact.artifact_id, 0)
         self._shown_lengths[artifact.artifact_id] = len(text)
-        await self._writer.piece(text[before:], artifact.artifact_id)
+        await self._writer.piece(text[before:], f"{self._number}:{artifact.artifact_id}")
 
     async def _poll(self) -> None:
         from a2a.types import GetTaskRequest
@@ -343,6 +387,44 @@ def _message(content: Content, context_id: str, task_id: str, id_: str) -> "thei
     ]
     role = theirs.Role.ROLE_USER
     return theirs.Message(message_id=id_, role=role, parts=parts, context_id=context_id, task_id=task_id)
+
+
+def _with_extension(headers: dict[str, str], targets: Targets | None) -> dict[str, str]:
+    """Returns the headers; with targets, they request the extension."""
+    from a2a.client.service_parameters import with_a2a_extensions
+
+    if targets is not None:
+        with_a2a_extensions([TRANSFER])(headers)
+    return headers
+
+
+def _with_targets(message: "theirs.Message", targets: Targets) -> "theirs.Message":
+    """Adds the agents that can take over to the message, as metadata of the extension."""
+    listed = [{"name": name, "description": about} for name, about in targets.described.items()]
+    message.extensions.append(TRANSFER)
+    message.metadata.update({TRANSFER: {"targets": listed}})
+    return message
+
+
+def _chosen(answer: TurnAnswer, targets: Targets) -> tuple[TurnAnswer, str | None]:
+    """Takes the extension's parts out of the answer.
+
+    Returns:
+        The answer with the first permitted target, and None; or the answer and why no target is permitted.
+    """
+    kept, problems = [], []
+    for part in answer.parts:
+        wanted = part.data.get(TRANSFER) if isinstance(part, DataPart) and isinstance(part.data, dict) else None
+        if wanted is None:
+            kept.append(part)
+            continue
+        fields = wanted if isinstance(wanted, dict) else {}
+        problem = targets.choose(fields.get("agent"), fields.get("message"))
+        if problem is not None:
+            problems.append(problem)
+    if targets.chosen is not None or not problems:
+        return answer._replace(parts=kept, target=targets.chosen), None
+    return answer, problems[0]
 
 
 def _converted(parts: "Sequence[theirs.Part]", limits: Limits) -> tuple[Part, ...]:

@@ -10,6 +10,7 @@ from turnwise.agents.adapters.turn import (
     HISTORY,
     PieceWriter,
     ResumedRun,
+    Targets,
     TurnAnswer,
     read_conversation,
     resolved,
@@ -22,12 +23,15 @@ from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.transcript.view import Budget
 
 APP = "turnwise"
+TRANSFER = "hand_over"
+"""The name of the tool that transfers. `transfer_to_agent` is the ADK's own, for sub-agents."""
 
 _REFUSALS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"})
 _TRANSIENT = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "429", "500", "503", "504"})
@@ -49,6 +53,8 @@ class GoogleAdkAgent:
         artifact_service: As for the ADK's Runner.
         memory_service: As for the ADK's Runner.
         credential_service: As for the ADK's Runner.
+        hands_over: Adds the tool `hand_over`, which transfers to the agent's transfer targets, to every LLM agent of the
+            run. The run ends with that call.
         history: The budget of the conversation.
         children: The agents below this one.
         card: Other fields of AgentCard.
@@ -70,6 +76,7 @@ class GoogleAdkAgent:
         artifact_service: Any = None,
         memory_service: Any = None,
         credential_service: Any = None,
+        hands_over: bool = False,
         history: Budget = HISTORY,
         children: Sequence[Agent] = (),
         **card: Any,
@@ -82,7 +89,7 @@ class GoogleAdkAgent:
         self.card = card_of(agent, name, description, card)
         self.children = members_of(self.card.name, children)
         self._agent, self._state, self._run_config, self._history = agent, state, run_config, history
-        self._plugins = list(plugins)
+        self._plugins, self._hands_over = list(plugins), hands_over
         self._services = {
             "artifact_service": artifact_service,
             "memory_service": memory_service,
@@ -104,16 +111,17 @@ class GoogleAdkAgent:
         """Closes the toolsets and plugins of the agent."""
         await self._runner().close()
 
-    def _runner(self) -> Any:
+    def _runner(self, *more: Any) -> Any:
         from google.adk.apps import App
         from google.adk.runners import Runner
         from google.adk.sessions import InMemorySessionService
 
-        app = App(name=APP, root_agent=self._agent, plugins=self._plugins)
+        app = App(name=APP, root_agent=self._agent, plugins=[*self._plugins, *more])
         return Runner(app=app, session_service=InMemorySessionService(), **self._services)
 
     async def _answer(self, context: AgentContext, writer: PieceWriter) -> TurnAnswer:
-        runner = self._runner()
+        targets = Targets.of(context) if self._hands_over else None
+        runner = self._runner() if targets is None else self._runner(_transfer_plugin(targets))
         session = await runner.session_service.create_session(
             app_name=APP,
             user_id=context.session.user,
@@ -133,13 +141,15 @@ class GoogleAdkAgent:
         async with aclosing(events):
             async for event in events:
                 await run_events.add(event)
+                if targets is not None and targets.chosen is not None and not event.partial:
+                    return TurnAnswer(usage=run_events.usage, target=targets.chosen)
         return run_events.answer(has_schema=_schema(run_events.author, self._agent) is not None)
 
     def _config(self, *, streaming: bool) -> Any:
         from google.adk.agents.run_config import RunConfig, StreamingMode
 
         mode = StreamingMode.SSE if streaming else StreamingMode.NONE
-        return (self._run_config or RunConfig()).model_copy(update={"streaming_mode": mode})
+        return replaced(self._run_config or RunConfig(), streaming_mode=mode)
 
     def _event(self, message: Content) -> Any:
         from google.adk.events import Event as TheirEvent
@@ -154,6 +164,31 @@ class GoogleAdkAgent:
         return model_error(self.card.name, error)
 
 
+def _transfer_plugin(targets: Targets) -> Any:
+    """Returns a plugin that offers the transfer tool in every request to a model."""
+    from google.adk.plugins import BasePlugin
+    from google.adk.tools import BaseTool
+    from google.genai import types
+
+    class TransferTool(BaseTool):  # type: ignore[misc, unused-ignore]
+        def _get_declaration(self) -> Any:
+            schema = targets.schema()
+            return types.FunctionDeclaration(name=self.name, description=self.description, parameters_json_schema=schema)
+
+        async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> dict[str, str]:
+            problem = targets.choose(args.get("agent"), args.get("message"))
+            if problem is not None:
+                return {"error": problem}
+            tool_context.actions.skip_summarization = True  # no model is asked about the result
+            return {"result": f"{args['agent']} takes over."}
+
+    class TransferPlugin(BasePlugin):  # type: ignore[misc, unused-ignore]
+        async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+            llm_request.append_tools([TransferTool(name=TRANSFER, description=targets.description)])
+
+    return TransferPlugin(name="turnwise_transfer")
+
+
 class _RunEvents:
     """Collects the events of one ADK run."""
 
@@ -162,7 +197,7 @@ class _RunEvents:
         self._agent, self._writer = agent, writer
         self._answers: dict[str, int] = {}
         self._final: Any = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
         self._waits: list[str] = []
         self._problem: Any = None
 
@@ -175,7 +210,7 @@ class _RunEvents:
         self._answers[event.author] = place + 1
         if event.usage_metadata is not None:
             one = _usage(event)
-            self._usage = one if self._usage is None else self._usage + one
+            self.usage = one if self.usage is None else self.usage + one
         if event.error_code and not _text(event):
             self._final, self._problem = None, event  # an exception, if any, follows after the last event
         if event.long_running_tool_ids:
@@ -198,13 +233,13 @@ class _RunEvents:
                     f"Agent {self._agent!r} waits for the results of {', '.join(self._waits)}, which nobody can give it here.",
                     fix="Let its tools return their results, or use a Turnwise LlmAgent with tools that wait.",
                 )
-            return TurnAnswer(usage=self._usage)
+            return TurnAnswer(usage=self.usage)
         if has_schema:
             try:
-                return TurnAnswer((DataPart(name="output", data=from_json(_text(self._final))),), self._usage)
+                return TurnAnswer((DataPart(name="output", data=from_json(_text(self._final))),), self.usage)
             except ValueError:
                 raise ModelAnswerInvalid(f"Agent {self._agent!r} gave no JSON, though it has an output schema.") from None
-        return TurnAnswer(_parts(self._final), self._usage)
+        return TurnAnswer(_parts(self._final), self.usage)
 
 
 def _schema(author: str, root: Any) -> Any:

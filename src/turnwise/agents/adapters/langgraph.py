@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -11,8 +12,11 @@ from pydantic_core import to_jsonable_python
 
 from turnwise.agents.adapters.turn import (
     HISTORY,
+    NO_TARGETS,
     PieceWriter,
     ResumedRun,
+    Target,
+    Targets,
     TurnAnswer,
     joined,
     new_message,
@@ -20,19 +24,24 @@ from turnwise.agents.adapters.turn import (
     resolved,
     take_turn,
     text_parts,
+    transfer_schema,
     usable_parts,
 )
 from turnwise.agents.adapters.wrap import card_of, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.members import members_of
-from turnwise.facts.content import BlobPart, Content, DataPart, Part
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.built_in import NAME
 from turnwise.transcript.view import Budget, as_text
 
 _DEFAULT_NAME = "LangGraph"
+_TOOL = """\
+Hands the conversation to another agent, who answers from then on. The user's message names the agents that can take over.
+"""
 
 
 class _Outcome(NamedTuple):
@@ -42,6 +51,34 @@ class _Outcome(NamedTuple):
     """The last state."""
     interrupts: Sequence[Any]
     """The interrupts at which the run stopped."""
+
+
+class _Handover:
+    """The transfer of one run: the targets, and the means to end the run."""
+
+    def __init__(self, targets: Targets, chosen: JsonValue = None) -> None:
+        from langgraph.runtime import RunControl
+
+        self.targets = targets
+        self.control = RunControl()
+        if isinstance(chosen, dict):
+            targets.chosen = Target(**chosen)  # type: ignore[arg-type]
+
+    def has_ended(self, error: Exception) -> bool:
+        """Checks whether the error says that the graph ended because of the transfer."""
+        from langgraph.errors import GraphDrained
+
+        return isinstance(error, GraphDrained) and self.targets.chosen is not None
+
+    def choose(self, agent: object, message: object) -> str:
+        """Stores the target, and lets the graph end after its current step. Returns the tool's result."""
+        problem = self.targets.choose(agent, message)
+        if problem is None:
+            self.control.request_drain("transfer")
+        return problem or f"{agent} takes over."
+
+
+_handover: ContextVar[_Handover | None] = ContextVar("turnwise_langgraph_handover", default=None)
 
 
 class LangGraphAgent:
@@ -62,12 +99,14 @@ class LangGraphAgent:
             becomes a question to the user.
         config: The run's config, or a function of the AgentContext, sync or async, that returns it.
         runtime: The value of `runtime.context` in the nodes, or a function of the AgentContext that returns it.
+        hands_over: The tool of `transfer_tool`, which the graph was built with, transfers to the agent's transfer
+            targets. The message lists them. The graph ends after the step in which the tool was called.
         history: The budget of the conversation.
         children: The agents below this one.
         card: Other fields of AgentCard.
 
     Raises:
-        ConfigError: LangGraph is not installed or too old.
+        ConfigError: LangGraph is not installed or too old. `hands_over` needs version 1.2.
         AgentDefinitionError: The object is not a compiled graph, or has no name.
     """
 
@@ -83,11 +122,12 @@ class LangGraphAgent:
         keeps_history: bool = False,
         config: Any = None,
         runtime: Any = None,
+        hands_over: bool = False,
         history: Budget = HISTORY,
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        require_library("langgraph.pregel", "langgraph", "langgraph", (1,))
+        require_library("langgraph.pregel", "langgraph", "langgraph", (1, 2) if hands_over else (1,))
         from langgraph.pregel import Pregel
 
         if not isinstance(graph, Pregel):
@@ -98,6 +138,25 @@ class LangGraphAgent:
         self.children = members_of(self.card.name, children)
         self._graph, self._key, self._input, self._output = graph, messages_key, input, output
         self._keeps_history, self._config, self._runtime, self._history = keeps_history, config, runtime, history
+        self._hands_over = hands_over
+
+    @staticmethod
+    def transfer_tool() -> Any:
+        """Returns the tool that transfers the conversation, for the tools of a graph or its agents.
+
+        It transfers in a turn of an adapter with `hands_over`. Elsewhere it says that nobody can take over.
+        """
+        require_library("langgraph.pregel", "langgraph", "langgraph", (1, 2))
+        from langchain_core.tools import StructuredTool
+
+        def transfer(agent: object = None, message: object = None, **_: object) -> str:
+            handover = _handover.get()
+            return NO_TARGETS if handover is None else handover.choose(agent, message)
+
+        async def atransfer(**arguments: object) -> str:  # threads would run two calls in any order
+            return transfer(**arguments)
+
+        return StructuredTool.from_function(transfer, atransfer, name=NAME, description=_TOOL, args_schema=transfer_schema(()))
 
     def __repr__(self) -> str:
         return f"LangGraphAgent({self.card.name!r})"
@@ -114,17 +173,23 @@ class LangGraphAgent:
         config["callbacks"] = [*callbacks, counter] if isinstance(callbacks, list) else callbacks
         if self._keeps_history:
             config["configurable"] = {"thread_id": _thread(context), **config.get("configurable", {})}
-        graph_input = await self._graph_input(context, resumed)
-        ended = await self._run_graph(graph_input, config, context, writer)
+        handover = None
+        if self._hands_over:
+            handover = _Handover(Targets.even_none(context), resumed.checkpoint["target"] if resumed else None)
+        graph_input = await self._graph_input(context, resumed, handover)
+        ended = await self._run_graph(graph_input, config, context, writer, handover)
+        target = handover.targets.chosen if handover is not None else None
         if ended.interrupts:
-            return self._question(ended.interrupts[0], counter.usage)
+            return self._question(ended.interrupts[0], counter.usage, target)
+        if target is not None:
+            return TurnAnswer(usage=counter.usage, target=target)
         return TurnAnswer(self._parts(ended.state), counter.usage)
 
-    async def _graph_input(self, context: AgentContext, resumed: ResumedRun | None) -> Any:
+    async def _graph_input(self, context: AgentContext, resumed: ResumedRun | None, handover: _Handover | None) -> Any:
         if resumed is not None:
             from langgraph.types import Command
 
-            return Command(resume={resumed.checkpoint: resumed.reply.text})
+            return Command(resume={resumed.checkpoint["interrupt"]: resumed.reply.text})
         if self._keeps_history:
             state_key = f"langgraph:{self.card.name}"
             conversation = await new_message(
@@ -134,32 +199,47 @@ class LangGraphAgent:
                 context.state[state_key] = conversation.until
         else:
             conversation = await read_conversation(context, self._history)
-        messages = _messages(conversation.messages, _run_id(context))
+        contents = conversation.messages
+        if handover is not None and handover.targets.described:
+            contents = _with_targets(contents, handover.targets)
+        messages = _messages(contents, _run_id(context))
         return {self._key: messages} if self._input is None else self._input(messages, context)
 
-    async def _run_graph(self, graph_input: Any, config: Any, context: AgentContext, writer: PieceWriter) -> _Outcome:
+    async def _run_graph(
+        self, graph_input: Any, config: Any, context: AgentContext, writer: PieceWriter, handover: _Handover | None
+    ) -> _Outcome:
         from langchain_core.messages import AIMessageChunk
 
-        modes = ["values", "messages"] if context.config.streaming else ["values"]
+        options: dict[str, Any] = {"stream_mode": ["values", "messages"] if context.config.streaming else ["values"]}
+        options["context"] = await resolved(self._runtime, context)
+        if handover is not None:
+            options["control"] = handover.control
         state: Any = None
         interrupts: Sequence[Any] = ()
-        runtime = await resolved(self._runtime, context)
-        async with aclosing(self._graph.astream(graph_input, config, context=runtime, stream_mode=modes)) as chunks:
-            async for mode, chunk in chunks:
-                if mode == "values":
-                    interrupts = chunk.get("__interrupt__", ()) if isinstance(chunk, dict) else ()
-                    state = state if interrupts else chunk
-                elif isinstance(chunk[0], AIMessageChunk):
-                    await writer.piece(str(chunk[0].text), str(chunk[0].id))
+        token = _handover.set(handover)  # the graph's tasks and threads copy it
+        try:
+            async with aclosing(self._graph.astream(graph_input, config, **options)) as chunks:
+                async for mode, chunk in chunks:
+                    if mode == "values":
+                        interrupts = chunk.get("__interrupt__", ()) if isinstance(chunk, dict) else ()
+                        state = state if interrupts else chunk
+                    elif isinstance(chunk[0], AIMessageChunk):
+                        await writer.piece(str(chunk[0].text), str(chunk[0].id))
+        except Exception as error:
+            if handover is None or not handover.has_ended(error):
+                raise
+        finally:
+            _handover.reset(token)
         return _Outcome(state, interrupts)
 
-    def _question(self, interrupt: Any, usage: Usage | None) -> TurnAnswer:
+    def _question(self, interrupt: Any, usage: Usage | None, target: Target | None) -> TurnAnswer:
         if not self._keeps_history:
             raise AgentFailed(
                 f"The graph of agent {self.card.name!r} was interrupted, and nothing kept where it stood.",
                 fix="Give the graph a checkpointer, and the adapter keeps_history=True.",
             )
-        return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), checkpoint=interrupt.id)
+        checkpoint: JsonValue = {"interrupt": interrupt.id, "target": target.to_json() if target is not None else None}
+        return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), checkpoint=checkpoint)
 
     def _parts(self, state: Any) -> Sequence[Part]:
         from langchain_core.messages import AIMessage
@@ -184,6 +264,14 @@ class LangGraphAgent:
         if isinstance(error, GraphRecursionError):
             return too_many_steps(self.card.name, error, f"recursion_limit in the config of agent {self.card.name!r}")
         return model_error(self.card.name, error)
+
+
+def _with_targets(messages: tuple[Content, ...], targets: Targets) -> tuple[Content, ...]:
+    """Returns the messages; the last one begins with the agents that can take over."""
+    last = messages[-1]
+    listed = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in targets.described.items())
+    note = TextPart(text=f"[These agents can take over, with the tool {NAME}, if one fits the request better:\n{listed}]")
+    return (*messages[:-1], last.replace(parts=(note, *last.parts)))
 
 
 def _run_id(context: AgentContext) -> str:

@@ -191,7 +191,7 @@ def _transfer_tools(targets: Targets) -> Any:
     from pydantic_ai import ModelRetry, Tool
     from pydantic_ai.toolsets import FunctionToolset
 
-    async def transfer(agent: str, message: str | None = None) -> None:
+    async def transfer(agent: object = None, message: object = None, **_: object) -> None:
         problem = targets.choose(agent, message)
         if problem is not None:
             raise ModelRetry(problem)

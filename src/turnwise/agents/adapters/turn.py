@@ -1,8 +1,9 @@
 """Runs one turn of an agent of another library: streams chunks, records the answer, and asks its questions."""
 
 import inspect
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -36,24 +37,28 @@ class Targets:
     """The agents that may take over in this turn, and the one that was chosen.
 
     The transfer follows once the answer is recorded, so a resumed turn transfers without another run of the library.
+    Tools of a library may run in several threads.
     """
 
-    def __init__(self, names: Sequence[str], description: str) -> None:
-        self.names, self.description = tuple(names), description
+    def __init__(self, described: Mapping[str, str], description: str) -> None:
+        self.described, self.description = described, description
         self.chosen: Target | None = None
+        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, context: AgentContext) -> "Targets | None":
         """Returns the targets of this turn, or None if there are none."""
-        names = context.transfer_targets
-        return cls(names, transfer_description(context)) if names else None
+        return cls.even_none(context) if context.transfer_targets else None
+
+    @classmethod
+    def even_none(cls, context: AgentContext) -> "Targets":
+        """Returns the targets of this turn. If there are none, every choice is refused."""
+        described = {name: context.tree.card(name).description for name in context.transfer_targets}
+        return cls(described, transfer_description(context))
 
     def schema(self) -> dict[str, JsonValue]:
         """Returns the tool's parameters as a JSON schema."""
-        agent: JsonValue = {"type": "string", "enum": list(self.names), "description": "Who is to answer."}
-        about = "What they are to answer instead of the user's message. Leave it out as a rule."
-        message: JsonValue = {"type": ["string", "null"], "description": about}
-        return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
+        return transfer_schema(list(self.described))
 
     def choose(self, agent: object, message: object = None) -> str | None:
         """Stores the agent that takes over. The first choice counts.
@@ -61,12 +66,28 @@ class Targets:
         Returns:
             None, or the error text for the model if that agent cannot take over.
         """
-        if agent not in self.names:
-            return f"There is no agent {agent!r} that could take over. Choose one of: {', '.join(self.names)}."
-        if self.chosen is not None:
-            return f"{self.chosen.agent} takes over already."
-        self.chosen = Target(str(agent), message if isinstance(message, str) and message else None)
+        if not self.described:
+            return NO_TARGETS
+        if not isinstance(agent, str) or agent not in self.described:
+            return f"There is no agent {agent!r} that could take over. Choose one of: {', '.join(self.described)}."
+        with self._lock:
+            if self.chosen is not None:
+                return f"{self.chosen.agent} takes over already."
+            self.chosen = Target(agent, message if isinstance(message, str) and message else None)
         return None
+
+
+NO_TARGETS = "No other agent can take over now. Answer yourself."
+
+
+def transfer_schema(names: Sequence[str]) -> dict[str, JsonValue]:
+    """Returns the parameters of a transfer tool as a JSON schema. Without names, any name is a valid argument."""
+    agent: dict[str, JsonValue] = {"type": "string", "description": "Who is to answer."}
+    if names:
+        agent["enum"] = list(names)
+    about = "What they are to answer instead of the user's message. Leave it out as a rule."
+    message: JsonValue = {"type": ["string", "null"], "description": about}
+    return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
 
 
 Explain = Callable[[Exception], TurnwiseError]
@@ -115,14 +136,14 @@ class PieceWriter:
             return
         event, before = self._shown.get(key) or (self._context.event(), "")
         self._shown[key] = event, before + text
-        await self._show(event.model_copy(update={"content": text_content(text), "partial": True}))
+        await self._show(event.replace(content=text_content(text), partial=True))
 
     async def whole(self, parts: Sequence[Part], usage: Usage | None, *, ends: bool = True) -> Event:
         """Returns the event of the answer. Its text equals the chunks that were shown under its id."""
         content = Content(parts=tuple(parts))
         event = await self._event_of(content.text)
-        actions = event.actions.model_copy(update={"usage": usage, "end": End() if ends else None})
-        return event.model_copy(update={"content": content, "actions": actions})
+        actions = event.actions.replace(usage=usage, end=End() if ends else None)
+        return event.replace(content=content, actions=actions)
 
     async def _event_of(self, text: str) -> Event:
         candidates = [(key, shown) for key, (_, shown) in self._shown.items() if shown and text.startswith(shown)]
@@ -169,7 +190,7 @@ def _event_maker(
             raise
         except Exception as error:
             raise explain(error) from error
-        usage = answer.usage and answer.usage.model_copy(update={"ms": (time.perf_counter() - began) * 1000})
+        usage = answer.usage and answer.usage.replace(ms=(time.perf_counter() - began) * 1000)
         if answer.question is not None:
             context.state[place] = {"question": answer.question, "kept": answer.checkpoint}
             return context.event(usage=usage)
@@ -263,7 +284,7 @@ def _with_preamble(messages: tuple[Content, ...], context: AgentContext) -> tupl
         return messages
     first = messages[0]
     preamble = TextPart(text=f'You are "{context.card.name}".\n{PREAMBLE}')
-    return (first.model_copy(update={"parts": (preamble, *first.parts)}), *messages[1:])
+    return (first.with_parts((preamble, *first.parts)), *messages[1:])
 
 
 def _piece(part: Part) -> str | BlobPart:

@@ -51,7 +51,7 @@ def require_library(module: str, package: str, extra: str, minimum: tuple[int, .
         wanted = ".".join(map(str, minimum))
         raise ConfigError(
             f"{package} {installed} is installed; its agents need {wanted} or newer.",
-            fix=f"Install it with: pip install 'turnwise[{extra}]'",
+            fix=f"Install it with: pip install '{package}>={wanted}'",
         )
 
 

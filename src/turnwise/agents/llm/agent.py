@@ -44,6 +44,8 @@ class LlmAgent:
         instructions: A template, or a function of the context, sync or async. In a template, `{key}` is replaced with
             the state's value (`{user:name}`, `{app:shop}`), and `{artifact.name}` with the text of an artifact.
             `{key?}` may be missing, and `{{key}}` is a literal `{key}`. The text of a function is used unchanged.
+        turn_instructions: Like `instructions`, for what changes from turn to turn, such as the date or the state. The model
+            gets them after the conversation, and again when they change. So the beginning of its request stays the same.
         tools: Tools, Toolsets and plain functions. The model sees at most `result_characters` of a result. A tool that
             fails gives the model the reason.
         output_type: A type that pydantic knows. The answer is then a DataPart named `output`. With None or str, the
@@ -73,6 +75,7 @@ class LlmAgent:
         model: Spec,
         description: str = "",
         instructions: Instructions = "",
+        turn_instructions: Instructions = "",
         tools: Sequence[Tool | Toolset | Callable[..., Any]] = (),
         output_type: Any = None,
         output_key: str | None = None,
@@ -95,6 +98,7 @@ class LlmAgent:
         self._design = Design(
             model=model_of(model),
             instructions=instructions,
+            turn_instructions=turn_instructions,
             tools=_distinct([each for each in all_tools if _is_tool(each)], name),
             toolsets=[each for each in all_tools if not _is_tool(each)],
             output=None if output_type in (None, str) else OutputTool(output_type, name),

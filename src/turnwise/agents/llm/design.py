@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -81,11 +82,13 @@ def _problems_text(error: ValidationError) -> str:
 Instructions = str | Callable[[AgentContext], str] | Callable[[AgentContext], Awaitable[str]]
 
 
-class Design(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Design:
     """The settings of an LLM agent; see `LlmAgent`."""
 
     model: Model
     instructions: Instructions
+    turn_instructions: Instructions
     tools: Sequence[Tool]
     toolsets: Sequence[Toolset]
     output: OutputTool | None
@@ -110,4 +113,4 @@ def design_for_turn(design: Design, context: AgentContext) -> Design:
     """
     if context.assignment is None or not context.assignment.tools:
         return design
-    return design._replace(output=None, names_next=False)
+    return replace(design, output=None, names_next=False)

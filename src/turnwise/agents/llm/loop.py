@@ -127,5 +127,5 @@ def _recorded_result(result: ToolResultPart, answer: ToolResultPart | None) -> T
     if answer is None or result.tool != OUTPUT or result.failed:
         return result
     if result is answer:
-        return result.model_copy(update={"result": TAKEN})
-    return result.model_copy(update={"result": ALREADY, "failed": True})
+        return result.replace(result=TAKEN)
+    return result.replace(result=ALREADY, failed=True)

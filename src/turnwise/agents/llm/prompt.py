@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from turnwise.agents.llm.design import NAME as OUTPUT, Design
+from turnwise.agents.llm.design import NAME as OUTPUT, Design, Instructions
 from turnwise.agents.llm.toolbox import Toolbox
-from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
 from turnwise.ports.stores import Artifact
@@ -19,7 +18,6 @@ _ARTIFACT = "artifact."
 _NAME = r"(?:user:)?\w[\w./-]*(?: [\w./-]+)*"
 _KEY = rf"(?:artifact\.{_NAME}|(?:app:|user:|temp:)?[A-Za-z_][\w.-]*)"
 _PLACEHOLDER = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
-_MARK = "<said "
 
 
 class Prompt(NamedTuple):
@@ -30,11 +28,15 @@ class Prompt(NamedTuple):
     marks: str
     """The explanation of the marks around other speakers' words; sent only if the messages contain such marks."""
     situation: str
-    """The text about transfers, colleagues, the assignment and tools."""
+    """The text about transfers, colleagues, the assignment and tools. It stays the same from turn to turn."""
+    note: str = ""
+    """What is unusual in this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
+    has_company: bool = False
+    """True if other agents may speak in the conversation, so the marks are always explained."""
 
-    def text(self, messages: Sequence[Content]) -> str:
-        """Returns the instructions for a request with these messages."""
-        parts = (self.own, self.marks if _has_marks(messages) else "", self.situation)
+    def text(self, *, has_marks: bool) -> str:
+        """Returns the instructions for a request whose messages have marks, or not."""
+        parts = (self.own, self.marks if has_marks or self.has_company else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 
 
@@ -44,10 +46,11 @@ async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> 
     Raises:
         AgentFailed: A state key or an artifact is missing, or the instructions function returned no text.
     """
-    own = (await _own_instructions(design, context)).strip()
+    own = (await _filled(design.instructions, context)).strip()
     marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
     situation = (part.strip() for part in _situation(design, context, toolbox))
-    return Prompt(own, marks, "\n\n".join(part for part in situation if part))
+    note = "\n".join(part for part in await _note(design, context, toolbox) if part)
+    return Prompt(own, marks, "\n\n".join(part for part in situation if part), note, has_company=len(context.tree) > 1)
 
 
 def fill_template(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
@@ -110,8 +113,8 @@ def _text(artifact: Artifact, agent: str) -> str:
         ) from None
 
 
-async def _own_instructions(design: Design, context: AgentContext) -> str:
-    given = design.instructions
+async def _filled(given: Instructions, context: AgentContext) -> str:
+    """Returns the text of a template or of a function of the context."""
     if isinstance(given, str):
         name = context.card.name
         return fill_template(given, context.state, name, await texts_of(given, context.artifacts, name))
@@ -133,18 +136,23 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Itera
         yield context.assignment.instructions
     if design.output is not None:
         yield f"Give your answer by calling {OUTPUT}, never as plain text."
-    if toolbox.problems:  # the problems quote text of servers, which is untrusted
-        yield "Some of your tools cannot be had now."
-    yield context.notice
 
 
-def _has_marks(messages: Sequence[Content]) -> bool:
-    parts = (part for message in messages if message.role == "user" for part in message.parts)
-    return any(isinstance(part, TextPart) and _MARK in part.text for part in parts)
+async def _note(design: Design, context: AgentContext, toolbox: Toolbox) -> Sequence[str]:
+    """Returns what is unusual in this turn."""
+    available = context.transfer_targets
+    away = [name for name in context.transfer_candidates if name not in available]
+    return (
+        f"Not available now: {', '.join(away)}." if away else "",
+        # The problems quote text of servers, which is untrusted.
+        "Some of your tools cannot be had now." if toolbox.problems else "",
+        context.notice,
+        (await _filled(design.turn_instructions, context)).strip(),
+    )
 
 
 def _transfers(context: AgentContext, tool: str) -> str:
-    listed = "\n".join(_agent_line(context, name) for name in context.transfer_targets)
+    listed = "\n".join(_agent_line(context, name) for name in context.transfer_candidates)
     return (
         f"When one of these agents fits the request better than you do, hand the conversation to it with {tool}, "
         f"instead of an answer of your own:\n{listed}"
@@ -158,7 +166,7 @@ def _team(context: AgentContext) -> str:
     """
     tree, name = context.tree, context.card.name
     parent = tree.card(name).parent
-    others: Sequence[str] = context.transfer_targets
+    others: Sequence[str] = context.transfer_candidates
     if parent is not None and tree.card(parent).is_composite:
         others = [other for other in tree.children(parent) if other != name and tree.card(other).enabled]
     if not others:

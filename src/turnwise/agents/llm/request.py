@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from turnwise.agents.concurrency import LoopYielder
-from turnwise.agents.history import HistoryReader
+from turnwise.agents.history import TranscriptReader
 from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design
 from turnwise.agents.llm.prompt import Prompt, prompt_of
 from turnwise.agents.llm.stream import CallMarks, answer_event, partial_event
@@ -17,7 +17,6 @@ from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 
 BROKEN_OFF = 2
@@ -34,7 +33,7 @@ class ModelRequests:
     def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
         self._design, self._context, self._toolbox = design, context, toolbox
         self._summarizing = summarizing
-        self._reader = HistoryReader(context, design.history)
+        self._reader = TranscriptReader(context, design.history)
 
     async def make(self, show: Show) -> Event:
         """Calls the model and returns the event of its answer. The event ends the turn if it holds no tool calls.
@@ -46,12 +45,13 @@ class ModelRequests:
         tools = await self._toolbox.every()
         offered = self._toolbox.offered(tools)
         marks = CallMarks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
-        request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
+        request, note = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
             event, reply = await self._call_model(request, marks, show)
-            event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
+            event = event.with_actions(usage=reply.usage)
             if self._design.output is None or reply.content.tool_calls:
-                return self._with_end(answer_event(event, reply, marks, most=self._most_parts()))
+                answer = answer_event(event, reply, marks, most=self._most_parts())
+                return self._with_end(with_note(answer, note) if note else answer)
             await self._reject(event)
             rejected_text = text_content(reply.content.text.strip() or "(nothing)")
             correction = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
@@ -76,21 +76,22 @@ class ModelRequests:
         """Returns the most parts of one answer. A typed answer needs one part beside the results of its step."""
         return max(1, self._context.config.limits.parts - (self._design.output is not None))
 
-    async def _request(self, specs: tuple[ToolSpec, ...]) -> ModelRequest:
+    async def _request(self, specs: tuple[ToolSpec, ...]) -> tuple[ModelRequest, str]:
+        """Returns the request, and the note on the agent's situation in it that the answer has to record."""
         design, context = self._design, self._context
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
-        events = await self._reader.events()
-        view = self._reader.view._replace(calls_as_text=not specs)  # some providers refuse calls without tools
-        transcript = compile_transcript(events, view, context.message, budget)
-        self._summarizing.consider(events, transcript, view, budget)
-        return ModelRequest(
+        # Some providers refuse calls without tools.
+        transcript = await self._reader.transcript(context.message, budget, calls_as_text=not specs, note=prompt.note)
+        self._summarizing.consider(transcript, self._reader.view, budget)
+        request = ModelRequest(
             messages=transcript.messages,
-            instructions=prompt.text(transcript.messages),
+            instructions=prompt.text(has_marks=transcript.has_marks),
             tools=specs,
             choice="auto" if design.output is None else "required",
             settings=design.settings,
         )
+        return request, transcript.note
 
     async def _call_model(self, request: ModelRequest, marks: CallMarks, show: Show) -> tuple[Event, ModelReply]:
         """Returns the model's reply and its event. The chunks were shown under that event's id."""
@@ -128,7 +129,12 @@ class ModelRequests:
         assert event.content is not None
         if event.content.tool_calls:
             return event
-        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))
+        return self._summarizing.put(event.with_actions(end=End()))
+
+
+def with_note(event: Event, note: str) -> Event:
+    """Returns the event with the note that its model got. Later requests repeat it at this place."""
+    return event.with_actions(note=note)
 
 
 def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:

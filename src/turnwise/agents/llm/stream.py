@@ -40,7 +40,7 @@ class CallMarks(NamedTuple):
 
     def on(self, call: ToolCallPart) -> ToolCallPart:
         """Returns the call with both marks set by its tool's name."""
-        return call.model_copy(update={"private": call.tool in self.private, "offered": call.tool in self.offered})
+        return call.replace(private=call.tool in self.private, offered=call.tool in self.offered)
 
 
 def partial_event(event: Event, piece: ModelPiece, marks: CallMarks) -> Event:
@@ -53,7 +53,7 @@ def partial_event(event: Event, piece: ModelPiece, marks: CallMarks) -> Event:
     else:
         id_ = call_id(event.id, piece.call)
         part = marks.on(ToolCallPart(call_id=id_, tool=piece.tool, raw=piece.text))
-    return event.model_copy(update={"content": Content(parts=(part,)), "partial": True})
+    return event.replace(content=Content(parts=(part,)), partial=True)
 
 
 def answer_event(event: Event, reply: ModelReply, marks: CallMarks, *, most: int) -> Event:
@@ -67,12 +67,12 @@ def answer_event(event: Event, reply: ModelReply, marks: CallMarks, *, most: int
     number = 0
     for part in kept:
         if isinstance(part, ToolCallPart):
-            parts.append(marks.on(part.model_copy(update={"call_id": call_id(event.id, number)})))
+            parts.append(marks.on(part.replace(call_id=call_id(event.id, number))))
             number += 1
         else:
             parts.append(part)
-    actions = event.actions.model_copy(update={"cut_off": cut_off}) if cut_off else event.actions
-    return event.model_copy(update={"content": Content(parts=tuple(parts)), "actions": actions})
+    actions = event.actions.replace(cut_off=cut_off) if cut_off else event.actions
+    return event.replace(content=Content(parts=tuple(parts)), actions=actions)
 
 
 def _kept_parts(reply: ModelReply, most: int) -> tuple[Sequence[Part], str | None]:
@@ -93,4 +93,4 @@ def _kept_parts(reply: ModelReply, most: int) -> tuple[Sequence[Part], str | Non
 
 def _without_arguments(call: ToolCallPart) -> ToolCallPart:
     written = as_text(call.arguments) if call.raw is None else call.raw
-    return call.model_copy(update={"arguments": {}, "raw": written})
+    return call.replace(arguments={}, raw=written)

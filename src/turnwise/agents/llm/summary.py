@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from turnwise.facts.branch import NO_BRANCH
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
@@ -10,6 +11,7 @@ from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
 from turnwise.transcript.compile import Transcript, compile_transcript
+from turnwise.transcript.earlier import Places
 from turnwise.transcript.view import Budget, View, tokens_of
 
 KIND = "summary"
@@ -38,40 +40,35 @@ class Summarizing:
         self._wanted = wanted
         self._job: JobRequest | None = None
 
-    def consider(self, events: Sequence[Event], transcript: Transcript, view: View, budget: Budget) -> None:
-        """Prepares a job request if a summary is due. `transcript` was compiled from the events within `budget`."""
+    def consider(self, transcript: Transcript, view: View, budget: Budget) -> None:
+        """Prepares a job request if a summary is due. `transcript` was compiled within `budget`."""
         # Events of a private call are hidden from later invocations, so their summary would never be read.
-        if not self._wanted or "/>" in view.branch or not _is_time(events, transcript, budget):
+        if not self._wanted or view.branch.is_private or not _is_time(transcript, budget):
             return
-        earlier = last_summary(events, view.agent)
-        older = older_part(events, view, above=earlier.until if earlier else 0)
-        if older:
+        older = older_part(transcript.uncovered)
+        if older.sequences:
             scopes = None if view.scopes is None else tuple(sorted(view.scopes))
-            self._job = JobRequest(kind=KIND, until=older[-1].sequence or 0, scopes=scopes)
+            self._job = JobRequest(kind=KIND, until=older.sequences[-1], scopes=scopes)
 
     def put(self, event: Event) -> Event:
         """Returns the event, with the job request if a summary is due."""
         if self._job is None:
             return event
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"jobs": (self._job,)})})
+        return event.with_actions(jobs=(self._job,))
 
 
-def older_part(events: Sequence[Event], view: View, *, above: int = 0) -> Sequence[Event]:
-    """Returns the older half of the events before this invocation, cut at the end of an invocation.
-
-    It is empty if none of these events has a sequence number above `above`.
-    """
-    before = [event for event in events if event.invocation_id != view.invocation_id]
-    count = round(len(before) * (1 - KEPT))
-    while 0 < count < len(before) and before[count].invocation_id == before[count - 1].invocation_id:
+def older_part(places: Places) -> Places:
+    """Returns the older half of these places of earlier events, cut at the end of an invocation; may be empty."""
+    sequences, invocations = places
+    count = round(len(sequences) * (1 - KEPT))
+    while 0 < count < len(invocations) and invocations[count] == invocations[count - 1]:
         count -= 1
-    older = before[:count]
-    return older if older and (older[-1].sequence or 0) > above else ()
+    return Places(sequences[:count], invocations[:count])
 
 
-def _is_time(events: Sequence[Event], transcript: Transcript, budget: Budget) -> bool:
+def _is_time(transcript: Transcript, budget: Budget) -> bool:
     tokens, count = FULL * budget.tokens, FULL * budget.events
-    return bool(transcript.dropped) or transcript.tokens >= tokens or len(events) >= count
+    return bool(transcript.dropped) or transcript.tokens >= tokens or len(transcript.uncovered.sequences) >= count
 
 
 def last_summary(events: Sequence[Event], agent: str) -> Summary | None:
@@ -124,7 +121,7 @@ def _request(older: Sequence[Event], earlier: Summary | None, job: BackgroundJob
     # A job has no run, so the instruction is its only new message. It offers no tools, so calls appear as text: some
     # providers refuse calls without tools.
     scopes = None if job.request.scopes is None else frozenset(job.request.scopes)
-    view = View(job.agent, "", "", scopes, calls_as_text=True)
+    view = View(job.agent, NO_BRANCH, "", scopes, calls_as_text=True)
     left = budget._replace(tokens=max(0, budget.tokens - tokens_of(instructions)))
     return ModelRequest(messages=compile_transcript(older, view, _REQUEST_TEXT, left).messages, instructions=instructions)
 

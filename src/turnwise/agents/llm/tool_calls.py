@@ -25,6 +25,7 @@ from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall, ToolSpec
+from turnwise.tools.function import check_result_size, is_long
 
 RAW_CHARACTERS = 200
 CUT_OFF = {
@@ -328,7 +329,7 @@ async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutco
     try:
         async with asyncio.timeout(seconds) as clock:
             given = await tool.run(call)
-        return ToolOutcome(shortened(given, characters))
+        return ToolOutcome(await _as_read(given, tool.spec.name, characters))
     except (StaleWriter, Suspend):
         raise
     except ToolFailed as problem:
@@ -358,18 +359,33 @@ def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome
     return None
 
 
+async def _as_read(value: JsonValue, tool: str, characters: int) -> JsonValue:
+    """Returns a result as the model reads it: shortened. Raises as `shortened`, and ToolFailed as `check_result_size`."""
+    if not is_long(value):
+        return shortened(value, characters)
+    await asyncio.to_thread(check_result_size, value, tool)
+    return await asyncio.to_thread(shortened, value, characters)
+
+
 def shortened(value: JsonValue, characters: int) -> JsonValue:
     """Returns the value if it is short enough; otherwise the beginning of its text, which states the full length.
 
     Raises:
         TypeError, ValueError, RecursionError: The value is not JSON.
     """
+    if isinstance(value, str) and len(value) > characters:
+        return _cut(value, characters)
     text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
     plain: JsonValue = json.loads(text)
     shown = plain if isinstance(plain, str) else text
     if len(shown) <= characters:
         return plain
-    return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
+    return _cut(shown, characters)
+
+
+def _cut(text: str, characters: int) -> str:
+    shown = text[:characters].encode("utf-8", "replace").decode()
+    return f"{shown}… [cut: this is the beginning of {len(text):,} characters]"
 
 
 def _failure(error: BaseException) -> ToolOutcome:

@@ -90,7 +90,7 @@ class Toolbox:
             self._problems[place] = f"{_label(toolset)} raised {type(error).__name__}."
             return
         self._problems.pop(place, None)
-        self._loaded[place] = tools
+        self._loaded[place] = sorted(tools, key=lambda tool: tool.spec.name)  # in one order in all turns
         taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
         for name in sorted(names & taken):
             log.warning(

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -32,7 +33,8 @@ END_MODES: Sequence[EndMode] = ("close", "settle")
 """A task is ended by the agent during its turn (`close`), or by the flow when the agent's run is over (`settle`)."""
 
 
-class FlowRunState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FlowRunState:
     """The state that all turns of one run share."""
 
     context: AgentContext
@@ -163,7 +165,7 @@ class TurnAssignment:
 
         async def make(_: Show) -> Event:
             event = self._state.context.event(turn_end_content(self.by, self._turn.agent, ended), checkpoint=True)
-            return event.model_copy(update={"scope": (self._state.labels.own,)})
+            return event.replace(scope=(self._state.labels.own,))
 
         async with self._lock:
             self._check_open()
@@ -242,7 +244,7 @@ class TurnAssignment:
 
         async def make(_: Show) -> Event:
             event = self._state.context.event(task_end_content(self.by, task_end), checkpoint=True)
-            return event.model_copy(update={"scope": (self._state.labels.of(task_end.task),)})
+            return event.replace(scope=(self._state.labels.of(task_end.task),))
 
         event = await self._state.context.once(key, make)
         self._attempts[mode, task_end.task] = number
@@ -257,9 +259,7 @@ class TurnAssignment:
         rewritten = redacted_task_end(event, task_end)
         if rewritten is not None and rewritten.status is Status.SUCCESSFUL and event.actions.guarded:
             try:
-                return rewritten.model_copy(
-                    update={"result": self._state.graph.tasks[rewritten.task].result.checked(rewritten.result)}
-                )
+                return rewritten.replace(result=self._state.graph.tasks[rewritten.task].result.checked(rewritten.result))
             except ToolFailed:
                 return None
         return rewritten
@@ -270,7 +270,7 @@ class TurnAssignment:
         return ended._replace(note=ended.note and ended.note._replace(by=self._turn.agent))
 
     def _with_turn(self, task_end: TaskEnd) -> TaskEnd:
-        return task_end.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
+        return task_end.replace(by=self._turn.agent, turn=self._turn.number)
 
     def _close_key(self, mode: EndMode, number: int, task_end: TaskEnd) -> str:
         return f"{mode}#{self._turn.number}.{number}.{task_end.status}:{task_end.task}"

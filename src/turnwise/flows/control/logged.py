@@ -47,7 +47,7 @@ def redacted_task_end(event: Event, task_end: TaskEnd) -> TaskEnd | None:
     reason = data.get("reason", "") if data is not None else None
     if data is None or not isinstance(reason, str):
         return None
-    return task_end.model_copy(update={"result": data.get("result"), "reason": reason})
+    return task_end.replace(result=data.get("result"), reason=reason)
 
 
 def turn_end_content(flow: str, by: str, ended: TurnEnd) -> Content:

@@ -183,7 +183,7 @@ async def recorded_plan(context: AgentContext, find: Callable[[], Awaitable[Plan
         assert new_plan is not None
         event = context.event(plan_content(flow, new_plan), checkpoint=True)
         outer = context.assignment.scope if context.assignment is not None else EVERYTHING
-        return event.model_copy(update={"scope": (own_label(flow, outer),)})
+        return event.replace(scope=(own_label(flow, outer),))
 
     event = await context.once(PLAN, make)
     plan = plan_of(event)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from turnwise.facts.events import segment_of
+from turnwise.facts.branch import segment_of
 from turnwise.facts.selections import Verdict
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
@@ -149,7 +149,7 @@ class TurnChoice:
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
             reason = f"{verdict.reason} {pool_text}" if len(request.eligible) > 1 else _only_reason(request)
-            return verdict.model_copy(update={"reason": reason, "ignored": ignored})
+            return verdict.replace(reason=reason, ignored=ignored)
         agent = request.eligible[0]
         reason = f"{verdict.reason} So it is {agent}, the first of the pool. {pool_text}"
         return chosen(self.name, agent, method="first", confidence=1.0, reason=reason, ignored=ignored)

@@ -99,7 +99,7 @@ def _part(part: Part, index: int) -> ours.Part:
             "Files are not fetched from URLs. Send them as raw, or as a data: URL.",
             data={"field": f"{where}.url"},
         )
-    blob = blob.model_copy(update={"mime_type": part.media_type}) if part.media_type else blob
+    blob = blob.replace(mime_type=part.media_type) if part.media_type else blob
     _check_media_type(blob.mime_type, f"{where}.mediaType")
     return blob
 

@@ -11,6 +11,7 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.waits import Wait
 from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
@@ -19,14 +20,13 @@ from turnwise.gateway.front import Front
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
-from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation
 
 APPROVED, REASON, RESULT, FAILED = "approved", "reason", "result", "failed"
 """Keys of data parts: whether a tool call is approved and why; a tool's result and whether it is an error."""
 
 
-def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Content, MessageContext]:
+def answer_to(waits: Sequence[Wait], message: IncomingMessage) -> tuple[Content, MessageContext]:
     """Builds the message that answers a wait: the one that the message names, or the oldest.
 
     A reply may be any content. An approval must be data, or a plain yes. A tool result must be data, because text could come
@@ -37,22 +37,21 @@ def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Cont
     """
     wait, data = _select_wait(waits, message), message.data
     if wait.kind == "reply":
-        return message.content, message.context.model_copy(update={"answers": wait.awaited.id})
-    tool = wait.call.tool if wait.call else ""
-    part = ToolResultPart(call_id=wait.awaited.id, tool=tool)
+        return message.content, message.context.replace(answers=wait.id)
+    part = ToolResultPart(call_id=wait.id, tool=wait.tool)
     if wait.kind == "confirmation":
         return _content(
             part, {"approved": _approval(data), REASON: data.get(REASON)} if APPROVED in data else message.content.text, message
         )
     if RESULT not in data:
-        problem = f"The task waits for the result of the tool {tool!r}."
+        problem = f"The task waits for the result of the tool {wait.tool!r}."
         raise invalid_field("message.parts", problem, fix='Send it as data: {"callId": …, "result": …}.')
-    return _content(part.model_copy(update={FAILED: data.get(FAILED) is True}), data[RESULT], message)
+    return _content(part.replace(failed=data.get(FAILED) is True), data[RESULT], message)
 
 
-def _select_wait(waits: Sequence[OpenWait], message: IncomingMessage) -> OpenWait:
+def _select_wait(waits: Sequence[Wait], message: IncomingMessage) -> Wait:
     call_id = message.call if message.call is not None else message.data.get(CALL)
-    selected = next((wait for wait in waits if call_id in (None, wait.awaited.id)), None)
+    selected = next((wait for wait in waits if call_id in (None, wait.id)), None)
     if selected is None:
         raise invalid_field(
             f"metadata.{CALL}", "The task does not wait for this call.", fix="See the open waits in its status."
@@ -68,7 +67,7 @@ def _approval(data: dict[str, JsonValue]) -> bool:
 
 
 def _content(part: ToolResultPart, result: JsonValue, message: IncomingMessage) -> tuple[Content, MessageContext]:
-    return Content(role="user", parts=(part.model_copy(update={"result": result}),)), message.context
+    return Content(role="user", parts=(part.replace(result=result),)), message.context
 
 
 class SentMessage(NamedTuple):
@@ -97,8 +96,7 @@ async def send_message(
         UnsupportedOperationError: The task is over, or does not wait for a message.
         RequestInvalid: The message does not fit the task. Errors of `Messages.start` pass through.
     """
-    update = {"streaming": streaming, "create_session": True}
-    config = front.runner.config.model_copy(update=update)
+    config = front.runner.config.replace(streaming=streaming, create_session=True)
     message = request.message
     draft = MessageRequest("", incoming.content, message.message_id, incoming.context, config)
     if message.task_id:

@@ -15,7 +15,7 @@ from turnwise.gateway.a2a.start import SentMessage
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
 from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of
 from turnwise.gateway.front import Front
-from turnwise.gateway.shared.utterances import is_shown_to_user
+from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, TextPiece
 from turnwise.runner import Invocation
 
 DIRECT_ANSWER_TAG = "a2a:message"
@@ -32,37 +32,30 @@ class TaskEvents:
     """
 
     def __init__(self, name: TaskId) -> None:
-        self._name = name
-        self._sent: dict[str, str] = {}
+        self._name, self._stream = name, ReaderStream()
 
     @property
     def is_open(self) -> bool:
         """Returns whether chunks were sent of an artifact that is not recorded yet."""
-        return bool(self._sent)
+        return bool(self._stream.open)
 
     def chunk(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
         """Yields the update for a partial event."""
-        if not event.text or not is_shown_to_user(event):
-            return
-        sent = self._sent.get(event.id, "")
-        offset = len(sent) if event.offset is None else event.offset
-        new = event.text[max(len(sent) - offset, 0) :]
-        if offset > len(sent) or not new:
-            return  # an earlier chunk is missing: the stored event brings the whole text
-        part = Part(text=new, media_type=TEXT_TYPE)
-        yield self._update(artifact_of(event, [part]), append=bool(sent), last=False)
-        self._sent[event.id] = sent + new
+        for item in self._stream.feed(event):
+            if isinstance(item, TextPiece):
+                part = Part(text=item.text, media_type=TEXT_TYPE)
+                yield self._update(artifact_of(event, [part]), append=item.offset > 0, last=False)
 
     def is_retraction(self, event: Event, parts: Sequence[Part]) -> bool:
         """Returns whether this event retracts something that was streamed as an artifact. Call it before `whole`."""
-        return event.actions.rewind is not None or (event.id in self._sent and not (parts and is_output(event)))
+        return event.actions.rewind is not None or (event.id in self._stream.open and not (parts and is_output(event)))
 
     def whole(self, event: Event, parts: Sequence[Part]) -> Iterator[TaskArtifactUpdateEvent]:
         """Yields the update for a stored event. parts: the event's content as parts."""
         is_retraction = self.is_retraction(event, parts)
-        sent = self._sent.pop(event.id, None)
+        sent = "".join(item.sent for item in self._stream.feed(event) if isinstance(item, MessageCompleted))
         if is_retraction:  # other open artifacts are retracted too: their stored events bring the whole text
-            self._sent.clear()
+            list(self._stream.abort())
         if not parts or not is_output(event):
             return
         if sent and parts[0].text.startswith(sent):

@@ -8,14 +8,13 @@ from a2a.types import TaskState
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import visible
+from turnwise.facts.waits import Wait, open_waits, wait_opened_by
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.threads import REFUSED, KnownMessage
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
-from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.record.events import origin_of
-from turnwise.transcript.visible import question_of
 
 CANCELLED = "cancelled"
 FINAL_STATES = frozenset(
@@ -68,9 +67,9 @@ class TaskRecord(NamedTuple):
         )
         return self.events[: next(indexes, 0)]
 
-    def waits(self, view: Redactor) -> list[OpenWait]:
+    def waits(self, view: Redactor) -> list[Wait]:
         """Returns the open waits that the reader may answer, oldest first."""
-        return [wait for wait in open_waits(self.events) if wait.is_for(view)] if self.status == "waiting" else []
+        return [wait for wait in open_waits(self.events) if view.answers(wait.call)] if self.status == "waiting" else []
 
     def state(self, view: Redactor) -> TaskState:
         """Returns the protocol state for this reader. A task that waits for somebody else counts as working."""
@@ -121,8 +120,8 @@ def live_task_record(
 
 def is_question(event: Event) -> bool:
     """Returns whether the event asks the user something in text: for a reply, or for an approval."""
-    awaits = event.actions.awaits
-    return awaits is not None and (awaits.kind == "reply" or question_of(event) is not None)
+    wait = wait_opened_by(event)
+    return wait is not None and wait.kind != "tool_result"
 
 
 def is_output(event: Event) -> bool:

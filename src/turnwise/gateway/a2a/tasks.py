@@ -8,12 +8,12 @@ from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from turnwise.facts.events import USER, Event
+from turnwise.facts.waits import Wait
 from turnwise.gateway.a2a.json_values import data_part, json_object
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.task_state import CANCELLED, TaskRecord, blocked_answer, is_output, is_question
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import failure_text
-from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner.record.events import origin_of
 
 METADATA_KEY = "turnwise"
@@ -95,26 +95,26 @@ def _status_parts(record: TaskRecord, view: Redactor, writer: PartWriter, state:
     return []
 
 
-def _wait_parts(waits: Sequence[OpenWait], writer: PartWriter) -> Iterator[Part]:
+def _wait_parts(waits: Sequence[Wait], writer: PartWriter) -> Iterator[Part]:
     """Yields the open questions, then a data part that lists the waits."""
     for wait in waits:
-        if is_question(wait.event):
+        if wait.event is not None and is_question(wait.event):
             yield from writer.of(wait.event)
         else:
-            yield Part(text=f"Waiting for the result of {wait.call.tool if wait.call else 'a tool'}.", media_type=TEXT_TYPE)
+            yield Part(text=f"Waiting for the result of {wait.tool or 'a tool'}.", media_type=TEXT_TYPE)
     yield data_part({"waits": [_wait(wait) for wait in waits]})
 
 
-def _wait(wait: OpenWait) -> dict[str, Any]:
+def _wait(wait: Wait) -> dict[str, Any]:
     call_fields = {"tool": wait.call.tool, "arguments": wait.call.arguments} if wait.call else {}
-    return {"callId": wait.awaited.id, "kind": wait.kind, "agent": wait.event.author, **call_fields}
+    return {"callId": wait.id, "kind": wait.kind, "agent": wait.agent, **call_fields}
 
 
 def _history(record: TaskRecord, view: Redactor, writer: PartWriter, most: int) -> list[Message]:
     """Returns the newest messages, oldest first: the user's, and questions that are no longer open."""
     if record.first_message is not None and most > 0:
         return [_message(record, record.name.message, Role.ROLE_USER, writer.parts(record.first_message, results=True))]
-    open_ = {wait.event.id for wait in record.waits(view)}
+    open_ = {wait.event.id for wait in record.waits(view) if wait.event}
     events = [event for event in record.events if event.author == USER or (is_question(event) and event.id not in open_)]
     messages = (_history_message(record, event, writer) for event in events[-most:] if event.content) if most > 0 else ()
     return [message for message in messages if message.parts]

@@ -5,16 +5,17 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content as Ours, ToolCallPart
 from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
+from turnwise.facts.waits import is_approval
 from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text
-from turnwise.transcript.waits import kind_of
 
 METADATA_KEY = "turnwise"
 """The key in an event's metadata that holds the selected agent and the reason."""
@@ -70,9 +71,9 @@ class EventWriter:
             self._calls |= {call.call_id: call for call in event.content.tool_calls if not call.offered}
         awaits = event.actions.awaits
         call = self._calls.get(awaits.id) if awaits and event.content is None else None
-        if call is None or not self._view.answers(kind_of(call, event)):
+        if call is None or not self._view.answers(call):
             return event
-        return event.model_copy(update={"content": Ours(parts=(call,))})
+        return event.with_content(Ours(parts=(call,)))
 
     def _content(self, event: OurEvent) -> Content | None:
         if event.content is None:
@@ -85,7 +86,7 @@ class EventWriter:
 
     def _actions(self, event: OurEvent) -> Actions:
         actions = event.actions
-        confirmations = [call for call in self._open_calls(event) if kind_of(call, event) == "confirm"]
+        confirmations = [call for call in self._open_calls(event) if is_approval(call)]
         hint = event.text
         return Actions(
             state_delta=actions.state_delta,
@@ -99,7 +100,7 @@ class EventWriter:
         """Yields the event's calls whose results this reader may supply."""
         awaits, content = event.actions.awaits, event.content or Ours()
         for call in () if event.partial else content.tool_calls:
-            if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(kind_of(call, event)):
+            if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(call):
                 yield call
 
     def _error(self, event: OurEvent) -> tuple[str, str] | None:
@@ -141,7 +142,7 @@ def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) ->
 def _shared_effects(event: OurEvent) -> OurEvent:
     """Strips the event to its state and artifact changes, which everyone may see."""
     actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
-    return event.model_copy(update={"content": None, "error": None, "actions": actions})
+    return event.replace(content=None, error=None, actions=actions)
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:
@@ -155,7 +156,7 @@ def _usage(usage: Usage | None) -> UsageMetadata | None:
     )
 
 
-def _branch(branch: str) -> str | None:
+def _branch(branch: Branch) -> str | None:
     """Returns the names in a branch, joined by dots; None for the main branch."""
-    names = [part[1:] for part in branch.split("/") if part[:1] in ("~", ">")]
+    names = [part[1:] for part in branch.segments if part[:1] in ("~", ">")]
     return ".".join(names) or None

@@ -12,6 +12,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.waits import waits_of
 from turnwise.gateway.adk.apps import check_app
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
@@ -19,7 +20,6 @@ from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_
 from turnwise.gateway.front import Front, IdempotencyKey, TheFront, TheServices, redactor_of
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.shared.waits import waits_of
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
@@ -74,7 +74,7 @@ async def _start(front: Front, services: Services, body: RunBody, key: str | Non
         content=content,
         id=key,
         context=await _context(services, body, content),
-        config=front.runner.config.model_copy(update={"streaming": streaming, "create_session": False}),
+        config=front.runner.config.replace(streaming=streaming, create_session=False),
     )
     return await services.messages.start(message_request)
 
@@ -95,7 +95,7 @@ async def _context(services: Services, body: RunBody, content: Content) -> Messa
         open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
         if not open_questions:
             raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
-        answers = open_questions[0].call_id
+        answers = open_questions[0].id
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 
 

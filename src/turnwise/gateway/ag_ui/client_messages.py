@@ -14,9 +14,8 @@ from turnwise.facts.events import USER, Event
 from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, ToolCalled, ToolReturned
 from turnwise.gateway.shared.tool_calls import arguments_of
-from turnwise.gateway.shared.utterances import shown_text
-from turnwise.transcript.waits import kind_of
 
 
 class ClientState(NamedTuple):
@@ -127,21 +126,19 @@ class ClientMessages:
 
 def messages_in(events: Iterable[Event], view: Redactor) -> list[Wire]:
     """Returns the messages that a log contains for this reader."""
-    recorded, calls, messages = ClientMessages(), set[str](), list[Wire]()
+    recorded, stream, messages = ClientMessages(), ReaderStream(), list[Wire]()
     for event in events:
         shown = view.event(event)
-        results = shown.content.tool_results if shown.content else ()
         if event.author == USER and shown.text:
             messages.append({"id": event.id, "role": "user", "content": shown.text})
-        if text := shown_text(shown):
-            recorded.set_text(shown, text, None)
-        for part in shown.content.tool_calls if shown.content else ():
-            if kind_of(part, shown) != "confirm":
-                recorded.add_call(shown, part, None)
-                calls.add(part.call_id)
-        for result in results:
-            if result.call_id in calls:
-                recorded.add_result(shown, result.call_id, result_text(result.result), None)
+        for item in stream.feed(shown):
+            match item:
+                case MessageCompleted(source, text):
+                    recorded.set_text(source, text, None)
+                case ToolCalled(source, call):
+                    recorded.add_call(source, call, None)
+                case ToolReturned(source, result) if recorded.has_call(result.call_id):
+                    recorded.add_result(source, result.call_id, result_text(result.result), None)
         messages += recorded.drain()
     return messages
 

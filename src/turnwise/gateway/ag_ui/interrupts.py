@@ -10,11 +10,10 @@ from pydantic import JsonValue
 from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
+from turnwise.facts.waits import Wait
 from turnwise.gateway.ag_ui.history import result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.waits import Wait
-from turnwise.transcript.visible import question_of
 
 REASONS: Mapping[str, str] = MappingProxyType({"reply": "input_required", "confirmation": "tool_call"})
 """Interrupt reasons by kind of wait. Other kinds wait for a program and are not interrupts."""
@@ -42,7 +41,7 @@ class InterruptAnswer(NamedTuple):
     """None = cancel the waiting invocation."""
 
 
-def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[Wait]:
+def waits_for_person(waits: Iterable[Wait], *, questions: bool = True) -> list[Wait]:
     """Returns the waits that a person answers, in the order in which they began.
 
     Args:
@@ -53,13 +52,11 @@ def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[W
     return sorted(person_waits, key=lambda wait: -newest.index(wait.invocation_id))
 
 
-def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: Redactor) -> Iterator[tuple[Wire, Event]]:
-    """Yields the interrupt of each wait, with the event that asks for it."""
-    asking_events = {(event.invocation_id, event.actions.awaits.id): event for event in events if event.actions.awaits}
+def interrupts_of(waits: Iterable[Wait], view: Redactor) -> Iterator[tuple[Wire, Event]]:
+    """Yields the interrupt of each wait of a log, with the event that asks for it."""
     for wait in waits:
-        event = asking_events.get((wait.invocation_id, wait.call_id))
-        if event is not None:
-            yield _interrupt(wait, view.event(event)), event
+        if wait.event is not None:
+            yield _interrupt(wait, view.event(wait.event)), wait.event
 
 
 def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple[list[InterruptAnswer], list[str]]:
@@ -71,7 +68,7 @@ def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple
     Raises:
         RequestInvalid: An answer has the wrong type, or an interrupt is answered twice.
     """
-    open_ = {wait.call_id: wait for wait in waits}
+    open_ = {wait.id: wait for wait in waits}
     answers, unknown, seen = list[InterruptAnswer](), list[str](), set[str]()
     for index, entry in enumerate(entries):
         where = ("body", "resume", index)
@@ -86,23 +83,15 @@ def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple
     return [answer for answer in answers if answer.answer is None or answer.wait.invocation_id not in stopped], unknown
 
 
-def tool_call_of(event: Event) -> str | None:
-    """Returns the id of the call that the event asks a person to approve."""
-    question = question_of(event)
-    call_id = question.arguments.get("call") if question else None
-    return call_id if isinstance(call_id, str) else None
-
-
 def _interrupt(wait: Wait, shown: Event) -> Wire:
-    awaits, question = shown.actions.awaits, question_of(shown)
+    asked = wait.call.arguments if wait.call and wait.kind == "confirmation" else {}
     metadata: dict[str, JsonValue] = {"agent": wait.agent, "invocation_id": wait.invocation_id}
-    if question is not None:
-        metadata |= {name: question.arguments.get(name) for name in ("tool", "arguments")}
-    interrupt: Wire = {"id": wait.call_id, "reason": REASONS[wait.kind], "responseSchema": SCHEMAS[wait.kind]}
+    metadata |= {name: asked.get(name) for name in ("tool", "arguments") if asked}
+    interrupt: Wire = {"id": wait.id, "reason": REASONS[wait.kind], "responseSchema": SCHEMAS[wait.kind]}
     optional = {
         "message": shown.text or None,
-        "toolCallId": tool_call_of(shown),
-        "expiresAt": awaits.expires_at.isoformat() if awaits and awaits.expires_at else None,
+        "toolCallId": asked.get("call"),
+        "expiresAt": wait.expires_at.isoformat() if wait.expires_at else None,
     }
     return {**interrupt, **{name: value for name, value in optional.items() if value}, "metadata": {"turnwise": metadata}}
 

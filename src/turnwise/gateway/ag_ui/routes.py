@@ -10,6 +10,7 @@ from fastapi.sse import EventSourceResponse
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
+from turnwise.facts.waits import is_late, open_waits, waits_of
 from turnwise.gateway.ag_ui.client_messages import (
     ClientMessages,
     ClientState,
@@ -29,7 +30,6 @@ from turnwise.gateway.problems import Problem, problem_of, request_id_of, status
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
-from turnwise.gateway.shared.waits import Wait, waits_of
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
@@ -129,8 +129,9 @@ class RunStream:
         waits = waits_for_person(waits_of(session.head), questions=self._run_request.questions)
         interrupts: list[Wire] = []
         for invocation_id in dict.fromkeys(wait.invocation_id for wait in waits):
-            own: list[Wait] = [wait for wait in waits if wait.invocation_id == invocation_id]
-            for interrupt, asking_event in interrupts_of(own, await self._log(invocation_id), self._view):
+            open_ = {wait.id: wait for wait in open_waits(await self._log(invocation_id))}
+            own = [open_[wait.id] for wait in waits if wait.invocation_id == invocation_id and wait.id in open_]
+            for interrupt, asking_event in interrupts_of(own, self._view):
                 tag = self._converter.speakers.tag(asking_event)
                 interrupts.append({**interrupt, "subagentRunId": tag} if self._converter.speakers.is_open(tag) else interrupt)
         return interrupts
@@ -145,9 +146,9 @@ class RunStream:
 
     async def _record_metadata(self, last: Invocation, result: Result) -> dict[str, Any]:
         """Returns the ids of the run's record, and its selection."""
-        calls = await self._services.conversations.open_calls(last, result)
+        waits = await self._services.invocations.waits(last, result)
         where = DecisionInfo(session_id=self._run_request.key.id, message_id=last.message_id)
-        pending = any(call.kind == "late" for call in calls)
+        pending = any(wait.call and is_late(wait.call) for wait in waits)
         return where.known(result.invocation_id, result.selection, self._view, pending=pending).model_dump(mode="json")
 
     def _failure(self, result: Result) -> Problem:

@@ -50,7 +50,7 @@ class TurnSteps:
         tag = self.tag(source)
         if tag is None or tag in self._begun:
             return
-        above = [_id(source, branch) for branch in _above(source.branch)]
+        above = [_id(source, branch) for branch in source.branch.parent.with_ancestors()]
         parent = next((id_ for id_ in above if id_ in self._begun), None)
         self._begun.add(tag)
         self._open[tag] = None
@@ -95,10 +95,3 @@ class TurnSteps:
 
 def _id(source: Event, branch: str) -> str:
     return f"{source.invocation_id}:{branch}"
-
-
-def _above(branch: str) -> Iterator[str]:
-    """Yields the branches above a branch, nearest first."""
-    while "/" in branch:
-        branch = branch.rpartition("/")[0]
-        yield branch

@@ -20,6 +20,7 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid
 from turnwise.facts.ids import ID_CHARACTERS, Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.waits import waits_of
 from turnwise.gateway.ag_ui.history import (
     instructions_in,
     merged_content,
@@ -38,7 +39,6 @@ from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
 from turnwise.gateway.shared.exchanges import joined_instructions
 from turnwise.gateway.shared.tool_calls import offered_tool
-from turnwise.gateway.shared.waits import waits_of
 from turnwise.runner import Invocation
 
 TEXTS = ("agent", "channel", "user_kind")
@@ -197,7 +197,7 @@ class _Start:
         state: Mapping[str, JsonValue] = self._state
         steps: list[Step] = []
         for index, answer in enumerate(answers):
-            id_ = self._run_request.run if index == last else _answer_id(self._run_request.run, answer.wait.call_id)
+            id_ = self._run_request.run if index == last else _answer_id(self._run_request.run, answer.wait.id)
             steps.append(partial(self._answer, answer, id_, state))
             state = {}
         if message is not None:
@@ -206,7 +206,7 @@ class _Start:
 
     async def _answer(self, interrupt_answer: InterruptAnswer, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
         answer, wait = interrupt_answer.answer, interrupt_answer.wait
-        wait_answer = WaitAnswer(wait.call_id, "", id=id_, state=state)
+        wait_answer = WaitAnswer(wait.id, "", id=id_, state=state)
         if isinstance(answer, Answer):
             wait_answer = wait_answer._replace(answer=answer.approved, reason=answer.reason)
         elif answer is not None:
@@ -234,7 +234,7 @@ class _Start:
             session=self._key.id,
             agent=agent,
             context=context,
-            config=self._front.runner.config.model_copy(update={"streaming": True}),
+            config=self._front.runner.config.replace(streaming=True),
             id=self._run_request.run,
         )
         return await self._services.conversations.send(conversation)

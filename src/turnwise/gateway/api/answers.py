@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
+from turnwise.facts.waits import Wait, open_waits
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, InvocationStatus, Result
 from turnwise.wire.messages import Answer, OpenCall
 
@@ -28,7 +29,7 @@ def read_answer(session: str, reading: InvocationStatus, view: Redactor) -> Answ
     if result is None:
         return answer
     waits = [each for each in open_waits_of(result.events, view) if each.call_id in reading.waits]
-    return _with_result(answer.model_copy(update={"invocation_id": result.invocation_id, "waits": waits}), result, view)
+    return _with_result(replaced(answer, invocation_id=result.invocation_id, waits=waits), result, view)
 
 
 def pending(invocation: Invocation) -> Answer:
@@ -47,23 +48,22 @@ def open_waits_of(events: Sequence[Event], view: Redactor) -> list[OpenCall]:
 
 
 def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
-    update = {
-        "text": result.text,
-        "end": view.end(result.end) if result.end else None,
-        "error": view.error(result.error) if result.error else None,
-        "selection": view.selection(result.selection) if result.selection else None,
-    }
-    return answer.model_copy(update=update)
+    return replaced(
+        answer,
+        text=result.text,
+        end=view.end(result.end) if result.end else None,
+        error=view.error(result.error) if result.error else None,
+        selection=view.selection(result.selection) if result.selection else None,
+    )
 
 
-def _open_call(wait: OpenWait, view: Redactor) -> OpenCall:
-    event, call = wait.event, wait.call
+def _open_call(wait: Wait, view: Redactor) -> OpenCall:
     return OpenCall(
-        invocation_id=event.invocation_id,
-        call_id=wait.awaited.id,
+        invocation_id=wait.invocation_id,
+        call_id=wait.id,
         kind=wait.kind,
-        agent=event.author,
-        tool=call.tool if call else "",
-        arguments=call.arguments if call and wait.is_for(view) else {},
-        text=event.text,
+        agent=wait.agent,
+        tool=wait.tool,
+        arguments=wait.call.arguments if wait.call and view.answers(wait.call) else {},
+        text=wait.text,
     )

@@ -131,4 +131,4 @@ def _config(front: Front, body: SendMessage, request: Request) -> RunConfig | No
         given["deadline_seconds"] = min(given["deadline_seconds"], usual.deadline_seconds or usual.limits.invocation_seconds)
     if not wants_stream(request):
         given["streaming"] = False
-    return usual.model_copy(update=given) if given else None
+    return usual.replace(**given) if given else None

@@ -1,9 +1,9 @@
 """Converts sessions, artifacts, decisions and agents to the models of the REST API."""
 
 from turnwise.facts.sessions import Session
+from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
-from turnwise.gateway.shared.waits import waits_of
 from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
 from turnwise.wire.resources import (
     AgentShown,
@@ -44,9 +44,13 @@ def session_details(session: Session, view: Redactor) -> SessionShown:
         turns=head.turns,
         active_agent=head.active_agent,
         running=[id_ for id_, open_ in head.invocations.items() if open_.state == "running"],
-        waits=[OpenWait(**wait._asdict()) for wait in waits_of(head)],
+        waits=list(map(_open_wait, waits_of(head))),
         holder=session.holder if view.inside else None,
     )
+
+
+def _open_wait(wait: Wait) -> OpenWait:
+    return OpenWait(invocation_id=wait.invocation_id, call_id=wait.id, kind=wait.kind, agent=wait.agent, tool=wait.tool)
 
 
 def artifact_details(info: ArtifactInfo) -> ArtifactShown:

@@ -62,7 +62,7 @@ async def _answer(body: ChatRequest, request: Request, front: Front, services: S
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     if services.scope.caller.acts_for_users:
         services = services.for_user(body.known.customer_id)
-    config = front.runner.config.model_copy(update={"streaming": False})
+    config = front.runner.config.replace(streaming=False)
     ask = MessageRequest(session, body.message, body.message_id, _context(body.known), config, agent)
     invocation = await services.messages.start(ask)
     return _response(session, body.known, await invocation.result(), redactor_of(request))

@@ -16,6 +16,7 @@ from turnwise.facts.errors import Closing, NothingHere, RequestInvalid, Turnwise
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.waits import Wait
 from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
@@ -27,9 +28,9 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import digest, new_session
+from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, TextPiece
 from turnwise.gateway.shared.tool_calls import result_value
-from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
-from turnwise.gateway.shared.waits import Wait
+from turnwise.gateway.shared.utterances import is_shown_to_user
 from turnwise.runner import Invocation, Result
 
 CHARACTERS = 300
@@ -42,40 +43,34 @@ class ProgressSteps:
     """Converts a message's events, including partial ones, to progress lines. Pure."""
 
     def __init__(self, view: Redactor) -> None:
-        self._view = view
-        self._partial: dict[str, _PartialAnswer] = {}
+        self._view, self._stream = view, ReaderStream()
+        self._partial: dict[str, tuple[str, int]] = {}
+        """For each open message: the end of its text, and its length when it was last reported."""
 
     def feed(self, event: Event) -> str:
         """Returns the line for an event; empty for most."""
-        if event.partial:
-            return self._piece(event)
-        self._partial.pop(event.id, None)
+        lines = [line for item in self._stream.feed(event) if (line := self._line(item))]
+        if lines or event.partial:
+            return "".join(lines)
         if event.author == USER:
             selection = event.actions.selection
             shown = self._view.selection(selection) if selection else None
             return f"{shown.agent}: {shown.reason}" if shown else ""
-        if text := shown_text(event):
-            return _line(event, text)
         to = event.actions.transfer_to
         return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_shown_to_user(event) else ""
 
-    def _piece(self, event: Event) -> str:
-        if not event.text or not is_shown_to_user(event):
-            return ""
-        partial = self._partial.setdefault(event.id, _PartialAnswer())
-        partial.end = (partial.end + event.text)[-CHARACTERS - 1 :]
-        partial.length += len(event.text)
-        if partial.reported and partial.length - partial.reported < CHARACTERS_BETWEEN_LINES:
-            return ""
-        partial.reported = partial.length
-        return _line(event, partial.end)
-
-
-class _PartialAnswer:
-    """A partial answer: the end of its text, its length, and the length when it was last reported."""
-
-    def __init__(self) -> None:
-        self.end, self.length, self.reported = "", 0, 0
+    def _line(self, item: StreamItem) -> str:
+        match item:
+            case TextPiece(event, text, offset):
+                before, reported = self._partial.get(event.id, ("", 0))
+                end, length = (before + text)[-CHARACTERS - 1 :], offset + len(text)
+                is_due = not reported or length - reported >= CHARACTERS_BETWEEN_LINES
+                self._partial[event.id] = end, length if is_due else reported
+                return _line(event, end) if is_due else ""
+            case MessageCompleted(event, text):
+                self._partial.pop(event.id, None)
+                return _line(event, text) if text else ""
+        return ""
 
 
 async def report_progress(session: ServerSession, invocation: Invocation, view: Redactor) -> None:
@@ -109,8 +104,8 @@ async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, 
     if agent is not None and not request.services.addressees.has(agent):
         fix = "Leave out the agent; the one that fits best is selected."
         raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix=fix, where=("arguments", "agent"))
-    usual = request.front.runner.config.model_copy(update={"streaming": streaming})
-    config = usual if arguments.session is not None else usual.model_copy(update={"create_session": True})
+    usual = request.front.runner.config.replace(streaming=streaming)
+    config = usual if arguments.session is not None else usual.replace(create_session=True)
     # Derived from the message id: a repeated message reaches the same session before its sender knows it.
     session = new_session(arguments.message_id) if arguments.session is None else arguments.session
     return await request.services.messages.start(
@@ -137,7 +132,7 @@ def _answer_value(arguments: AskAgent, wait: Wait | None) -> str | bool | ToolRe
             raise _invalid("The agent waits for an approval.", "Send `approved`, true or false, as the user says.", "approved")
         return arguments.approved
     if wait is not None and wait.kind == "tool_result":
-        return ToolResultPart(call_id=wait.call_id, result=result_value(arguments.message))
+        return ToolResultPart(call_id=wait.id, result=result_value(arguments.message))
     return arguments.message
 
 

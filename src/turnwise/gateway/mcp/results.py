@@ -7,18 +7,18 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import ArtifactPart
 from turnwise.facts.events import LIMIT, USER, Event
+from turnwise.facts.waits import Wait
 from turnwise.gateway.mcp.resources import ArtifactLink
 from turnwise.gateway.mcp.schema import Answered, Awaited, Failed, Kept, State
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text, is_shown_to_user, joined_text
-from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation, Result
 
 ARTIFACTS_SHOWN = 100
 FOR_MODELS = Annotations(audience=["assistant"])
 
 
-def answer_value(invocation: Invocation, result: Result, waits: Sequence[OpenWait], view: Redactor) -> Answered:
+def answer_value(invocation: Invocation, result: Result, waits: Sequence[Wait], view: Redactor) -> Answered:
     """Builds the structured result. waits: all open waits."""
     state, text = _state(result), joined_text(result.events)
     selection = view.selection(result.selection) if result.selection else None
@@ -84,19 +84,19 @@ def _failed(result: Result, view: Redactor) -> Failed:
     return Failed(code=error.code if error else reason, message=failure_text(reason, error, view))
 
 
-def _awaited(wait: OpenWait, view: Redactor) -> Awaited:
+def _awaited(wait: Wait, view: Redactor) -> Awaited:
     tool, arguments = _call(wait)
     return Awaited(
-        call_id=wait.awaited.id,
+        call_id=wait.id,
         kind=wait.kind,
-        agent=wait.event.author,
-        text=wait.event.text,
+        agent=wait.agent,
+        text=wait.text,
         tool=tool,
-        arguments=arguments if wait.is_for(view) else {},
+        arguments=arguments if view.answers(wait.call) else {},
     )
 
 
-def _call(wait: OpenWait) -> tuple[str, dict[str, JsonValue]]:
+def _call(wait: Wait) -> tuple[str, dict[str, JsonValue]]:
     """Returns the tool and arguments that a wait concerns. For a confirmation these are of the call to be approved."""
     if wait.call is None:
         return "", {}

@@ -31,8 +31,7 @@ from turnwise.gateway.services.lineage import (
 from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.shared.exchanges import PastTurn
-from turnwise.runner import Invocation, Result, Runner
-from turnwise.transcript.waits import AwaitedCall, open_calls
+from turnwise.runner import Invocation, Runner
 
 MAX_REFUSED = 10_000
 """How many refused requests are remembered."""
@@ -148,12 +147,6 @@ class Conversations:
                 self._refused.add(signature)
                 raise
 
-    async def open_calls(self, invocation: Invocation, result: Result) -> Sequence[AwaitedCall]:
-        """Returns the tool calls whose results the invocation awaits from outside."""
-        if not result.waiting:
-            return ()
-        return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
-
     async def _place_in_named_session(self, key: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
         """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
@@ -243,7 +236,7 @@ class Conversations:
         recent = await self._runner.sessions.events(key, last=RECENT_EVENTS)
         if any(event.author == USER and event.content and instructions in event.content.parts for event in recent):
             return content
-        return content.model_copy(update={"parts": (instructions, *content.parts)})
+        return content.with_parts((instructions, *content.parts))
 
     async def _import_to_new_session(
         self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]

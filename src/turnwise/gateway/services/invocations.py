@@ -15,10 +15,10 @@ from turnwise.facts.events import LIMIT
 from turnwise.facts.ids import ID_CHARACTERS
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.waits import Wait, open_waits, waits_of
 from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.gateway.shared.waits import OpenWait, Wait, open_waits, waits_of
 from turnwise.ports.stores import InvocationInfo
 from turnwise.runner import Invocation, InvocationStatus, Result, Runner
 from turnwise.runner.record.events import origin_of
@@ -105,7 +105,7 @@ class Invocations:
         key = self._scope.session("messages:write", session)
         message_id = given.id or _message_id(invocation_id, given.call_id)
         head = (await self._runner.sessions.get(key)).head
-        waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.call_id) == (invocation_id, given.call_id)]
+        waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.id) == (invocation_id, given.call_id)]
         if not waits:
             return await self._earlier_answer(key, message_id, given.call_id)
         content = _content(waits[0], given)
@@ -131,12 +131,12 @@ class Invocations:
         """
         key = self._scope.session("messages:write", session)
         head = (await self._runner.sessions.get(key)).head
-        return next((wait for wait in waits_of(head) if wait.call_id == call_id), None)
+        return next((wait for wait in waits_of(head) if wait.id == call_id), None)
 
-    async def waits(self, invocation: Invocation, result: Result) -> list[OpenWait]:
+    async def waits(self, invocation: Invocation, result: Result) -> Sequence[Wait]:
         """Returns all open waits of the result's invocation, oldest first, including those of its earlier messages."""
         if not result.waiting:
-            return []
+            return ()
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
@@ -161,9 +161,9 @@ def _content(wait: Wait, given: WaitAnswer) -> Content:
         part = TextPart(text=answer)
     elif wait.kind == "confirmation" and isinstance(answer, bool):
         word: dict[str, JsonValue] = {"approved": answer} | ({"reason": given.reason} if given.reason else {})
-        part = ToolResultPart(call_id=wait.call_id, tool=wait.tool, result=word)
+        part = ToolResultPart(call_id=wait.id, tool=wait.tool, result=word)
     elif wait.kind != "reply" and isinstance(answer, ToolResultPart):
-        part = answer.model_copy(update={"tool": wait.tool})
+        part = answer.replace(tool=wait.tool)
     if part is None:
         fields = {"reply": "text", "confirmation": "approved", "tool_result": "result"}
         wanted = fields[wait.kind]

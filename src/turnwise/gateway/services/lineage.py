@@ -110,11 +110,11 @@ def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[Pas
 def without_results(turn: PastTurn) -> PastTurn:
     """Returns the turn with the content of its tool results replaced by a notice."""
     parts = [_without_result(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
-    return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
+    return turn._replace(sent=turn.sent.with_parts(parts))
 
 
 def _without_result(part: ToolResultPart) -> ToolResultPart:
-    return part.model_copy(update={"result": "The result is not recorded.", "failed": True})
+    return part.replace(result="The result is not recorded.", failed=True)
 
 
 def _is_same_answer(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:

@@ -14,13 +14,13 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
-from turnwise.transcript.waits import Kind, kind_of
 
 
 async def check_results(
@@ -51,8 +51,9 @@ async def check_results(
     session = await runner.store.open(key, blank=create) or await runner.sessions.get(key)
     owner = tool_result_owner(content, session.head)
     assert owner is not None
-    kinds = await _reporters_of_results(runner, key, owner[0])
-    if any(kinds.get(result.call_id, "late") == "late" for result in content.tool_results):
+    events = await runner.sessions.events(key, invocation_id=owner[0])
+    callers = {call.call_id for call in calls_in(events) if not is_late(call)}
+    if not callers.issuperset(result.call_id for result in content.tool_results):
         raise Forbidden(
             "This credential may not report the result of an agent's own tool.",
             fix="Report the result with a key that acts for users.",
@@ -63,12 +64,6 @@ async def _is_started(runner: Runner, key: SessionKey, message_id: str) -> bool:
     """Returns whether the message was started before. If so, a repeated request only attaches to it."""
     receipt = await runner.store.inbox.receipt(key, message_id)
     return receipt is not None and receipt.state != "queued"
-
-
-async def _reporters_of_results(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
-    """Returns, for each call of the invocation, who has to report its result."""
-    events = await runner.sessions.events(key, invocation_id=invocation_id)
-    return {call.call_id: kind_of(call, event) for event in events if event.content for call in event.content.tool_calls}
 
 
 NO_CONTEXT = MessageContext()
@@ -204,10 +199,10 @@ class Messages:
         """Returns the message's context with the roles that the caller holds, and with the named agent."""
         roles, tree = roles_of(self._scope.caller, given.roles), self._runner.tree
         if agent is None:
-            return given.model_copy(update={"roles": roles})
+            return given.replace(roles=roles)
         if agent not in tree or not tree.reachable(agent, roles):
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
-        return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
+        return given.replace(roles=roles, direct_agent_id=agent)
 
     async def _unmet(self, key: SessionKey, request: MessageRequest) -> Expected | None:
         """Returns the revisions that a message has to find. None for a message that is stored already, since the session
@@ -231,7 +226,7 @@ class Messages:
         if expected is not None:
             revision = expected.check(await self._runner.store.open(key))
             if revision is None:  # the session exists now; if it is deleted meanwhile, it is not created again
-                config = (config or self._runner.config).model_copy(update={"create_session": False})
+                config = config or self._runner.config.replace(create_session=False)
         with as_precondition(expected):
             invocation = await self._runner.start(
                 request.content,
@@ -251,6 +246,4 @@ class Messages:
     def _with_current_roles(self, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""
         has = self._scope.caller.agent_roles
-        return (
-            before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
-        )
+        return before if has is None else before.replace(roles=tuple(role for role in before.roles if role in has))

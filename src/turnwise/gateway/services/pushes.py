@@ -113,7 +113,7 @@ class Pushes:
             InvocationMissing: There is no such message.
         """
         key = self._scope.session("messages:write", session)
-        config = config.model_copy(update={"id": config.id or self._issuer.new_id("push"), "caller": self._scope.caller})
+        config = config.replace(id=config.id or self._issuer.new_id("push"), caller=self._scope.caller)
         _check(config)
         await self._require_message(key, message_id)
         try:

@@ -12,6 +12,7 @@ from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import Issuer
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.session_scope import SessionScope
@@ -20,7 +21,6 @@ from turnwise.runner import Invocation, InvocationStatus, Runner
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.message.invocation import result_of
 from turnwise.runner.record.events import origin_of
-from turnwise.transcript.waits import kind_of
 
 EVENTS_PER_READ = 50
 """How many events each read fetches."""
@@ -229,9 +229,7 @@ class Threads:
         if event.content is None or any(not isinstance(part, ToolResultPart) for part in event.content.parts):
             return False
         told = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
-        late = {
-            call.call_id for each in told if each.content for call in each.content.tool_calls if kind_of(call, each) == "late"
-        }
+        late = {call.call_id for call in calls_in(told) if is_late(call)}
         return all(result.call_id in late for result in event.content.tool_results)
 
     async def _before(self, key: SessionKey, events: Sequence[Event]) -> Sequence[Event]:

@@ -1,31 +1,12 @@
 """Tools that the caller offers, and tool calls with their arguments and results as text."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from turnwise.facts.content import ToolCallPart
-from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import OfferedTool
-from turnwise.transcript.waits import Kind, kind_of
-
-
-class CallMade(NamedTuple):
-    """A tool call of an agent."""
-
-    call: ToolCallPart
-    kind: Kind
-    """Who has to report its result, if it is awaited."""
-
-
-def calls_in(events: Iterable[Event]) -> list[CallMade]:
-    """Returns the tool calls that agents made in these events."""
-    told = (event for event in events if event.content and event.author != USER)
-    return [
-        CallMade(call, kind_of(call, event)) for event in told for call in (event.content.tool_calls if event.content else ())
-    ]
 
 
 def offered_tool(name: str, description: str | None, parameters: dict[str, JsonValue] | None) -> OfferedTool:

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 
 from turnwise.facts.content import DataPart
 from turnwise.facts.events import LIMIT, USER, ErrorInfo, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.selections import Selection
 from turnwise.gateway.redaction import Redactor
 
@@ -59,8 +60,8 @@ class DecisionInfo(BaseModel):
     def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "DecisionInfo":
         """Returns a copy with the invocation and the selection, reduced to the fields that the caller may see."""
         shown = view.selection(selection) if selection else None
-        found = {"agent": shown.agent, "reason": shown.reason} if shown else {}
-        return self.model_copy(update={"invocation_id": invocation_id, "pending": pending, **found})
+        agent, reason = (shown.agent, shown.reason) if shown else (self.agent, self.reason)
+        return replaced(self, invocation_id=invocation_id, pending=pending, agent=agent, reason=reason)
 
 
 class TokenUsage(NamedTuple):

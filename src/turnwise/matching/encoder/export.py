@@ -41,6 +41,10 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
         raise MissingExtra("Exporting an encoder", "export") from error
     found = source.load(model, max_tokens=_MAX_TOKENS, sha256=sha256)
     try:
+        width = int(found.weights["embeddings.word_embeddings.weight"].shape[1])
+        if width % found.shape.heads:  # some releases of onnxruntime run such a graph
+            problem = f"The model cannot be run: its width of {width} is no multiple of its {found.shape.heads} heads."
+            raise EncoderError(problem, fix="Check num_attention_heads in its config.json.")
         tokenizer = WordPiece(found.vocabulary, **found.tokenizer)
         content = graph.write(found.weights, found.shape, quantized=False)
         if quantized:
@@ -52,7 +56,7 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
         "format": FORMAT,
         "name": name or found.name,
         "weights": "int8" if quantized else "float32",
-        "dimensions": int(found.weights["embeddings.word_embeddings.weight"].shape[1]),
+        "dimensions": width,
         "max_tokens": found.shape.max_tokens,
         "pooling": found.shape.pooling,
         "tokenizer": found.tokenizer,

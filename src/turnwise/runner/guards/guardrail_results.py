@@ -50,7 +50,7 @@ def blocked_message(guarded: Sequence[Guarded]) -> MessageBlocked | None:
 def redacted_call(call: ToolCallPart, passed: GuardrailResult) -> ToolCallPart:
     """Returns the call as recorded. A blocked call loses its arguments."""
     if passed.content is None:
-        return call.model_copy(update={"arguments": {}, "raw": None, "seal": None})
+        return call.replace(arguments={}, raw=None, seal=None)
     return passed.content.tool_calls[0]
 
 
@@ -66,12 +66,9 @@ def with_checked_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tup
     parts = tuple(next(left) if isinstance(part, ToolCallPart) else part for part in event.content.parts)
     blocked = {each.call_id for each in guarded if each.action == "block"}
     awaits = event.actions.awaits
-    changed = {
-        "guarded": (*event.actions.guarded, *guarded),
-        "awaits": None if awaits is not None and awaits.id in blocked else awaits,
-    }
-    content = event.content.model_copy(update={"parts": parts})
-    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update=changed)})
+    left_wait = None if awaits is not None and awaits.id in blocked else awaits
+    actions = event.actions.replace(guarded=(*event.actions.guarded, *guarded), awaits=left_wait)
+    return event.replace(content=event.content.with_parts(parts), actions=actions)
 
 
 def with_checked_summary(event: Event, passed: GuardrailResult) -> Event:
@@ -79,9 +76,8 @@ def with_checked_summary(event: Event, passed: GuardrailResult) -> Event:
     summary = event.actions.summary
     if not passed.guarded or summary is None:
         return event
-    left = None if passed.content is None else summary.model_copy(update={"text": passed.content.text})
-    changed = {"summary": left, "guarded": (*event.actions.guarded, *passed.guarded)}
-    return event.model_copy(update={"actions": event.actions.model_copy(update=changed)})
+    left = None if passed.content is None else summary.replace(text=passed.content.text)
+    return event.with_actions(summary=left, guarded=(*event.actions.guarded, *passed.guarded))
 
 
 def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
@@ -94,13 +90,13 @@ def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
         return event
     guarded = (*event.actions.guarded, *passed.guarded)
     if passed.content is not None:
-        actions = event.actions.model_copy(update={"guarded": guarded})
-        return event.model_copy(update={"content": without_sealed_parts(passed.content), "actions": actions})
+        actions = event.actions.replace(guarded=guarded)
+        return event.replace(content=without_sealed_parts(passed.content), actions=actions)
     by, results = passed.guarded[-1], event.content.tool_results
     failed = tuple(_failed(result, by.reason) for result in results)
     if results and all(isinstance(part, ToolResultPart | ThinkingPart) for part in event.content.parts):
-        actions = event.actions.model_copy(update={"guarded": guarded})
-        return event.model_copy(update={"content": Content(parts=failed), "actions": actions})
+        actions = event.actions.replace(guarded=guarded)
+        return event.replace(content=Content(parts=failed), actions=actions)
     actions = Actions(
         state_delta=event.actions.state_delta,
         artifact_versions=event.actions.artifact_versions,
@@ -109,17 +105,17 @@ def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
         guarded=guarded,
         blocked_by=by.guardrail,
     )
-    return event.model_copy(update={"content": Content(parts=(TextPart(text=by.reason), *failed)), "actions": actions})
+    return event.replace(content=Content(parts=(TextPart(text=by.reason), *failed)), actions=actions)
 
 
 def without_sealed_parts(content: Content) -> Content:
     """Returns the content without thinking and seals: both may contain removed text in encoded form."""
     parts = tuple(
-        part.model_copy(update={"seal": None}) if isinstance(part, TextPart | ToolCallPart) and part.seal else part
+        part.replace(seal=None) if isinstance(part, TextPart | ToolCallPart) and part.seal else part
         for part in content.parts
         if not isinstance(part, ThinkingPart)
     )
-    return content.model_copy(update={"parts": parts})
+    return content.with_parts(parts)
 
 
 def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
@@ -129,10 +125,10 @@ def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
     new = after.tool_calls[0]
     if (new.call_id, new.tool) != (call.call_id, call.tool):
         return None
-    changed: dict[str, object] = {"arguments": new.arguments, "raw": new.raw, "seal": None if new != call else call.seal}
+    seal = None if new != call else call.seal
     if call.raw is not None:  # a call with invalid arguments must not become a valid call without arguments
-        changed |= {"arguments": {}, "raw": new.raw or ""}
-    return Content(role=before.role, parts=(call.model_copy(update=changed),))
+        return Content(role=before.role, parts=(call.replace(arguments={}, raw=new.raw or "", seal=seal),))
+    return Content(role=before.role, parts=(call.replace(arguments=new.arguments, raw=new.raw, seal=seal),))
 
 
 def _with_words(before: Content, after: Content, reason: str) -> Content | None:

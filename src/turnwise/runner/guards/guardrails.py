@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import cast
@@ -10,11 +11,12 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.cards import NAME_CHARACTERS
-from turnwise.facts.content import Content, DataPart, ToolCallPart, text_content
+from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, MessageError
 from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import OfferedTool
+from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.guards.check_threads import CHECKS
@@ -32,6 +34,10 @@ from turnwise.tools.offers import check_offers
 
 NAME = "tools"
 """The name of the data part that holds the offered tools for guardrails."""
+WITHHELD = "withheld"
+"""Replaces the tool's name in a blocked call, if guardrails do not allow the name."""
+_PLAIN_NAME = re.compile(r"|(?!(?:[^0-9]*[0-9]){7})[a-z][a-z0-9_.#/?>~-]{0,47}")
+"""Names that need no check: short, lower case, with at most six digits. They cannot hold an address, a number or a key."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -47,6 +53,7 @@ class Guardrails:
 
     def __init__(self, guardrails: Sequence[Guardrail], seconds: float) -> None:
         self._guardrails, self._seconds = guardrails, seconds
+        self._allowed_names: set[str] = set()
 
     async def message(self, content: Content) -> GuardrailResult:
         """Checks a user's message."""
@@ -82,17 +89,65 @@ class Guardrails:
         shown = repr(left[:NAME_CHARACTERS])
         return (f"{shown}…" if len(left) > NAME_CHARACTERS else shown), passed.guarded
 
-    async def error_text(self, text: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
-        """Checks the text of an agent's error, as an answer. Returns the text and the guardrails' actions."""
+    async def error(self, code: object, text: str, author: str) -> tuple[ErrorInfo, tuple[Guarded, ...]]:
+        """Checks an agent's error, as an answer. A code that may not be recorded becomes `agent.failed`.
+
+        Returns:
+            The error as it is recorded, and the guardrails' actions on its text.
+        """
+        known = code if isinstance(code, str) and 0 < len(code) <= NAME_CHARACTERS else AgentFailed.code
+        kept = known if await self.allows_name(known, author) else AgentFailed.code
         passed = await self._run_all("answer", text_content(text), author)
-        if not passed.guarded:
-            return text, ()
-        left = f"Agent {author!r} failed; what the error says is withheld." if passed.content is None else passed.content.text
-        return left, passed.guarded
+        if passed.guarded:
+            withheld = f"Agent {author!r} failed; what the error says is withheld."
+            text = withheld if passed.content is None else passed.content.text
+        return ErrorInfo(code=kept, message=text), passed.guarded
 
     async def allows(self, text: str, author: str) -> bool:
         """Returns whether all guardrails leave the agent's text unchanged, checked as an answer."""
         return not (await self._run_all("answer", text_content(text), author)).guarded
+
+    async def allows_name(self, name: str, author: str) -> bool:
+        """Returns whether a name that an agent chose may be recorded: it is plain, or `allows` it. Asks once for each name."""
+        if not self._guardrails or name in self._allowed_names or _PLAIN_NAME.fullmatch(name):
+            return True
+        if not await self.allows(name, author):
+            return False
+        self._allowed_names.add(name)
+        return True
+
+    async def check_names(self, what: str, names: Iterable[str], author: str) -> None:
+        """Raises AgentFailed if a name may not be recorded. The error does not hold the name.
+
+        Args:
+            what: What the names are, for the error: "the key of a step".
+            names: The names.
+            author: The agent that chose them.
+        """
+        for name in names:
+            if not await self.allows_name(name, author):
+                problem = f"A guardrail does not let {what} of agent {author!r} into the log."
+                raise AgentFailed(problem, fix="Choose a name that holds no text of users, models or tools.")
+
+    async def verdict(self, verdict: Verdict, author: str) -> Verdict:
+        """Returns a selector's verdict as it is recorded. What a model said in it is checked as an answer."""
+        if verdict.usage is None or not self._guardrails:
+            return verdict
+        reason, question = [await self._said_by_model(text, author) for text in (verdict.reason, verdict.question)]
+        return verdict.replace(reason=reason, question=question)
+
+    async def selection(self, selection: Selection) -> Selection:
+        """Returns the decision as it is recorded: with checked verdicts. See `verdict`."""
+        checked = [await self.verdict(verdict, selection.agent) for verdict in selection.verdicts]
+        reason = selection.reason
+        for before, after in zip(selection.verdicts, checked, strict=True):
+            if before.reason and before.reason != after.reason:
+                reason = reason.replace(before.reason, after.reason)
+        return selection.replace(verdicts=tuple(checked), reason=reason)
+
+    async def _said_by_model(self, text: str, author: str) -> str:
+        passed = await self._run_all("answer", text_content(text), author)
+        return "What the model said is withheld." if passed.content is None else passed.content.text
 
     async def event(self, event: Event) -> Event:
         """Returns an agent's event as it is recorded: checks its error, its summary, each tool call, then its content.
@@ -113,19 +168,33 @@ class Guardrails:
         calls = []
         for call in event.content.tool_calls:
             passed = await self._run_all("tool_call", Content(parts=(call,)), event.author, call.call_id)
-            calls.append(redacted_call(call, passed))
+            call = redacted_call(call, passed)  # noqa: PLW2901
+            if passed.content is None and not await self.allows_name(call.tool, event.author):
+                call = call.replace(tool=WITHHELD)  # noqa: PLW2901
+            calls.append(call)
             guarded += passed.guarded
         event = with_checked_calls(event, calls, guarded)
         if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
             return event
-        return with_checked_answer(event, await self._run_all("answer", event.content, event.author))
+        passed = await self._run_all("answer", event.content, event.author)
+        checked = with_checked_answer(event, passed)
+        return await self._with_allowed_tools(checked) if passed.guarded else checked
+
+    async def _with_allowed_tools(self, event: Event) -> Event:
+        """Returns the event with results that name only tools whose names may be recorded."""
+        content = event.content or Content()
+        refused = {part.tool for part in content.tool_results if not await self.allows_name(part.tool, event.author)}
+        parts = tuple(
+            part.replace(tool=WITHHELD) if isinstance(part, ToolResultPart) and part.tool in refused else part
+            for part in content.parts
+        )
+        return event.replace(content=content.replace(parts=parts)) if refused else event
 
     async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
-        """Returns the event with its checked error text. A code that guardrails would change becomes `agent.failed`."""
-        text, guarded = await self.error_text(error.message, event.author)
-        code = error.code if error.code == AgentFailed.code or await self.allows(error.code, event.author) else AgentFailed.code
-        actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
-        return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
+        """Returns the event with its checked error."""
+        checked, guarded = await self.error(error.code, error.message, event.author)
+        actions = event.actions.replace(guarded=(*event.actions.guarded, *guarded))
+        return event.replace(error=checked, actions=actions)
 
     def stages(self, author: str) -> Sequence[StreamStage] | None:
         """Returns the stream stages for that author's answers; None when a guardrail must see the whole answer."""

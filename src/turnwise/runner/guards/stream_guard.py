@@ -36,7 +36,7 @@ class StreamGuard:
             stream = self._streams[event.id] = _Stream(self._stages(event.author))
         offset = stream.shown
         text = await stream.feed(event.text)
-        return event.model_copy(update={"content": text_content(text), "offset": offset}) if text else None
+        return event.replace(content=text_content(text), offset=offset) if text else None
 
     def forget(self, event_id: str) -> None:
         """Discards the state of an answer that is complete."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, Event
@@ -28,7 +29,7 @@ from turnwise.ports.stores import Lease
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to, with_actions
+from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.context import TurnContext, run_turn
@@ -150,7 +151,7 @@ class Driver:
         if plan.continues:
             events = await self._runtime.store.events(run.key, invocation_id=plan.invocation_id)
             tools = await tools_offered_to(self._runtime.store, run.key, events)
-            journal, context = journal_of(events), context.model_copy(update={"tools": tools})
+            journal, context = journal_of(events), context.replace(tools=tools)
         return InvocationState(
             self._runtime,
             recorder,
@@ -166,7 +167,9 @@ class Driver:
         if plan.selection.outcome == "clarify":
             invocation.buffer(
                 _question(
-                    TurnContext(invocation, plan.holder, str(plan.turn), invocation.message), plan.selection, self._runtime.tree
+                    TurnContext(invocation, plan.holder, Branch.of_turn(plan.turn), invocation.message),
+                    plan.selection,
+                    self._runtime.tree,
                 )
             )
             await self._conclude(invocation, plan.holder, End(reason="clarify"))
@@ -232,7 +235,7 @@ class Driver:
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
         while True:
-            context = TurnContext(invocation, holders[-1], str(turn), message)
+            context = TurnContext(invocation, holders[-1], Branch.of_turn(turn), message)
             try:
                 await run_turn(context)
             except Suspend:
@@ -245,7 +248,7 @@ class Driver:
                 end = End(reason=reason, detail=f"{' → '.join([*holders, handoff.target])} was stopped.")
                 handoff = Handoff(self._runtime.tree.root, handoff.by)
                 invocation.stop(end)
-            await self._store_handoff(invocation, handoff, str(turn))
+            await self._store_handoff(invocation, handoff, Branch.of_turn(turn))
             holders.append(handoff.target)
             turn, message = turn + 1, handoff.brief or invocation.message
 
@@ -271,13 +274,13 @@ class Driver:
         )
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
 
-    async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: str) -> None:
+    async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: Branch) -> None:
         """Stores the handoff, on the agent's last event if that is still buffered."""
         invocation.handoff = None
         buffered = invocation.take_buffered()
         if not buffered or buffered[-1].author != handoff.by or buffered[-1].error:
             buffered.append(empty_event(self._runtime.issuer, handoff.by, invocation.invocation_id, branch))
-        buffered[-1] = with_actions(buffered[-1], transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
+        buffered[-1] = buffered[-1].with_actions(transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
         await invocation.recorder.append(buffered)
 
     async def _conclude(self, invocation: InvocationState, holder: str, end: End) -> None:
@@ -291,7 +294,7 @@ class Driver:
         if not buffered:
             author = invocation.recorder.session.head.active_agent or holder
             buffered = [empty_event(self._runtime.issuer, author, invocation.invocation_id)]
-        buffered[-1] = with_actions(buffered[-1], end=end)
+        buffered[-1] = buffered[-1].with_actions(end=end)
         await invocation.recorder.append(buffered, release=True)
 
 

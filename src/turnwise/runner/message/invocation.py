@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from turnwise.facts.content import Content
@@ -18,7 +19,8 @@ from turnwise.runner.record.events import Origin
 from turnwise.runner.record.feed import EventFeed
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Result:
     """The answer to one message."""
 
     text: str
@@ -75,7 +77,7 @@ class Invocation:
         continue.
         """
         await self.feed.closed()
-        return result_of(self.feed.stored)._replace(exception=self.exception)
+        return replace(result_of(self.feed.stored), exception=self.exception)
 
     async def cancel(self) -> None:
         """Stops the invocation and returns when its end is recorded. Does nothing when it has ended or waits."""
@@ -180,11 +182,10 @@ class MessageRun:
         """The message as stored: after guardrails, once they have run."""
         if self.prepared is None:
             return self.message
-        changed: dict[str, object] = {"content": self.prepared.content, "guarded": self.prepared.guarded}
         context = self.message.context
         if context.tools != self.prepared.tools:
-            changed["context"] = context.model_copy(update={"tools": self.prepared.tools})
-        return self.message.model_copy(update=changed)
+            context = context.replace(tools=self.prepared.tools)
+        return self.message.replace(content=self.prepared.content, guarded=self.prepared.guarded, context=context)
 
     @property
     def blocked(self) -> MessageBlocked | None:

@@ -1,5 +1,6 @@
 """Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
@@ -27,7 +28,8 @@ ARTIFACT_PREFIX = "artifact_invocation-"
 """The prefix of artifacts that hold blobs of a message."""
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """The decision for a message: the events that begin its invocation, and the agent and turn that run first."""
 
     session: Session
@@ -158,7 +160,7 @@ class Planner:
                 versions[name] = info.version
                 parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
                 parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
-        content = prepared.content.model_copy(update={"parts": tuple(parts)})
+        content = prepared.content.with_parts(parts)
         return prepared._replace(content=content, artifact_versions=versions)
 
     async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Plan:
@@ -175,6 +177,8 @@ class Planner:
             before_remote_call=admission.accept,
             message_id=run.message.id,
         )
+        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
+        selection = await guardrails.selection(selection)
         continues = None
         if selection.outcome == "chosen":
             roles, answers = run.message.context.roles, run.message.context.answers
@@ -217,7 +221,7 @@ class Planner:
         if unclear is None or unclear.content is None:
             return None
         more = content.parts if selection.method == CLARIFIED_BY_MEANING else ()
-        return unclear.content.model_copy(update={"parts": (*unclear.content.parts, *more)})
+        return unclear.content.with_parts((*unclear.content.parts, *more))
 
     def _check_results(self, content: Content, head: Head, context: MessageContext) -> None:
         """Raises UnknownToolCall for a result without an open call (A8), or of an agent that this caller's roles do not

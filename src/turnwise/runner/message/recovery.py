@@ -1,8 +1,9 @@
 """Recovers work that a dead process left: starts another attempt at the invocation, or ends it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import End, Event, Rewind, StepRecord
@@ -20,12 +21,13 @@ from turnwise.runner.message.recovery_rules import (
     orphan_end,
     orphan_of,
 )
-from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of, with_actions
+from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of
 from turnwise.runner.record.journal import inherited_steps
 from turnwise.runner.turn.state import Runtime
 
 
-class UnfinishedWork(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UnfinishedWork:
     """An unfinished invocation of a dead process."""
 
     run: MessageRun
@@ -123,9 +125,9 @@ class Recovery:
         steps.
         """
         id_, open_ = unfinished.orphan
-        event = empty_event(self._runtime.issuer, open_.agent, id_, str(open_.turn))
+        event = empty_event(self._runtime.issuer, open_.agent, id_, Branch.of_turn(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
-        return with_actions(event, rewind=rewind, steps=unfinished.steps)
+        return event.with_actions(rewind=rewind, steps=unfinished.steps)
 
 
 def _plan(unfinished: UnfinishedWork) -> Plan:

@@ -5,7 +5,7 @@ import enum
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
 from turnwise.facts.limits import RunConfig
@@ -157,7 +157,8 @@ class NextWork(enum.Enum):
     """Nothing is left to do."""
 
 
-class WorkerContext(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
     """The services that all workers of one event loop share."""
 
     driver: Driver

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import USER, End, Event, StepRecord
 from turnwise.facts.ids import Issuer
@@ -13,14 +14,9 @@ from turnwise.ports.stores import SessionStore
 from turnwise.runner.record.journal import journal_of
 
 
-def empty_event(issuer: Issuer, author: str, invocation_id: str, branch: str = "") -> Event:
+def empty_event(issuer: Issuer, author: str, invocation_id: str, branch: Branch = NO_BRANCH) -> Event:
     """Returns an event without content or actions."""
     return Event(id=issuer.new_id("event"), author=author, invocation_id=invocation_id, created_at=issuer.now(), branch=branch)
-
-
-def with_actions(event: Event, **actions: object) -> Event:
-    """Returns the event with the given actions replaced."""
-    return event.model_copy(update={"actions": event.actions.model_copy(update=actions)})
 
 
 def closing_events(
@@ -37,8 +33,8 @@ def closing_events(
     """
     made: dict[str | None, Any] = {step.call: step.value for step in steps}
     events = [
-        empty_event(issuer, call.agent, invocation_id, call.branch).model_copy(
-            update={"content": _result(id_, call, made.get(id_, {"result": end.reason, "failed": True}))}
+        empty_event(issuer, call.agent, invocation_id, call.branch).with_content(
+            _result(id_, call, made.get(id_, {"result": end.reason, "failed": True}))
         )
         for id_, call in head.calls.items()
         if call.invocation_id == invocation_id
@@ -46,7 +42,7 @@ def closing_events(
     if not events or events[-1].is_private:
         # The end must be visible to all agents.
         events.append(empty_event(issuer, author, invocation_id))
-    events[-1] = with_actions(events[-1], end=end)
+    events[-1] = events[-1].with_actions(end=end)
     return events
 
 
@@ -61,7 +57,7 @@ def error_text(error: BaseException) -> str:
 def session_after(session: Session, events: Sequence[Event]) -> Session:
     """Returns the session as it will be once these events are stored."""
     first = session.last_sequence + 1
-    return fold(session, [event.model_copy(update={"sequence": first + i}) for i, event in enumerate(events)])
+    return fold(session, [event.replace(sequence=first + i) for i, event in enumerate(events)])
 
 
 def _result(call_id: str, call: OpenCall, result: dict[str, Any]) -> Content:
@@ -132,7 +128,7 @@ async def message_of_event(store: SessionStore, key: SessionKey, event: Event) -
     content = event.content or Content()
     if receipt is None:
         return Message(id=origin.message, content=content)
-    return receipt.message.model_copy(update={"content": content})
+    return receipt.message.replace(content=content)
 
 
 async def tools_offered_to(store: SessionStore, key: SessionKey, events: Iterable[Event]) -> tuple[OfferedTool, ...]:

@@ -4,10 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
 from turnwise.ports.context import Outcome
@@ -16,19 +18,20 @@ DECISION = "?"
 """The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
 # Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
 # of model calls, which limits need.
-_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
+_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "note", "summary", "jobs"})
 
 
-class Journal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Journal:
     """A pure fold over the stored events of one invocation."""
 
-    said: Mapping[str, tuple[Event, ...]]
+    said: Mapping[Branch, tuple[Event, ...]]
     """The events of each branch that a resumed run reaches again, in order: those with content, an escalation or a new wait."""
     steps: Mapping[str, StepRecord]
     """The recorded steps by key."""
     inherited: frozenset[str]
     """The keys of steps that earlier attempts recorded in events since taken back, while no later event holds their writes."""
-    finished: frozenset[str]
+    finished: frozenset[Branch]
     """The branches that ran to their end."""
     replies: Mapping[str, Content]
     """The user's answers, by the id of the wait."""
@@ -42,27 +45,27 @@ class Journal(NamedTuple):
     """The events that have no content but write state."""
     stopped: End | None
     """The end that the invocation will have because handoffs were stopped; None when they were not."""
-    once_events: Mapping[str, Event] = {}
+    once_events: Mapping[str, Event] = field(default_factory=dict)
     """The events emitted by `once`, by the step's key."""
-    waits: Mapping[str, Await] = {}
+    waits: Mapping[str, Await] = field(default_factory=dict)
     """The waits by id, as first recorded."""
-    branches_below: Mapping[str, tuple[str, ...]] = {}
+    branches_below: Mapping[Branch, tuple[Branch, ...]] = field(default_factory=dict)
     """For each branch with descendants that emitted events: the branch itself and those descendants."""
-    model_calls: Mapping[str, int] = {}
+    model_calls: Mapping[Branch, int] = field(default_factory=dict)
     """The number of model calls on each branch and below it."""
     event_count: int = 0
     """The number of events that are not the user's."""
 
-    def outcome(self, branch: str) -> Outcome:
+    def outcome(self, branch: Branch) -> Outcome:
         """Returns the outcome of the finished run on that branch, from its events and those of its children.
 
         Private calls below it count only for the number of model calls.
         """
         below = self.branches_below.get(branch, ())
-        events = [e for b in below if "/>" not in b.removeprefix(branch) for e in self.said[b]]
+        events = [e for b in below if b.call_depth == branch.call_depth for e in self.said[b]]
         own = any(event.actions.escalate for event in self.said.get(branch, ()))
         outcome = outcome_of(sorted(events, key=lambda e: e.sequence or 0))
-        return outcome._replace(escalated=own, model_calls=self.model_calls.get(branch, 0))
+        return replace(outcome, escalated=own, model_calls=self.model_calls.get(branch, 0))
 
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)
@@ -75,20 +78,20 @@ def step_value(event: Event) -> JsonValue:
     return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
-def event_fields(value: JsonValue) -> dict[str, object]:
-    """Returns the event fields that restore a value of `step_value`."""
+def with_step_value(event: Event, value: JsonValue) -> Event:
+    """Returns the event with the content that a value of `step_value` holds."""
     read: Any = value
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
-    return {"content": content, "actions": actions, "scope": tuple(read["scope"])}
+    return event.replace(content=content, actions=actions, scope=tuple(read["scope"]))
 
 
 def public_event(event: Event) -> Event:
     """Returns the event without step values, which only their agent may read. The keys remain."""
     if all(step.value is None for step in event.actions.steps):
         return event
-    steps = tuple(step.model_copy(update={"value": None}) for step in event.actions.steps)
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": steps})})
+    steps = tuple(step.replace(value=None) for step in event.actions.steps)
+    return event.with_actions(steps=steps)
 
 
 def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
@@ -109,15 +112,15 @@ def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ..
 def _as_inherited(step: StepRecord, event: Event) -> StepRecord:
     if not step.says or step.value is not None:
         return step
-    return step.model_copy(update={"value": step_value(event), "model_calls": model_calls(event)})
+    return step.replace(value=step_value(event), model_calls=model_calls(event))
 
 
 def journal_of(events: Sequence[Event]) -> Journal:
     """Returns the journal of one invocation's events, given in append order."""
-    said: dict[str, list[Event]] = {}
+    said: dict[Branch, list[Event]] = {}
     steps: dict[str, StepRecord] = {}
     inherited: set[str] = set()
-    finished: set[str] = set()
+    finished: set[Branch] = set()
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
     before: dict[str, JsonValue] = {}
@@ -168,30 +171,23 @@ def journal_of(events: Sequence[Event]) -> Journal:
     )
 
 
-def _branches_below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def _branches_below(branches: Iterable[Branch]) -> dict[Branch, tuple[Branch, ...]]:
     """Returns, for each branch and its ancestors, the branches at or below it."""
-    found: dict[str, list[str]] = {}
+    below: dict[Branch, list[Branch]] = {}
     for branch in branches:
-        for above in _self_and_ancestors(branch):
-            found.setdefault(above, []).append(branch)
-    return {branch: tuple(below) for branch, below in found.items()}
+        for above in branch.with_ancestors():
+            below.setdefault(above, []).append(branch)
+    return {above: tuple(branches) for above, branches in below.items()}
 
 
-def _model_calls(events: Iterable[Event]) -> dict[str, int]:
+def _model_calls(events: Iterable[Event]) -> dict[Branch, int]:
     """Returns, for each branch, the number of model calls on it and below it."""
-    found: dict[str, int] = {}
+    calls_by_branch: dict[Branch, int] = {}
     for event in events:
         if calls := model_calls(event):
-            for branch in _self_and_ancestors(event.branch):
-                found[branch] = found.get(branch, 0) + calls
-    return found
-
-
-def _self_and_ancestors(branch: str) -> Iterator[str]:
-    """Yields the branch, then its ancestors."""
-    while branch:
-        yield branch
-        branch = branch.rpartition("/")[0]
+            for branch in event.branch.with_ancestors():
+                calls_by_branch[branch] = calls_by_branch.get(branch, 0) + calls
+    return calls_by_branch
 
 
 def _replies(event: Event) -> dict[str, Content]:
@@ -222,7 +218,7 @@ def outcome_of(events: Iterable[Event]) -> Outcome:
 class StepScope(NamedTuple):
     """The place in the code of an agent run where an event arises: inside a recorded step, or outside of steps."""
 
-    branch: str
+    branch: Branch
     """The branch of the agent run."""
     step: str = ""
     """The key of the step in progress; empty outside of steps."""
@@ -231,7 +227,7 @@ class StepScope(NamedTuple):
 _ACTIVE_SCOPES: ContextVar[tuple[StepScope, ...]] = ContextVar("turnwise_step_scopes", default=())
 
 
-def current_scope(branch: str) -> StepScope:
+def current_scope(branch: Branch) -> StepScope:
     """Returns the scope of the run on that branch in the current task: the innermost step in progress."""
     return next((scope for scope in reversed(_ACTIVE_SCOPES.get()) if scope.branch == branch), StepScope(branch))
 
@@ -266,14 +262,14 @@ class Replay:
 
     def __init__(self, journal: Journal, turn: int) -> None:
         self._remaining: dict[StepScope, deque[Event]] = {}
-        self._unmatched: dict[str, list[_Write]] = {}
-        self._finished_writes: dict[str, list[_Write]] = {}
+        self._unmatched: dict[Branch, list[_Write]] = {}
+        self._finished_writes: dict[Branch, list[_Write]] = {}
         self._state: dict[str, JsonValue] = dict(journal.state_before)
         earlier: list[_Write] = []
         write_only = {event.id for event in journal.write_only}
         for event in (*(event for said in journal.said.values() for event in said), *journal.write_only):
             over = _finished_ancestor(event.branch, journal.finished)
-            if not _is_in_turn(event.branch, turn):
+            if not event.branch.is_of_turn(turn):
                 earlier += _writes(event)
             elif over:
                 self._finished_writes.setdefault(over, []).extend(_writes(event))
@@ -324,7 +320,7 @@ class Replay:
                 while self.has(other):
                     self.take(other)
 
-    def consume_write(self, branch: str, key: str, value: JsonValue) -> bool:
+    def consume_write(self, branch: Branch, key: str, value: JsonValue) -> bool:
         """Returns whether an event without content records this write of the run; if so, the replay moves past it."""
         unmatched = self._unmatched.get(branch, [])
         found = next((each for each in unmatched if (each.key, each.value) == (key, value)), None)
@@ -340,22 +336,19 @@ class Replay:
         """Applies a write of recorded work that the run has reached."""
         self._state[key] = value
 
-    def reach_finished(self, branch: str) -> None:
+    def reach_finished(self, branch: Branch) -> None:
         """Applies the writes of the finished run on that branch: its caller has reached it."""
         self._apply_writes(self._finished_writes.pop(branch, []))
 
-    def advance(self, branch: str) -> None:
+    def advance(self, branch: Branch) -> None:
         """Applies the remaining writes without content of the branch and its ancestors: a new event arose on the branch.
 
         The finished runs that those called are applied, too.
         """
         if not self._unmatched and not self._finished_writes:
             return
-        here = f"{branch}/"
-        passed = [
-            write for run in [r for r in self._unmatched if here.startswith(f"{r}/")] for write in self._unmatched.pop(run)
-        ]
-        for called in [each for each in self._finished_writes if here.startswith(f"{each.rpartition('/')[0]}/")]:
+        passed = [write for run in [r for r in self._unmatched if r.holds(branch)] for write in self._unmatched.pop(run)]
+        for called in [each for each in self._finished_writes if each.parent.holds(branch)]:
             passed += self._finished_writes.pop(called)
         self._apply_writes(passed)
 
@@ -375,15 +368,10 @@ class Replay:
         return True
 
 
-def _is_in_turn(branch: str, turn: int) -> bool:
-    return branch.partition("/")[0] == str(turn)
-
-
-def _finished_ancestor(branch: str, finished: frozenset[str]) -> str:
+def _finished_ancestor(branch: Branch, finished: frozenset[Branch]) -> Branch:
     """Returns the topmost finished run at or above the branch; empty when there is none."""
-    parts = branch.split("/")
-    runs = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
-    return next((run for run in runs if run in finished), "")
+    over = [run for run in branch.with_ancestors() if run in finished]
+    return over[-1] if over else NO_BRANCH
 
 
 def _writes(event: Event) -> list[_Write]:

@@ -230,7 +230,7 @@ class Recorder:
     def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:
         if self._attempt == 1:
             return events
-        return [event.model_copy(update={"attempt": self._attempt}) for event in events]
+        return [event.replace(attempt=self._attempt) for event in events]
 
     def _renew_later(self) -> None:
         # A timer is cheaper than a task: most turns end before it fires.
@@ -289,7 +289,7 @@ async def append_between_runs(
 
 def numbered_events(events: Sequence[Event], first: int) -> list[Event]:
     """Returns the events as stored, numbered from `first`."""
-    return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
+    return [storable(event).replace(sequence=first + i) for i, event in enumerate(events)]
 
 
 def _consume_exception(task: asyncio.Task[Any]) -> None:

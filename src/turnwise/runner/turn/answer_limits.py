@@ -14,6 +14,10 @@ PIECE_BYTES = 16
 """The minimum that one streamed piece counts, since each piece is an event until the answer is complete."""
 
 
+LONG_BYTES = 64 * 1024
+"""Content of this size or more is checked in a thread."""
+
+
 class AnswerSize:
     """Counts the output of the agents of one invocation. Sizes are bytes."""
 
@@ -63,6 +67,12 @@ class AnswerSize:
 
     def _least_bytes(self, content: Content) -> int:
         return sum(_least_bytes_of(part, self._limits.answer_bytes) for part in content.parts)
+
+
+def is_long_content(content: Content | None) -> bool:
+    """Returns whether a content is so long that its checks would hold the event loop."""
+    parts = () if content is None else content.parts
+    return sum(_least_bytes_of(part, LONG_BYTES) for part in parts) > LONG_BYTES
 
 
 def _least_bytes_of(part: Part, most: int) -> int:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused
-from turnwise.facts.events import Await, ErrorInfo, Event, StepRecord, segment_of
+from turnwise.facts.events import Await, ErrorInfo, Event, StepRecord
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
@@ -41,7 +42,7 @@ class TurnContext:
         self,
         invocation: InvocationState,
         agent: str,
-        branch: str,
+        branch: Branch,
         message: Content,
         assignment: Assignment | None = None,
         scope: Scope = EVERYTHING,
@@ -84,10 +85,17 @@ class TurnContext:
 
     @property
     def transfer_targets(self) -> tuple[str, ...]:
-        if self._invocation.stopped is not None or "/>" in self.branch or self.assignment is not None:
+        if self._invocation.stopped is not None or self.branch.is_private or self.assignment is not None:
             return ()
         targets = self._invocation.runtime.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
+
+    @property
+    def transfer_candidates(self) -> tuple[str, ...]:
+        if self._invocation.stopped is not None or self.branch.is_private or self.assignment is not None:
+            return ()
+        tree, roles = self._invocation.runtime.tree, self.message_context.roles
+        return tuple(t for t in tree.transfer_targets(self.card.name, disabled=True) if tree.permits(t, roles))
 
     @named("context.event")
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
@@ -95,7 +103,7 @@ class TurnContext:
 
     @awaited("context.say")
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
-        return await self.emitter.say(self.event(content).model_copy(update={"scope": (*self.scope.labels, *scope)}))
+        return await self.emitter.say(self.event(content).replace(scope=(*self.scope.labels, *scope)))
 
     @named("context.stream")
     def stream(self) -> AbstractAsyncContextManager[Stream]:
@@ -130,7 +138,7 @@ class TurnContext:
                     fix="Look for it in context.message_context.tools before you call it.",
                 )
             call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {}, offered=offered)
-            content = content.model_copy(update={"parts": (*content.parts, call)})
+            content = content.with_parts((*content.parts, call))
         asked = await self.emitter.say(self.event(content, awaits=wait), buffer=True)
         if asked.actions.awaits is None:
             what = f"call of {tool!r} by" if tool else "question of"
@@ -157,6 +165,8 @@ class TurnContext:
         if agent not in targets:
             known = agent in self._invocation.runtime.tree
             problem = "the tree does not permit it" if known else "no agent has that name"
+            if agent in self.transfer_candidates:
+                problem = "it is not available now"
             shown = repr(agent) if known else await self.emitter.safe_name(agent)
             raise TransferRefused(f"{self.card.name!r} cannot hand over to {shown}: {problem}.", allowed=targets)
         brief = text_content(message, "user") if isinstance(message, str) else message
@@ -186,7 +196,7 @@ class TurnContext:
     ) -> Outcome:
         if private:
             return await self._call_privately(child, message or self.message, segment)
-        branch = f"{self.branch}/{segment}"
+        branch = self.branch.child(segment)
         if branch not in self._invocation.journal.finished and not self._reachable(child):
             return Outcome()
         scope = assignment.scope if assignment else self.scope
@@ -226,6 +236,7 @@ class TurnContext:
             lead=lead,
         )
         verdict = await run_selector(selector, request, selector.name)
+        verdict = await self._invocation.guardrails.verdict(verdict, self.card.name)
         if self._invocation.has_undelivered_decision:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
@@ -262,9 +273,7 @@ class TurnContext:
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
-        stored = await self.emitter.say_permitted(
-            event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})})
-        )
+        stored = await self.emitter.say_permitted(event.with_actions(steps=()))
         awaits = stored.actions.awaits
         self.waits = self.waits or (awaits is not None and awaits.id not in self._invocation.journal.replies)
 
@@ -293,20 +302,20 @@ class TurnContext:
             await self.transfer(target, message=brief)
         except TransferRefused as refused:
             info = ErrorInfo(code=refused.code, message=str(refused))
-            await self._invocation.emit(self.event().model_copy(update={"error": info}))
+            await self._invocation.emit(self.event().replace(error=info))
 
     async def _call_privately(self, agent: str, message: Content, segment: str) -> Outcome:
-        if self.branch.count("/>") >= self.config.limits.call_depth:
+        if self.branch.call_depth >= self.config.limits.call_depth:
             raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
         if agent not in self._invocation.runtime.tree or not self._reachable(agent):
             raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
-        branch = f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}"
+        branch = self.branch.private_call(agent, segment)
         outcome = await self._run_nested(agent, branch, message, None, self.scope)
         await self._invocation.flush()
         return outcome
 
     async def _run_nested(
-        self, agent: str, branch: str, message: Content, assignment: Assignment | None, scope: Scope
+        self, agent: str, branch: Branch, message: Content, assignment: Assignment | None, scope: Scope
     ) -> Outcome:
         if branch in self._invocation.journal.finished or (assignment is not None and assignment.is_over):
             self._invocation.replay.reach_finished(branch)

@@ -1,14 +1,15 @@
 """Emits the events of one agent run: stamps them, records them, and skips those that a resumed run has already recorded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.concurrency import LoopYielder
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
-from turnwise.facts.events import Actions, Await, ErrorInfo, Event
+from turnwise.facts.events import Actions, Await, Event
 from turnwise.runner.record.events import empty_event, error_text
 from turnwise.runner.record.journal import StepScope, current_scope, model_calls
 from turnwise.runner.turn.answer_limits import check_storable
@@ -33,12 +34,12 @@ class TextStream:
     @named("context.stream().write")
     async def write(self, text: str) -> None:
         self._pieces.append(text)
-        await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))
+        await self._take(self._blank.replace(content=text_content(text), partial=True))
 
     async def finish(self) -> None:
         """Stores the complete answer. Does nothing when nothing was written."""
         if text := "".join(self._pieces):
-            await self._take(self._blank.model_copy(update={"content": text_content(text)}))
+            await self._take(self._blank.with_content(text_content(text)))
 
 
 @asynccontextmanager
@@ -62,13 +63,13 @@ class PieceFilter:
         """Returns the partial event with its visible text and offset; None when none of it is visible yet."""
         offset = self._shown.get(event.id, 0)
         if not event.text:
-            return event.model_copy(update={"offset": offset})
+            return event.replace(offset=offset)
         tags = self._filters.setdefault(event.id, NextTagFilter())
         visible = tags.feed(event.text)
         if not visible:
             return None
         self._shown[event.id] = offset + len(visible)
-        return event.model_copy(update={"content": text_content(visible), "offset": offset})
+        return event.replace(content=text_content(visible), offset=offset)
 
 
 _AGENT_ACTIONS = (
@@ -78,6 +79,7 @@ _AGENT_ACTIONS = (
     "awaits",
     "usage",
     "cut_off",
+    "note",
     "summary",
     "jobs",
     "steps",
@@ -93,7 +95,7 @@ class EventEmitter:
     """
 
     def __init__(
-        self, invocation: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites
+        self, invocation: InvocationState, agent: str, branch: Branch, labels: tuple[str, ...], writes: PendingWrites
     ) -> None:
         self.last: Event | None = None
         """The last event that answers."""
@@ -126,7 +128,7 @@ class EventEmitter:
         if actions.checkpoint:
             self._invocation.unrecorded.buffer()
         own = Actions(**{name: getattr(actions, name) for name in _AGENT_ACTIONS})
-        return await self.say(event.model_copy(update={"actions": own}), buffer=actions.end is not None)
+        return await self.say(event.replace(actions=own), buffer=actions.end is not None)
 
     async def say(self, event: Event, *, buffer: bool = False) -> Event:
         """Stamps and records one event, or returns the recorded one during a replay."""
@@ -157,8 +159,8 @@ class EventEmitter:
             check_storable(visible.content or Content(), self._agent)
             id_ = self._invocation.ids.own(event.id, partial=True)
             blank = empty_event(self._invocation.runtime.issuer, self._agent, self._invocation.invocation_id, self._branch)
-            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
-            await self._invocation.show(blank.model_copy(update=shown))
+            piece = blank.replace(id=id_, content=visible.content, partial=True, offset=visible.offset, scope=self._labels)
+            await self._invocation.show(piece)
 
     def find_recorded(self, event: Event) -> Event:
         """Advances the replay to an event that is known to be recorded, and returns the event."""
@@ -183,11 +185,10 @@ class EventEmitter:
         if self._invocation.failure is error or self._invocation.recorder.problem is not None:
             return
         self._invocation.failure = error
-        text, guarded = await self._invocation.guardrails.error_text(error_text(error), self._agent)
+        info, guarded = await self._invocation.guardrails.error(error.code, error_text(error), self._agent)
         if guarded:
-            error.problem, error.fix = text, ""
-        info = ErrorInfo(code=error.code, message=text)
-        self._invocation.buffer(self.event(guarded=guarded).model_copy(update={"error": info}))
+            error.problem, error.fix = info.message, ""
+        self._invocation.buffer(self.event(guarded=guarded).replace(error=info))
 
     def buffer_writes(self, *, escalate: bool = False) -> None:
         """Buffers an event with the writes that no event holds yet, or with the request to leave the enclosing loop."""
@@ -201,20 +202,28 @@ class EventEmitter:
             self._invocation.buffer(self.event(guarded=guarded))
         return shown
 
+    async def check_names(self, what: str, names: Iterable[str]) -> None:
+        """Checks names that the agent chose, as `Guardrails.check_names`.
+
+        A flow names its events after its tasks: its author declared them, or guardrails checked the plan that did.
+        """
+        runtime = self._invocation.runtime
+        if runtime.guardrails and runtime.tree.card(self._agent).kind != "flow":
+            await self._invocation.guardrails.check_names(what, names, self._agent)
+
     async def _store(self, event: Event, *, buffer: bool) -> Event:
         stamped = self._with_writes(
-            event.model_copy(
-                update={
-                    "id": self._invocation.ids.own(event.id, partial=False),
-                    "author": self._agent,
-                    "invocation_id": self._invocation.invocation_id,
-                    "branch": self._branch,
-                    "within": current_scope(self._branch).step,
-                    "sequence": None,
-                    "content": event.content and event.content.model_copy(update={"role": "agent"}),
-                }
+            event.replace(
+                id=self._invocation.ids.own(event.id, partial=False),
+                author=self._agent,
+                invocation_id=self._invocation.invocation_id,
+                branch=self._branch,
+                within=current_scope(self._branch).step,
+                sequence=None,
+                content=event.content and event.content.replace(role="agent"),
             )
         )
+        await self.check_names("a name in an event", _own_names(stamped, self._labels))
         stored = await self._invocation.emit(stamped, buffer=buffer)
         if stored.actions.awaits is not None:
             self._stated_waits.add(stored.actions.awaits.id)
@@ -229,13 +238,26 @@ class EventEmitter:
     def _with_writes(self, event: Event) -> Event:
         if not self._writes:
             return event
-        actions = event.actions.model_copy(
-            update={
-                "state_delta": {**self._writes.state, **event.actions.state_delta},
-                "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
-                "steps": (*self._writes.steps, *event.actions.steps),
-            }
+        complete = event.with_actions(
+            state_delta={**self._writes.state, **event.actions.state_delta},
+            artifact_versions={**self._writes.saved, **event.actions.artifact_versions},
+            steps=(*self._writes.steps, *event.actions.steps),
         )
         self._invocation.keep_temporary(self._writes.state)
         self._writes.clear()
-        return event.model_copy(update={"actions": actions})
+        return complete
+
+
+def _own_names(event: Event, labels: tuple[str, ...]) -> Iterator[str]:
+    """Yields the names that the agent chose for an event, apart from keys of the state.
+
+    Args:
+        event: The event.
+        labels: The labels that every event of the run has.
+    """
+    actions = event.actions
+    yield from (label for label in event.scope if label not in labels)
+    yield from actions.artifact_versions
+    yield from (job.kind for job in actions.jobs)
+    if actions.cut_off:
+        yield actions.cut_off

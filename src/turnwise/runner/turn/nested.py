@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.messages import MessageContext
@@ -64,14 +65,14 @@ def nested_assignment(assignment: Assignment | None) -> Assignment | None:
     return assignment if assignment is None or isinstance(assignment, NestedAssignment) else NestedAssignment(assignment)
 
 
-def nested_context(context: MessageContext, branch: str, assignment: Assignment | None) -> MessageContext:
+def nested_context(context: MessageContext, branch: Branch, assignment: Assignment | None) -> MessageContext:
     """Returns the message context that a run on that branch inherits.
 
     The caller's tools are dropped for private calls and for flow tasks: only agents that answer the caller may use them.
     """
-    if not context.tools or not ("/>" in branch or (assignment is not None and assignment.tools)):
+    if not context.tools or not (branch.is_private or (assignment is not None and assignment.tools)):
         return context
-    return context.model_copy(update={"tools": ()})
+    return context.replace(tools=())
 
 
 _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}

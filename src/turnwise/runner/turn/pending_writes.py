@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.events import StepRecord
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.runner.record.journal import Replay, StepScope, current_scope
@@ -31,7 +32,7 @@ class PendingWrites:
     and are not stored again. The same holds for writes in recorded events without content.
     """
 
-    def __init__(self, branch: str, replay: Replay) -> None:
+    def __init__(self, branch: Branch, replay: Replay) -> None:
         self.state: dict[str, JsonValue] = {}
         self.saved: dict[str, int] = {}
         self.steps: tuple[StepRecord, ...] = ()

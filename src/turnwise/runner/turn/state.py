@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
@@ -20,10 +22,10 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.stream_guard import StreamGuard
-from turnwise.runner.record.events import EventIds, with_actions
+from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
-from turnwise.runner.turn.answer_limits import AnswerSize, check_storable
+from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
 from turnwise.selection.conversational import can_name
 from turnwise.selection.next_tag import take_next
@@ -31,7 +33,8 @@ from turnwise.selection.next_tag import take_next
 _LONG_TEXT = 16_384
 
 
-class Runtime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Runtime:
     """The agents and services of an app. An invocation keeps the Runtime it began with."""
 
     agents: Mapping[str, Agent]
@@ -121,7 +124,7 @@ class InvocationState:
             merged |= event.actions.state_delta
         return merged
 
-    def finish_branch(self, branch: str) -> None:
+    def finish_branch(self, branch: Branch) -> None:
         """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
 
@@ -144,12 +147,18 @@ class InvocationState:
         """
         if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
-        self.size.check_content(event)
+        long = is_long_content(event.content)
+        if long:
+            await asyncio.to_thread(self.size.check_content, event)
+        else:
+            self.size.check_content(event)
         self._stream_guard.forget(event.id)
         event = await asyncio.to_thread(_without_tag, event) if is_long(event) else _without_tag(event)
         if self.runtime.guardrails:
             event = _without_unknown_next(event, self.runtime.tree)
-        event = self.buffer(await self.guardrails.event(event))
+        event = await self.guardrails.event(event)
+        size = await asyncio.to_thread(check_storable, event, event.author) if long else None
+        event = self.buffer(event, size)
         if not buffer:
             await self.flush()
         return event
@@ -165,8 +174,7 @@ class InvocationState:
             passed = await self.guardrails.brief(handoff.brief, handoff.by)
             self._refuse_second(handoff)
             if passed.guarded:
-                actions = note.actions.model_copy(update={"guarded": passed.guarded})
-                self.buffer(note.model_copy(update={"actions": actions}))
+                self.buffer(note.with_actions(guarded=passed.guarded))
             if passed.content is None:
                 by = passed.guarded[-1]
                 problem = f"the guardrail {by.guardrail!r} blocked the message: {by.reason}"
@@ -189,10 +197,15 @@ class InvocationState:
         buffered, self._buffered = self._buffered, []
         return buffered
 
-    def buffer(self, event: Event) -> Event:
-        """Appends an event to the buffer, with the pending decision and finished branches."""
+    def buffer(self, event: Event, size: int | None = None) -> Event:
+        """Appends an event to the buffer, with the pending decision and finished branches.
+
+        Args:
+            event: The event.
+            size: The result of `check_storable`, if it is known.
+        """
         event = self._with_pending(event)
-        self.size.add(event, check_storable(event, event.author))
+        self.size.add(event, check_storable(event, event.author) if size is None else size)
         delta = event.actions.state_delta
         if delta:
             self.keep_temporary(delta)
@@ -218,7 +231,7 @@ class InvocationState:
         if not self._records_before or not self._before:
             return event
         before, self._before = self._before, {}
-        return event.model_copy(update={"actions": actions.model_copy(update={"state_before": before})})
+        return event.with_actions(state_before=before)
 
     def keep_temporary(self, delta: Mapping[str, JsonValue]) -> None:
         """Keeps the `temp:` keys of a delta for the rest of this invocation."""
@@ -229,7 +242,7 @@ class InvocationState:
         if not pending:
             return event
         pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
-        return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
+        return event.with_actions(**pending)
 
     def buffer_pending(self, bare: Event) -> None:
         """Buffers the bare event if a pending decision or finished branch needs one."""
@@ -258,9 +271,9 @@ def record_answer_decision(invocation: InvocationState, selection: Selection, ba
     """
     last = invocation._buffered[-1] if invocation._buffered else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
-        invocation.buffer(with_actions(bare, selection=selection))
+        invocation.buffer(bare.with_actions(selection=selection))
     else:
-        invocation._buffered[-1] = with_actions(last, selection=selection)
+        invocation._buffered[-1] = last.with_actions(selection=selection)
 
 
 def is_long(event: Event) -> bool:
@@ -277,7 +290,7 @@ def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
     named = event.actions.next
     if not named or can_name(named, (card.name for card in tree)):
         return event
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"next": ""})})
+    return event.with_actions(next="")
 
 
 def _without_tag(event: Event) -> Event:
@@ -288,10 +301,10 @@ def _without_tag(event: Event) -> Event:
     for part in event.content.parts:
         if isinstance(part, TextPart):
             text, name = take_next(part.text)
-            part = part.model_copy(update={"text": text})  # noqa: PLW2901
+            part = part.replace(text=text)  # noqa: PLW2901
             first = name if first is None else first
         parts.append(part)
     if first is None:
         return event
-    content = event.content.model_copy(update={"parts": tuple(parts)})
-    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update={"next": first})})
+    content = event.content.with_parts(parts)
+    return event.replace(content=content, actions=event.actions.replace(next=first))

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
-from turnwise.runner.record.journal import StepScope, event_fields, step_scope
+from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
 from turnwise.runner.turn.emitter import EventEmitter
 from turnwise.runner.turn.pending_writes import PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState
@@ -17,17 +18,17 @@ from turnwise.runner.turn.views import as_json
 class Keys:
     """The keys of a run's recorded steps (`AgentContext.recorded`)."""
 
-    def __init__(self, invocation: InvocationState, branch: str) -> None:
+    def __init__(self, invocation: InvocationState, branch: Branch) -> None:
         self._invocation, self._branch = invocation, branch
 
     def __contains__(self, key: object) -> bool:
-        return f"{self._branch}:{key}" in self._invocation.steps
+        return isinstance(key, str) and self._branch.step_key(key) in self._invocation.steps
 
 
 class Steps:
     """The steps of one agent run on one branch."""
 
-    def __init__(self, invocation: InvocationState, branch: str, emitter: EventEmitter, writes: PendingWrites) -> None:
+    def __init__(self, invocation: InvocationState, branch: Branch, emitter: EventEmitter, writes: PendingWrites) -> None:
         self._invocation, self._branch, self._emitter, self._writes = invocation, branch, emitter, writes
         self._once: dict[str, Event] = {}
         self._seen_keys: set[str] = set()
@@ -35,12 +36,13 @@ class Steps:
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         """Returns the result of `work`, or its recorded result (`AgentContext.step`)."""
-        full_key = f"{self._branch}:{key}"
+        full_key = self._branch.step_key(key)
         known = self._find_record(full_key)
         scope = StepScope(self._branch, full_key)
         if known is not None:
             self._invocation.replay.skip_all(scope)
             return known.value
+        await self._check_key(key)
         await self._invocation.recorder.confirm()
         with collect_writes() as written, step_scope(scope):
             made = work()
@@ -58,15 +60,16 @@ class Steps:
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
         """Emits the event of `make` once (`AgentContext.once`)."""
-        full_key = f"{self._branch}:{key}"
+        full_key = self._branch.step_key(key)
         known = self._find_record(full_key)
         if known is None:
+            await self._check_key(key)
             said = await self._say(full_key, make)
         elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
             said = self._emitter.find_recorded(recorded)
         else:
-            again = self._emitter.event().model_copy(update=event_fields(known.value))
-            said = await self._emitter.say(_with(again, known.model_copy(update={"value": None})))
+            again = with_step_value(self._emitter.event(), known.value)
+            said = await self._emitter.say(_with(again, known.replace(value=None)))
         self._once[full_key] = said
         return said
 
@@ -77,15 +80,19 @@ class Steps:
             made = await make(self._emitter.show)
         record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
         # The journal skips events without content, so the event gets an empty one.
-        said = await self._emitter.say_permitted(_with(made.model_copy(update={"content": made.content or Content()}), record))
+        said = await self._emitter.say_permitted(_with(made.with_content(made.content or Content()), record))
         self._invocation.steps[full_key] = record
         return said
 
     async def _guarded_result(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
         """Returns the tool result after guardrails, and the event that records it with their actions."""
-        said = await self._invocation.guardrails.event(event.model_copy(update={"content": Content(parts=(part,))}))
+        said = await self._invocation.guardrails.event(event.with_content(Content(parts=(part,))))
         left = (said.content or Content()).tool_results[0]
-        return said.model_copy(update={"content": None}), {"result": left.result, "failed": left.failed}
+        return said.with_content(None), {"result": left.result, "failed": left.failed}
+
+    async def _check_key(self, key: str) -> None:
+        """Raises AgentFailed if guardrails do not allow the key in the log."""
+        await self._emitter.check_names("the key of a step", [key])
 
     def _find_record(self, full_key: str) -> StepRecord | None:
         known = self._invocation.steps.get(full_key)
@@ -99,4 +106,4 @@ class Steps:
 
 
 def _with(event: Event, record: StepRecord) -> Event:
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": (record,)})})
+    return event.with_actions(steps=(record,))

@@ -2,22 +2,36 @@
 
 import copy
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached
-from turnwise.facts.events import Event, in_scope, sees
+from turnwise.facts.events import Event, in_scope
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.sizes import DEEPEST, is_deep, least_bytes
-from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
+from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore, SessionStore
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.state import InvocationState
+
+_numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+_next_number = count()
+
+
+def _number_of(store: SessionStore) -> int:
+    """Returns a number of this store that no other store gets, not even after it is gone."""
+    try:
+        return _numbers.setdefault(store, next(_next_number))
+    except TypeError:  # a store that cannot be hashed or referenced: equal to none, so nothing is kept for it
+        return next(_next_number)
 
 
 class HistoryView:
@@ -30,7 +44,7 @@ class HistoryView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
 
-    def __init__(self, invocation: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+    def __init__(self, invocation: InvocationState, agent: str, branch: Branch, sees: frozenset[str] | None) -> None:
         self._invocation, self._agent, self._branch, self._sees = invocation, agent, branch, sees
 
     @named("context.history.last")
@@ -48,12 +62,28 @@ class HistoryView:
         while left > 0:
             asked = max(1, min(page, left))
             events = await self._invocation.store.events(self._invocation.key, before=before, last=asked)
+            shown = [public_event(event) for event in events if self._visible(event)]
             if events:
-                yield [public_event(event) for event in events if self._visible(event)]
+                yield shown
                 before = events[0].sequence
             if len(events) < asked:
                 return
-            left -= asked
+            left -= len(shown)
+
+    @named("context.history.since")
+    async def since(self, event: Event) -> list[Event] | None:
+        await self._invocation.flush()
+        limit = self._invocation.config.limits.history_events
+        # The event itself is read, too: a rewind that hides an earlier event hides this one.
+        found = await self._invocation.store.events(self._invocation.key, after=(event.sequence or 0) - 1, limit=limit + 2)
+        if not found or found[0].id != event.id or found[0].sequence != event.sequence or len(found) > limit + 1:
+            return None
+        return [public_event(each) for each in found[1:] if self._visible(each)]
+
+    @property
+    def identity(self) -> Hashable:
+        session = self._invocation.recorder.session
+        return _number_of(self._invocation.store), session.key, session.created_at, self._agent, self._sees
 
     def _bounded(self, count: int) -> int:
         return max(0, min(count, self._invocation.config.limits.history_events))
@@ -67,7 +97,7 @@ class HistoryView:
         if not in_scope(event, self._agent, self._sees):
             return False
         if event.invocation_id == self._invocation.invocation_id:
-            return sees(self._branch, event.branch)
+            return self._branch.sees(event.branch)
         return not event.is_private
 
 

@@ -3,6 +3,7 @@
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Verdict
@@ -112,7 +113,7 @@ class Contextual:
         takes_part = verdict.agent is not None and verdict.agent in (state.awaiting, *state.visited)
         if state.passed_over and not takes_part:
             # Decides again without the other participants: they must not help an agent that may not continue.
-            situation = self._rebuilt(request, situation.turn._replace(visited=(), awaiting=None))
+            situation = self._rebuilt(request, replace(situation.turn, visited=(), awaiting=None))
             if not situation.candidates:
                 return abstained(self.name, _NOTHING, passed_over=state.passed_over)
             verdict = self._verdict_for(request, state, situation, self._model.scores(features(situation)))
@@ -200,14 +201,14 @@ class Contextual:
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
-        without = self._rebuilt(request, turn._replace(previous=()))
+        without = self._rebuilt(request, replace(turn, previous=()))
         other = None
         if without.candidates:
             other = self._verdict_for(request, state, without, self._model.scores(features(without))).agent
         if other == verdict.agent:
             return verdict
         note = explain.previous_agents_note(verdict.agent, other)
-        return verdict.model_copy(update={"reason": f"{verdict.reason} {note}"})
+        return verdict.replace(reason=f"{verdict.reason} {note}")
 
     async def _with_second_agent(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
         """Adds the second agent when the message clearly contains requests for two agents."""
@@ -223,7 +224,7 @@ class Contextual:
             return verdict
         other = second if verdict.agent == first else first
         why = f"{verdict.reason} The message also holds a request for {other}."
-        return verdict.model_copy(update={"also": (other,), "reason": why})
+        return verdict.replace(also=(other,), reason=why)
 
     def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
         """Returns the agent that this part is clearly a request for; None when unclear."""

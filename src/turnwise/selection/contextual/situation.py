@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,8 @@ class EarlierMessage(NamedTuple):
     """The reply before it, joined with the message; None = no reply."""
 
 
-class Turn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Turn:
     """All inputs of the decision about one message."""
 
     message: TextReading
@@ -43,7 +45,7 @@ class Turn(NamedTuple):
     """The last reply; None = no reply."""
     joined: TextReading | None = None
     """The reply's end joined with the message."""
-    reply_wording: ReplyWording = ReplyWording()
+    reply_wording: ReplyWording = field(default_factory=ReplyWording)
     """The ending of the last reply."""
     past: tuple[EarlierMessage, ...] = ()
     """Earlier messages, newest first."""
@@ -57,15 +59,16 @@ class Turn(NamedTuple):
     """The agent that waits for a reply."""
     offered: tuple[str, ...] = ()
     """Agents that the user was just asked to choose from."""
-    hits: Mapping[str, float] = {}
+    hits: Mapping[str, float] = field(default_factory=dict)
     """Confidence of matching patterns, by agent."""
-    named: Mapping[str, float] = {}
+    named: Mapping[str, float] = field(default_factory=dict)
     """Share of each agent's name that the message contains."""
     general: str | None = None
     """The agent for small talk."""
 
 
-class Situation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Situation:
     """A turn with its candidates in a fixed order. Arrays have one entry per candidate."""
 
     turn: Turn

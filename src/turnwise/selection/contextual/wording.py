@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -67,7 +68,8 @@ _ENGLISH = _words(
 )
 
 
-class MessageWording(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MessageWording:
     """Wording features of a message."""
 
     features: TextFeatures

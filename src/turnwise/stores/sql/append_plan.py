@@ -104,9 +104,9 @@ def plan_append(session: Session, events: Sequence[Event], rewound: Session | No
             visible.append(stored)
         elif sequence not in hidden:
             # After a gap, folding cannot derive the number from the position.
-            visible.append(stored.model_copy(update={"sequence": sequence}))
+            visible.append(stored.replace(sequence=sequence))
     delta = split_state(changed) if changed else NO_DELTA
-    after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
+    after = fold(rewound or session, visible).replace(revision=session.revision + 1)
     if hidden or rewound:
         after = _with_shared_state(after, session, delta)
     if hidden:
@@ -132,7 +132,7 @@ def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
         raise ValueError(f"Event {event.id!r} is partial: it can be streamed, not stored.")
     stored = storable(event)
     if stored.sequence is not None and stored.sequence != sequence:
-        stored = stored.model_copy(update={"sequence": sequence})
+        stored = stored.replace(sequence=sequence)
     body = event_text(stored)
     if stored.actions.state_delta:
         # Parsed again, so that the returned state shares nothing with the caller's dictionaries.
@@ -150,5 +150,5 @@ def _hidden(events: Sequence[Event], first: int) -> frozenset[int]:
 
 def _with_shared_state(after: Session, session: Session, delta: ScopedState) -> Session:
     # A rewind restores the session's own state only, not the state that it shares with other sessions.
-    shared = {"app_state": merge(session.app_state, delta.app), "user_state": merge(session.user_state, delta.user)}
-    return after.model_copy(update=shared)
+    app, user = merge(session.app_state, delta.app), merge(session.user_state, delta.user)
+    return after.replace_valid(app_state=app, user_state=user)

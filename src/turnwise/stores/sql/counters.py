@@ -24,6 +24,7 @@ from sqlalchemy.sql.dml import ReturningInsert, UpdateBase
 
 from turnwise.facts.errors import StoreError
 from turnwise.ports.key_store import Tally
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.tables import clock, counters, insert_for, places
 from turnwise.stores.sql.threads import Executor
 
@@ -31,6 +32,8 @@ _c, _p = counters.c, places.c
 
 SWEEP_SECONDS = 60.0
 SWEEP_BATCH = 500
+SPARED_SECONDS = 86_400.0
+"""How long after the clock was set rows from before the change are kept until they are over by the old clock."""
 LOCK_SEED = 7_236_113
 """Separates these advisory locks from those that other programs derive from hashes."""
 
@@ -39,9 +42,12 @@ _LOCK = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("at_na
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 _OF_NAME = _p.name == bindparam("at_name")
 _OF_HOLDER = and_(_OF_NAME, _p.holder == bindparam("at_holder"))
-# A slot that lasts longer than any can: the clock was set back.
-_IS_LIVE = and_(_p.ends > clock(), _p.ends <= clock() + 2 * _seconds)
-_RENEW = update(places).where(_OF_HOLDER, _IS_LIVE).values(ends=clock() + _seconds)
+_moved: BindParameter[float] = bindparam("moved", type_=Double())
+# A slot that lasts longer than any can: the clock was set back. A slot from before the clock was set is compared with the clock
+# as it was.
+_IS_LIVE = or_(*(and_(_p.ends > now, _p.ends <= now + 2 * _seconds) for now in (clock(), clock() - _moved)))
+# A slot that is over is deleted before another holder takes it. So one that is there may be renewed.
+_RENEW = update(places).where(_OF_HOLDER).values(ends=clock() + _seconds)
 _DELETE_EXPIRED = delete(places).where(_OF_NAME, ~_IS_LIVE)
 _COUNT = select(func.count()).select_from(places).where(_OF_NAME)
 _RELEASE = delete(places).where(_OF_HOLDER)
@@ -50,18 +56,18 @@ _RELEASE = delete(places).where(_OF_HOLDER)
 class SqlCounters:
     """The store's counters and slots. Expired rows are deleted now and then, after other calls."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
+        self._executor, self._watch = executor, watch
         self._next_sweep = time.monotonic()
 
     async def add(self, name: str, amount: int, window: float) -> Tally:
         # Repeated after a commit of unknown outcome: it may then count too much, never too little.
-        tally = await self._executor.write(lambda connection: _add(connection, name, amount, window))
+        tally = await self._executor.write(lambda connection: _add(connection, name, amount, window, self._watch))
         await self._sweep()
         return tally
 
     async def take(self, name: str, holder: str, most: int, seconds: float) -> bool:
-        taken = await self._executor.write(lambda connection: _take(connection, name, holder, most, seconds))
+        taken = await self._executor.write(lambda connection: _take(connection, name, holder, most, seconds, self._watch))
         await self._sweep()
         return taken
 
@@ -75,7 +81,7 @@ class SqlCounters:
             return
         self._next_sweep = now + SWEEP_SECONDS
         with suppress(StoreError):
-            if await self._executor.write(_delete_expired):
+            if await self._executor.write(lambda connection: _delete_expired(connection, self._watch)):
                 self._next_sweep = now
 
 
@@ -86,16 +92,18 @@ def _insert_count(dialect: str) -> ReturningInsert[Any]:
     new = insert.excluded
     # One reading of the clock, that of the new row. A transaction that waited for the row has an older reading: an end that is
     # a little too late is another transaction's. One that is much too late means that the clock was set back.
-    is_over = or_(_c.ends <= new.ends - _window, _c.ends > new.ends + _window)
+    seems_over = or_(_c.ends <= new.ends - _window, _c.ends > new.ends + _window)
+    # A window from before the clock was set goes on, by the clock as it is now.
+    goes_on = and_(seems_over, _c.ends + _moved > new.ends - _window, _c.ends + _moved <= new.ends)
     changed = {
-        "total": case((is_over, new.total), else_=_c.total + new.total),
-        "ends": case((is_over, new.ends), else_=_c.ends),
+        "total": case((goes_on, _c.total + new.total), (seems_over, new.total), else_=_c.total + new.total),
+        "ends": case((goes_on, _c.ends + _moved), (seems_over, new.ends), else_=_c.ends),
     }
     return insert.on_conflict_do_update(index_elements=["name"], set_=changed).returning(_c.total, _c.ends - clock())
 
 
-def _add(connection: Connection, name: str, amount: int, window: float) -> Tally:
-    values = {**_at(name), "amount": amount, "window": window}
+def _add(connection: Connection, name: str, amount: int, window: float, watch: ClockWatch) -> Tally:
+    values = {**_at(name), "amount": amount, "window": window, "moved": watch.moved(connection, window)}
     total, seconds = connection.execute(_insert_count(connection.dialect.name), values).one()
     return Tally(total, min(max(seconds, 0.0), window))
 
@@ -106,31 +114,33 @@ def _insert_place(dialect: str) -> UpdateBase:
     return insert_for(dialect, places).values(values)
 
 
-def _take(connection: Connection, name: str, holder: str, most: int, seconds: float) -> bool:
+def _take(connection: Connection, name: str, holder: str, most: int, seconds: float, watch: ClockWatch) -> bool:
     if connection.dialect.name == "postgresql":
         # Prevents two processes from counting at the same time. On SQLite there is one writer anyway.
         connection.execute(_LOCK, _at(name))
     values = {**_at(name, holder), "seconds": seconds}
     if connection.execute(_RENEW, values).rowcount:
         return True
-    connection.execute(_DELETE_EXPIRED, {**_at(name), "seconds": seconds})
+    connection.execute(_DELETE_EXPIRED, {**_at(name), "seconds": seconds, "moved": watch.moved(connection, seconds)})
     if connection.execute(_COUNT, _at(name)).scalar_one() >= most:
         return False
     connection.execute(_insert_place(connection.dialect.name), values)
     return True
 
 
-def _delete_expired(connection: Connection) -> bool:
+def _delete_expired(connection: Connection, watch: ClockWatch) -> bool:
     """Deletes a batch of expired counters and slots. Returns whether there may be more."""
-    more_counters, more_places = _delete_some(connection, counters), _delete_some(connection, places)
+    moved = watch.moved(connection, SPARED_SECONDS)
+    more_counters, more_places = _delete_some(connection, counters, moved), _delete_some(connection, places, moved)
     return more_counters or more_places
 
 
-def _delete_some(connection: Connection, table: Table) -> bool:
-    key = tuple(table.primary_key)
+def _delete_some(connection: Connection, table: Table, moved: float) -> bool:
+    key, ends = tuple(table.primary_key), table.c.ends
     # Rows that another transaction has locked are in use.
-    expired = select(*key).where(table.c.ends < clock()).limit(SWEEP_BATCH).with_for_update(skip_locked=True)
-    found = connection.execute(expired).all()
+    is_over = and_(ends < clock(), ends < clock() - _moved)
+    expired = select(*key).where(is_over).limit(SWEEP_BATCH).with_for_update(skip_locked=True)
+    found = connection.execute(expired, {"moved": moved}).all()
     if found:
         is_row = and_(*(column == bindparam(f"at_{column.name}") for column in key))
         connection.execute(

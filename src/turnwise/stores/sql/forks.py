@@ -63,8 +63,8 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
     if row is None or state is None:
         raise session_missing(key)
     session = session_of(key, row)
-    nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
-    return Origin(row.id, session, session.model_copy(update=nothing))
+    begun = session.replace(last_sequence=0, head=Head(), state=state, updated_at=session.created_at)
+    return Origin(row.id, session, begun)
 
 
 def first_of(connection: Connection, source: Origin, invocation_id: str) -> int:

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delete, false, func, not_, select, update
+from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delete, false, func, not_, or_, select, update
 
 from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
@@ -18,8 +19,14 @@ from turnwise.stores.sql.threads import Executor
 _j, _s = jobs.c, sessions.c
 
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
-# As for a session's lease: a clock further before the start than the lease is long was set back.
-_IS_RESTING = func.coalesce(and_(clock() < _j.ends, clock() >= 2 * _j.since - _j.ends), false())
+# As for a session's lease: a clock further before the start than the lease is long was set back. A claim from before the clock
+# was set is compared with the clock as it was.
+_IS_RESTING = or_(
+    *(
+        func.coalesce(and_(now < _j.ends, now >= 2 * _j.since - _j.ends), false())
+        for now in (clock(), clock() - bindparam("moved", type_=Double()))
+    )
+)
 _FOR_SECONDS: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _IS_HELD = _j.holder == bindparam("at_holder")
 _session_row = select(_s.id).where(is_session()).scalar_subquery()
@@ -47,15 +54,20 @@ _DELETE_HIDDEN = delete(jobs).where(_j.session == bindparam("at_row"), _j.until_
 class SqlJobs:
     """The store's background jobs."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
+        self._executor, self._watch = executor, watch
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
         check_limit(limit)
         params = {"at_jobs_app": app, "at_most": limit}
-        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
+
+        def due(connection: Connection) -> Sequence[Any]:
+            moved = self._watch.moved(connection, lease.seconds)
+            return connection.execute(_DUE, params | {"moved": moved}).all()
+
+        if not await self._executor.read(due):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, params, lease))
+        return await self._executor.write(lambda connection: _claim(connection, params, lease, self._watch))
 
     async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
         return await self._executor.write(lambda connection: _renew(connection, lease))
@@ -86,8 +98,9 @@ def delete_hidden(connection: Connection, row_id: int, hidden_from: int) -> None
     connection.execute(_DELETE_HIDDEN, {"at_row": row_id, "at_from": hidden_from})
 
 
-def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[BackgroundJob]:
-    ids = list(connection.execute(_DUE_AND_FREE, params).scalars())
+def _claim(connection: Connection, params: dict[str, Any], lease: Lease, watch: ClockWatch) -> list[BackgroundJob]:
+    moved = watch.moved(connection, lease.seconds)
+    ids = list(connection.execute(_DUE_AND_FREE, params | {"moved": moved}).scalars())
     if not ids:
         return []
     connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})

@@ -66,7 +66,7 @@ def _add(connection: Connection, app: str, key: ApiKey) -> None:
     at = _at(app, key.id)
     expires_at = None if key.expires_at is None else time_text(key.expires_at)
     # The expiry has its own column: the only value that changes later.
-    body = key.model_copy(update={"expires_at": None}).model_dump_json()
+    body = key.replace(expires_at=None).model_dump_json()
     row = {"app": app, "key_id": key.id, "created_at": time_text(key.created_at), "expires_at": expires_at, "body": body}
     if connection.execute(_insert(connection.dialect.name), row).first() is None:
         existing = connection.execute(_FIND, at).one()
@@ -91,4 +91,4 @@ def _expire(connection: Connection, app: str, id: str, at: datetime) -> bool:
 
 def _key(row: Any) -> ApiKey:
     expires_at = None if row.expires_at is None else moment(row.expires_at)
-    return ApiKey.model_validate_json(row.body).model_copy(update={"expires_at": expires_at})
+    return ApiKey.model_validate_json(row.body).replace(expires_at=expires_at)

@@ -1,10 +1,9 @@
 """Leases: one writer per session. Takes, renews and releases a session's lease, and finds sessions without a holder."""
 
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, func, literal_column, not_, or_, select, update
 
@@ -16,6 +15,7 @@ from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.log import (
     AdvancedRow,
@@ -32,7 +32,6 @@ from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
-    clock,
     column_params,
     insert_for,
     is_leased,
@@ -82,50 +81,6 @@ def stop_requests(connection: Connection, holder: str) -> list[tuple[SessionKey,
     return [(SessionKey(row.app, row.user_id, row.session_id), row.stop) for row in found]
 
 
-TOLERANCE_SECONDS = 1.0
-DRIFT = 0.001
-"""How much faster or slower than this process's clock the database's clock may run."""
-
-_NOW = select(clock())
-
-
-class ClockWatch:
-    """Detects changes of the database's clock by comparing it with a monotonic clock of this process. Thread-safe.
-
-    A lease ends by the database's clock, because all processes share it. When that clock is set, leases of live holders seem to
-    be over until they are renewed. Taking such a session would cost the running answer an attempt.
-    """
-
-    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
-        self._steady = steady
-        self._lock = threading.Lock()
-        self._last_read: tuple[float, float] | None = None
-        self._changed_at: float | None = None
-
-    def read(self, connection: Connection) -> float:
-        """Returns the database's time in seconds and checks it against the last reading."""
-        before = self._steady()
-        now = float(connection.execute(_NOW).scalar_one())
-        after = self._steady()
-        with self._lock:
-            if self._last_read is not None:
-                passed = after - self._last_read[1]
-                tolerance = TOLERANCE_SECONDS + DRIFT * passed + (after - before)
-                if abs(now - self._last_read[0] - passed) > tolerance:
-                    self._changed_at = now
-            self._last_read = (now, after)
-        return now
-
-    def protects(self, connection: Connection, since: float, until: float) -> bool:
-        """Returns whether a lease that seems to be over still belongs to its holder.
-
-        It does for the length of the lease after a clock change: a live holder renews it in this time.
-        """
-        now = self.read(connection)
-        with self._lock:
-            return self._changed_at is not None and self._changed_at <= now < self._changed_at + (until - since)
-
-
 _IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
 _IS_FREE = or_(_IS_OURS, not_(is_leased()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
@@ -137,7 +92,8 @@ _Free = Literal["unleased", "or expired"]
 """`or expired` also claims a session with an expired lease; only after a check of the clock."""
 
 
-class BeginRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BeginRequest:
     """The parameters of `begin`."""
 
     lease: Lease
@@ -198,7 +154,7 @@ def take(
 
 
 def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
-    return plan._replace(after=plan.after.model_copy(update={"epoch": plan.before.epoch + 1}))
+    return plan._replace(after=plan.after.replace(epoch=plan.before.epoch + 1))
 
 
 @cache
@@ -300,7 +256,7 @@ def _stored(connection: Connection, session: Session) -> Session:
     """Returns the stored session with the epoch of `session`: a lease that another process took since is not handed out."""
     stored = open_session(connection, session.key)
     assert stored is not None
-    return stored.model_copy(update={"epoch": session.epoch})
+    return stored.replace(epoch=session.epoch)
 
 
 def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest, watch: ClockWatch) -> bool:

@@ -131,7 +131,7 @@ def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder:
     if plan.delta.app or plan.delta.user:
         write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
-    return plan.after.model_copy(update=update | _write_state(connection, row, plan))
+    return plan.after.replace_valid(**update, **_write_state(connection, row, plan))
 
 
 def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:

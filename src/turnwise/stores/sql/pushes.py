@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     literal_column,
     not_,
+    or_,
     select,
     update,
 )
@@ -28,6 +29,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.log import session_missing, session_row_id
 from turnwise.stores.sql.rows import AnyRow, time_text
@@ -42,8 +44,14 @@ UNSEEN = -1
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 # Written out, because a partial index is used only for exactly its own condition.
 _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
-# As for a session's lease: a clock further before the start than the lease is long was set back.
-_IS_LEASED = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
+# As for a session's lease: a clock further before the start than the lease is long was set back. A lease from before the clock
+# was set is compared with the clock as it was.
+_IS_LEASED = or_(
+    *(
+        and_(_p.holder.is_not(None), now < _p.ends, now >= 2 * _p.since - _p.ends)
+        for now in (clock(), clock() - bindparam("moved", type_=Double()))
+    )
+)
 _TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
 _OF_SESSION = _p.session == session_row_id
@@ -80,8 +88,8 @@ _RELEASE_ALL = update(pushes).where(_IS_HELD).values(**_RELEASED, seen=UNSEEN)
 class SqlPushes:
     """The store's push subscriptions."""
 
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
+    def __init__(self, executor: Executor, issuer: Issuer, watch: ClockWatch) -> None:
+        self._executor, self._issuer, self._watch = executor, issuer, watch
 
     async def put(self, key: SessionKey, message_id: str, config: PushConfig, *, after: int | None, most: int) -> bool:
         now = self._issuer.now()
@@ -99,9 +107,14 @@ class SqlPushes:
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
         check_limit(limit)
         params = {"at_push_app": app, "at_most": limit}
-        if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
+
+        def due(connection: Connection) -> Sequence[Any]:
+            moved = self._watch.moved(connection, lease.seconds)
+            return connection.execute(_DUE, params | {"moved": moved}).all()
+
+        if not await self._executor.read(due):
             return ()
-        return await self._executor.write(lambda connection: _claim(connection, params, lease))
+        return await self._executor.write(lambda connection: _claim(connection, params, lease, self._watch))
 
     async def renew(self, lease: Lease) -> Collection[PushPlace]:
         return await self._executor.write(lambda connection: _renew(connection, lease))
@@ -164,8 +177,9 @@ def _due_and_free() -> Select[Any]:
     return _DUE.with_for_update(of=pushes, skip_locked=True)
 
 
-def _claim(connection: Connection, params: dict[str, Any], lease: Lease) -> list[Push]:
-    ids = list(connection.execute(_due_and_free(), params).scalars())
+def _claim(connection: Connection, params: dict[str, Any], lease: Lease, watch: ClockWatch) -> list[Push]:
+    moved = watch.moved(connection, lease.seconds)
+    ids = list(connection.execute(_due_and_free(), params | {"moved": moved}).scalars())
     if not ids:
         return []
     connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})

@@ -89,7 +89,7 @@ def with_shared(session: Session, shared: Iterable[Sequence[Any]]) -> Session:
     user: dict[str, JsonValue] = {}
     for owner, key, value in shared:
         (app if owner == APP_OWNER else user)[key] = from_json(value)
-    return session.model_copy(update={"app_state": app, "user_state": user})
+    return session.replace_valid(app_state=app, user_state=user)
 
 
 def event_text(event: Event) -> str:

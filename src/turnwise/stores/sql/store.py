@@ -34,11 +34,11 @@ from turnwise.ports.stores import (
 )
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, schema
 from turnwise.stores.sql.append_plan import AppendPlan, first_hidden, plan_append
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
-from turnwise.stores.sql.leases import ClockWatch
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
@@ -92,10 +92,10 @@ class SqlSessionStore:
         self._decisions = _Decisions(self._executor)
         self._clock_watch = ClockWatch(clock)
         self._leases = _Leases(self._executor, self._clock_watch)
-        self._jobs = SqlJobs(self._executor)
+        self._jobs = SqlJobs(self._executor, self._clock_watch)
         self._keys = SqlKeys(self._executor)
-        self._counters = SqlCounters(self._executor)
-        self._pushes = SqlPushes(self._executor, self._issuer)
+        self._counters = SqlCounters(self._executor, self._clock_watch)
+        self._pushes = SqlPushes(self._executor, self._issuer, self._clock_watch)
 
     @property
     def inbox(self) -> Inbox:
@@ -207,7 +207,7 @@ class SqlSessionStore:
         if current is None:
             raise log.session_missing(session.key)
         # Another holder may have a newer epoch by now, which this caller must not get.
-        return current.model_copy(update={"epoch": session.epoch})
+        return current.replace(epoch=session.epoch)
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
@@ -252,7 +252,7 @@ class SqlSessionStore:
         source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
         span = forks.Span(source.row_id, hidden_from)
         visible = (await self._fold(span, source.empty)).session
-        return plan_append(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+        return plan_append(session, events, visible.replace(last_sequence=session.last_sequence))
 
     async def _take(
         self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool, empty_inbox: bool

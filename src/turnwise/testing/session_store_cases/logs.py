@@ -1,5 +1,6 @@
 """The log of a session: order, windows, refused appends, and the head folded from it (behaviours A24, A30, A31, A33, A34)."""
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
@@ -83,8 +84,8 @@ async def an_event_comes_back_whole(store: SessionStore) -> None:
     event = _full_event()
     await store.append(await store.create(key), [event])
     (stored,) = await store.events(key)
-    assert stored == event.model_copy(update={"sequence": 1})
-    assert stored.model_dump_json() == event.model_copy(update={"sequence": 1}).model_dump_json()
+    assert stored == event.replace(sequence=1)
+    assert stored.model_dump_json() == event.replace(sequence=1).model_dump_json()
 
 
 async def what_a_newer_version_wrote_is_kept(store: SessionStore) -> None:
@@ -93,7 +94,7 @@ async def what_a_newer_version_wrote_is_kept(store: SessionStore) -> None:
     known = said("help", "hello").model_dump_json()
     newer = Event.model_validate_json(known[:-1] + ',"mood":{"joy":[1,2]}}')
     part = Content.model_validate_json('{"role":"agent","parts":[{"kind":"hologram","depth":3}]}')
-    await store.append(await store.create(key), [asked(), newer, said("help").model_copy(update={"content": part}), ended()])
+    await store.append(await store.create(key), [asked(), newer, said("help").with_content(part), ended()])
     copy = await store.fork(key, "copy")
     for each in (key, copy.key):
         _, first, second, _ = await store.events(each)
@@ -124,7 +125,7 @@ async def a_partial_event_is_refused(store: SessionStore) -> None:
     """A19"""
     key = fresh_key()
     session = await store.create(key)
-    partial = said("help", "hel").model_copy(update={"partial": True})
+    partial = said("help", "hel").replace(partial=True)
     await refused(store.append(session, [said("help"), partial]), ValueError)
     assert await store.events(key) == []
     assert await store.open(key) == session
@@ -164,8 +165,8 @@ async def a_stale_append_stores_nothing(store: SessionStore) -> None:
     await refused(store.append(first, [said("help", "new")]), StaleWriter)
     await refused(store.append(first, [known, writes({"a": 1, "app:b": 2, "user:c": 3})]), StaleWriter)
     await refused(store.append(first, []), StaleWriter)
-    await refused(store.append(current.model_copy(update={"epoch": 7}), [said("help")]), StaleWriter)
-    ahead = current.model_copy(update={"revision": current.revision + 1})
+    await refused(store.append(current.replace(epoch=7), [said("help")]), StaleWriter)
+    ahead = current.replace(revision=current.revision + 1)
     await refused(store.append(ahead, [asked()]), StaleWriter)
     assert await texts(store, key) == ["known"]
     assert await store.open(key) == current
@@ -205,7 +206,7 @@ async def many_sessions_at_once_lose_nothing(store: SessionStore) -> None:
             begun = await store.begin(begun, LEASE, message(), [asked(str(turn), invocation=f"i-{turn}")], queue_limit=1)
             answer = ended("help", f"{number}.{turn}", invocation=f"i-{turn}", state_delta={f"user:{number}": turn})
             if turn == 1:
-                await refused(store.append(begun.model_copy(update={"revision": 0}), [answer]), StaleWriter)
+                await refused(store.append(begun.replace(revision=0), [answer]), StaleWriter)
             last = await store.append(begun, [answer], release=True)
         return last
 
@@ -234,7 +235,7 @@ async def heads_of_waits_and_calls_come_back(store: SessionStore) -> None:
     key = fresh_key()
     call = Content(parts=(ToolCallPart(call_id="c-1", tool="pay", arguments={"eur": 3}),))
     waits = Await(id="c-1", kind="tool_result", expires_at=NOW)
-    wait = said("help", awaits=waits, positions={"order": 2}).model_copy(update={"content": call})
+    wait = said("help", awaits=waits, positions={"order": 2}).with_content(call)
     session = await store.append(await store.create(key), [asked(), wait])
     assert session.head.waiting() == (("i-1", "help", waits),)
     assert (await opened(store, key)).head == session.head
@@ -281,13 +282,13 @@ def _full_event() -> Event:
             selection=Selection(agent="help", method="m", confidence=1.0, reason="r", verdicts=(verdict,)),
             positions={"p": 1},
             steps=(StepRecord(key="k", value={"v": 1}),),
-            finished=("1/a",),
+            finished=(Branch("1/a"),),
             blocked_by="g",
             rewind=Rewind(from_sequence=1, invocation_id="i-0"),
             end=End(reason="limit:turns", detail="d"),
         ),
         error=ErrorInfo(code="agent.failed", message="m"),
-        branch="1/~a/>b",
+        branch=Branch("1/~a/>b"),
         scope=("task:1",),
         attempt=2,
     )

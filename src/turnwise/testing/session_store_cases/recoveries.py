@@ -34,7 +34,7 @@ from turnwise.testing.session_store_cases.making import (
 def tried_again(from_sequence: int, attempt: int = 2, **actions: Any) -> Event:
     """The event that starts a new attempt of `i-1` and hides the events of the last one."""
     rewind = Rewind(from_sequence=from_sequence, invocation_id="i-1")
-    return said("help", rewind=rewind, **actions).model_copy(update={"attempt": attempt})
+    return said("help", rewind=rewind, **actions).replace(attempt=attempt)
 
 
 async def a_free_session_can_be_taken(store: SessionStore) -> None:
@@ -84,7 +84,7 @@ async def a_stale_take_stores_nothing(store: SessionStore) -> None:
     key = fresh_key()
     old = await store.create(key)
     current = await told(store, key, "i-1")
-    for token in (old, current.model_copy(update={"epoch": 5}), current.model_copy(update={"revision": 99})):
+    for token in (old, current.replace(epoch=5), current.replace(revision=99)):
         for release in (False, True):
             await refused(store.take(token, LEASE, [writes({"app:x": 1})], release=release), StaleWriter)
             await refused(store.take(token, LEASE, [], release=release), StaleWriter)
@@ -253,7 +253,7 @@ async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
     await store.leases.stop(key, "i-1")
     assert await store.leases.stops(holder.holder) == [(key, "i-1")]
     assert await store.leases.stops("somebody else") == []
-    assert await store.open(key) == begun.model_copy(update={"stop": "i-1"})
+    assert await store.open(key) == begun.replace(stop="i-1")
     later = await store.append(begun, [said("help")])
     await store.leases.renew(begun, holder)
     assert later.stop == "i-1"

@@ -35,7 +35,7 @@ async def what_was_written_is_there_after_closing(store: Callable[[], SessionSto
     first = store()
     session = await told(first, key, "i-1")
     await first.inbox.accept(key, message(id_="m-1"), create=False, limit=1)
-    session = session.model_copy(update={"queued": 1})
+    session = session.replace(queued=1)
     await first.close()
     await first.close()
     second = store()

@@ -25,7 +25,7 @@ from turnwise.testing.session_store_cases.making import (
 
 def at(seconds: int, event: Event) -> Event:
     """The event, moved by that many seconds."""
-    return event.model_copy(update={"created_at": NOW + timedelta(seconds=seconds)})
+    return event.replace(created_at=NOW + timedelta(seconds=seconds))
 
 
 def waits(invocation: str, wait: str = "w-1") -> Event:

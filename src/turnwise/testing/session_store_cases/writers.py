@@ -82,7 +82,7 @@ async def a_held_session_is_busy(store: SessionStore) -> None:
     await refused(store.begin(seen, OTHER_LEASE, three, [asked()], queue_limit=1), QueueFull)
     assert await store.inbox.receipt(key, three.id) is None
     assert await store.inbox.queued(key) == two
-    assert await store.open(key) == begun.model_copy(update={"queued": 1})
+    assert await store.open(key) == begun.replace(queued=1)
 
 
 async def busy_does_not_ask_how_old_the_token_is(store: SessionStore) -> None:
@@ -114,7 +114,7 @@ async def a_repeated_last_append_releases_too(store: SessionStore) -> None:
     begun = await _begun(store, await store.create(key), LEASE)
     last = ended()
     after = await store.append(begun, [last])
-    assert await store.append(begun, [last], release=True) == after.model_copy(update={"holder": None})
+    assert await store.append(begun, [last], release=True) == after.replace(holder=None)
     await _begun(store, after, OTHER_LEASE)
 
 
@@ -192,7 +192,7 @@ async def a_stale_begin_stores_nothing(store: SessionStore) -> None:
     old = await store.create(key, state={"a": 1})
     current = await told(store, key, "i-1")
     sent = message()
-    for token in (old, blank, current.model_copy(update={"epoch": 5})):
+    for token in (old, blank, current.replace(epoch=5)):
         await refused(store.begin(token, LEASE, sent, [asked(state_delta={"app:x": 1})], queue_limit=9), StaleWriter)
     assert await store.inbox.receipt(key, sent.id) is None
     assert await store.open(key) == current

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -109,7 +110,7 @@ class McpServer:
             description=listed.description or listed.title or "",
             parameters=listed.input_schema,
         )
-        return McpTool(listed.name, spec, rules._replace(seconds=self._seconds), self._call)
+        return McpTool(listed.name, spec, replace(rules, seconds=self._seconds), self._call)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> "CallToolResult":
         async def call(connection: Connection) -> "CallToolResult":

@@ -41,7 +41,8 @@ def test_a_library_that_is_too_old_is_named_with_its_version(minimum: tuple[int,
     """Inside of a turn it would fail with an error that names nothing."""
     wanted = ".".join(map(str, minimum))
     with pytest.raises(
-        ConfigError, match=rf"^pytest [\d.]+ is installed; its agents need {wanted} or newer\. .*turnwise\[extra\]"
+        ConfigError,
+        match=rf"^pytest [\d.]+ is installed; its agents need {wanted} or newer\. .*pip install 'pytest>={wanted}'$",
     ):
         require_library("pytest", "pytest", "extra", minimum)
     require_library("pytest", "pytest", "extra", (1, 99))

@@ -1,10 +1,11 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, strategies as st
 
 from turnwise.agents.llm.summary import Summarizing, older_part, summed_up
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
 from turnwise.facts.sessions import SessionKey
@@ -12,10 +13,11 @@ from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.ports.stores import BackgroundJob
 from turnwise.testing.models import ScriptedModel
 from turnwise.transcript.compile import compile_transcript
+from turnwise.transcript.earlier import Places
 from turnwise.transcript.view import Budget, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-VIEW = View("clerk", "1", "now")
+VIEW = View("clerk", Branch("1"), "now")
 BUDGET = Budget(tokens=10_000, events=9)
 JOB = BackgroundJob(SessionKey("app", "ada", "s"), "clerk", "e9", JobRequest(kind="summary", until=4), 1)
 
@@ -37,7 +39,7 @@ def noting(sequence: int, text: str, *, until: int) -> Event:
     """The event of a summary."""
     (event,) = log("job-1")
     actions = Actions(summary=Summary(text=text, until=until))
-    return event.model_copy(update={"sequence": sequence, "content": None, "actions": actions})
+    return event.replace(sequence=sequence, content=None, actions=actions)
 
 
 def log(*invocations: str) -> list[Event]:
@@ -47,25 +49,36 @@ def log(*invocations: str) -> list[Event]:
     ]
 
 
+def places(*invocations: str) -> Places:
+    return Places(range(1, len(invocations) + 1), invocations)
+
+
+def uncovered(events: list[Event], *, most: int = BUDGET.events) -> list[str]:
+    """The invocations of the events that no summary covers."""
+    made = compile_transcript(events, VIEW, text_content("hi", "user"), BUDGET._replace(events=most))
+    return list(made.uncovered.invocations)
+
+
 def test_the_older_half_is_summed_up_to_the_end_of_an_invocation() -> None:
-    older = older_part(log(*"aabbccdd", "now"), VIEW)
-    assert [event.invocation_id for event in older] == ["a", "a", "b", "b"]
-    assert [e.invocation_id for e in older_part(log(*"aaabbb", "now"), VIEW)] == ["a", "a", "a"]
-    assert [e.invocation_id for e in older_part(log(*"aabbbb", "now"), VIEW)] == ["a", "a"]
+    assert older_part(places(*"aabbccdd")).invocations == (*"aabb",)
+    assert older_part(places(*"aaabbb")).invocations == (*"aaa",)
+    assert older_part(places(*"aabbbb")) == places(*"aa")
 
 
-def test_what_is_summed_up_already_or_too_little_is_not() -> None:
-    assert older_part(log("now"), VIEW) == ()
-    assert older_part(log(*"aaaa", "now"), VIEW) == ()
-    assert older_part(log(*"aabb", "now"), VIEW, above=2) == ()
-    assert older_part(log(*"aabb", "now"), VIEW, above=1) != ()
+def test_one_invocation_alone_has_no_older_half() -> None:
+    assert older_part(places()).sequences == range(1, 1)
+    assert older_part(places(*"aaaa")).invocations == ()
 
 
-@given(st.lists(st.sampled_from([*"abc", "now"]), max_size=20), st.integers(0, 20))
-def test_an_invocation_that_runs_is_never_summed_up(invocations: list[str], above: int) -> None:
-    older = older_part(log(*invocations), VIEW, above=above)
-    assert all(event.invocation_id != "now" for event in older)
-    assert not older or (older[-1].sequence or 0) > above
+def test_an_invocation_that_runs_is_never_summed_up() -> None:
+    assert uncovered(log(*"ab", "now")) == ["a", "b"]
+    assert uncovered(log("now", "a", "now", "b", "now")) == ["a", "b"]
+
+
+def test_what_is_summed_up_already_is_not_summed_up_again() -> None:
+    assert uncovered([*log(*"aabb"), noting(5, "They said a.", until=2)]) == ["b", "b", "job-1"]
+    assert uncovered([*log(*"aabb"), noting(5, "They said b.", until=5)]) == []
+    assert uncovered(log(*"aabbccdd", "now"), most=3) == ["c", "d", "d"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +95,7 @@ async def test_notes_whose_end_is_missing_say_so(text: str, finish: str, kept: s
 def considered(events: list[Event], view: View = VIEW, *, wanted: bool = True) -> Event:
     """The last event with what a turn asks for that reads these."""
     summarizing = Summarizing(wanted=wanted)
-    summarizing.consider(events, compile_transcript(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
+    summarizing.consider(compile_transcript(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
     return summarizing.put(events[-1])
 
 
@@ -90,7 +103,7 @@ def test_a_turn_that_reads_much_asks_for_a_job() -> None:
     """Up to the end of the older half; what a flow's agent sees goes with it."""
     events = log(*"aabbccdd", "now")
     assert considered(events).actions.jobs == (JobRequest(kind="summary", until=4),)
-    (job,) = considered(events, VIEW._replace(scopes=frozenset({"b", "a"}))).actions.jobs
+    (job,) = considered(events, replace(VIEW, scopes=frozenset({"b", "a"}))).actions.jobs
     assert job.scopes == ("a", "b")
     assert considered(log(*"aabb", "now")).actions.jobs == ()
     assert considered(events, wanted=False).actions.jobs == ()
@@ -98,7 +111,7 @@ def test_a_turn_that_reads_much_asks_for_a_job() -> None:
 
 def test_a_private_call_asks_for_none() -> None:
     """No later invocation would see its summary."""
-    assert considered(log(*"aabbccdd", "now"), View("clerk", "1/>clerk#1", "now")).actions.jobs == ()
+    assert considered(log(*"aabbccdd", "now"), View("clerk", Branch("1/>clerk#1"), "now")).actions.jobs == ()
 
 
 async def test_what_a_summary_covers_is_not_summed_up_again() -> None:

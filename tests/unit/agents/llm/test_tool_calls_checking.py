@@ -43,22 +43,22 @@ def test_a_call_is_refused_that_a_guardrail_blocked() -> None:
     call = ToolCallPart(call_id="c", tool="t")
     blocked = Guarded(guardrail="g", action="block", reason="secret", call_id="c")
     assert refusal_reason(call, event(blocked)) == "It was not called: g blocked it: secret"
-    assert refusal_reason(call, event(blocked.model_copy(update={"reason": ""}))) == "It was not called: g blocked it."
-    assert refusal_reason(call, event(blocked.model_copy(update={"action": "rewrite"}))) == ""
-    assert refusal_reason(call, event(blocked.model_copy(update={"call_id": "d"}))) == ""
+    assert refusal_reason(call, event(blocked.replace(reason=""))) == "It was not called: g blocked it."
+    assert refusal_reason(call, event(blocked.replace(action="rewrite"))) == ""
+    assert refusal_reason(call, event(blocked.replace(call_id="d"))) == ""
 
 
 def test_a_call_is_refused_whose_arguments_are_no_object() -> None:
     call = ToolCallPart(call_id="c", tool="t")
     assert refusal_reason(call, event()) == ""
-    words = refusal_reason(call.model_copy(update={"raw": "[" * 500}), event())
+    words = refusal_reason(call.replace(raw="[" * 500), event())
     assert words.endswith("are: " + "[" * 200)
 
 
 @pytest.mark.parametrize(("cut_off", "words"), [("tokens", "limit of tokens"), ("parts", "more parts"), ("new", "JSON object")])
 def test_the_last_call_of_what_was_cut_off_is_refused_for_that(cut_off: str, words: str) -> None:
     lost, last = (ToolCallPart(call_id=id_, tool="t", raw="{") for id_ in "cd")
-    said = event().model_copy(update={"content": Content(parts=(lost, last)), "actions": Actions(cut_off=cut_off)})
+    said = event().replace(content=Content(parts=(lost, last)), actions=Actions(cut_off=cut_off))
     assert "JSON object" in refusal_reason(lost, said)
     assert words in refusal_reason(last, said)
-    assert refusal_reason(last.model_copy(update={"raw": None}), said) == ""
+    assert refusal_reason(last.replace(raw=None), said) == ""

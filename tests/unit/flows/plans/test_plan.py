@@ -115,14 +115,14 @@ def test_another_agents_plan_is_none_of_the_flow() -> None:
     """D9: who speaks is known by its name, so an agent cannot forge a plan."""
     plan = Plan(tasks=(PlannedTask(name="a", agents=("b",)),))
     assert graph_of("flow", said(plan, by="somebody")) is None
-    assert graph_of("flow", said(plan).model_copy(update={"content": text_content("words")})) is None
+    assert graph_of("flow", said(plan).with_content(text_content("words"))) is None
 
 
 @pytest.mark.parametrize("data", [{}, {"tasks": []}, {"tasks": "(list)"}, {"tasks": [{**TASK, "agents": []}]}, ["tasks"]])
 def test_a_plan_that_guardrails_rewrote_is_none(data: Any) -> None:
     plan = Plan(tasks=(PlannedTask(name="a", agents=("b",)),))
     rewritten = Content(parts=(DataPart(name="plan", data=data),))
-    assert plan_of(said(plan).model_copy(update={"content": rewritten})) is None
+    assert plan_of(said(plan).with_content(rewritten)) is None
 
 
 def test_a_plan_of_which_guardrails_left_no_graph_has_none() -> None:

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 from a2a.types import Message, Part, Role, SendMessageRequest
-from logs import call, event
+from logs import call, event, question
 
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.content import TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Await
+from turnwise.facts.waits import open_waits
 from turnwise.gateway.a2a.messages import IncomingMessage
 from turnwise.gateway.a2a.start import answer_to
-from turnwise.gateway.shared.waits import open_waits
 
 REPLY = event("a", "Which?", awaits=Await(id="w"))
-LEAVE = event("a", call("k-ok", CONFIRM, private=True), awaits=Await(id="k-ok", kind="tool_result"))
+LEAVE = event("a", question("k-ok", "k"), awaits=Await(id="k-ok", kind="tool_result"))
 RESULT = event("a", call("k", "look"), awaits=Await(id="k", kind="tool_result"))
 
 

@@ -16,11 +16,11 @@ WORDS = st.text(st.sampled_from("ab \n字"), max_size=30)
 
 
 def said(id_: str, text: str, **fields: object) -> Event:
-    return event("a", text, **fields).model_copy(update={"id": id_, "sequence": 1})  # type: ignore[arg-type]
+    return event("a", text, **fields).replace(id=id_, sequence=1)  # type: ignore[arg-type]
 
 
 def piece(whole: Event, text: str, offset: int | None) -> Event:
-    return whole.model_copy(update={"content": text_content(text), "partial": True, "offset": offset})
+    return whole.replace(content=text_content(text), partial=True, offset=offset)
 
 
 def heard(events: list[Event]) -> dict[str, str]:

@@ -30,10 +30,7 @@ LATE = event("a", "On it.", call("k"), awaits=Await(id="k", kind="tool_result"))
 
 def numbered(*events: Event) -> list[Event]:
     ids = [f"message:s:{number}" if each.author == USER else f"e{number}" for number, each in enumerate(events, 1)]
-    return [
-        each.model_copy(update={"sequence": number, "id": id_})
-        for number, (each, id_) in enumerate(zip(events, ids, strict=True), 1)
-    ]
+    return [each.replace(sequence=number, id=id_) for number, (each, id_) in enumerate(zip(events, ids, strict=True), 1)]
 
 
 def ended(reason: str, *events: Event) -> TaskRecord:
@@ -66,7 +63,7 @@ def test_each_end_is_a_state(reason: str, events: list[Event], state: str) -> No
 def test_what_waits_for_somebody_else_is_at_work() -> None:
     record = TaskRecord(NAME, "waiting", [HI, LATE])
     assert (record.waits(USERS), record.state(USERS)) == ([], TaskState.TASK_STATE_WORKING)
-    assert ([wait.awaited.id for wait in record.waits(KEEPERS)], record.state(KEEPERS)) == (
+    assert ([wait.id for wait in record.waits(KEEPERS)], record.state(KEEPERS)) == (
         ["k"],
         TaskState.TASK_STATE_INPUT_REQUIRED,
     )

@@ -28,9 +28,7 @@ END = event("a", end=End())
 
 def record(*events: Event, status: TaskStatus = "ended", **more: Any) -> TaskRecord:
     ids = [f"message:s:m{n}" if each.author == USER else f"e{n}" for n, each in enumerate(events, 1)]
-    told = [
-        each.model_copy(update={"id": id_, "sequence": n}) for n, (each, id_) in enumerate(zip(events, ids, strict=True), 1)
-    ]
+    told = [each.replace(id=id_, sequence=n) for n, (each, id_) in enumerate(zip(events, ids, strict=True), 1)]
     return TaskRecord(NAME, status, told, **more)
 
 
@@ -83,7 +81,7 @@ def test_what_an_exception_said_is_for_those_who_keep_the_agents() -> None:
 
 
 def test_what_of_the_decision_the_reader_may_see() -> None:
-    chosen = CHOSEN.model_copy(update={"reason": "hidden was asked first"})
+    chosen = CHOSEN.replace(reason="hidden was asked first")
     told = MessageToDict(task(record(event(USER, "hi", selection=chosen), END)).metadata)["turnwise"]
     assert told == {
         "sessionId": "s",

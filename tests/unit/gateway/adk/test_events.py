@@ -137,7 +137,7 @@ def test_a_call_that_takes_long_is_told_again_to_who_answers_it() -> None:
 
 
 def test_a_call_of_the_callers_own_tool_is_the_callers() -> None:
-    offered = PAY.model_copy(update={"offered": True})
+    offered = PAY.replace(offered=True)
     shown = write_events([event(offered), event(awaits=Await(id="c-1", kind="tool_result"))], KEY, USER)
     assert [each.long_running_tool_ids for each in shown] == [["c-1"]]
 

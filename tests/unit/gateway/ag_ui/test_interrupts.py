@@ -7,8 +7,8 @@ from ag_ui.core import ResumeEntry
 
 from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.waits import Wait
 from turnwise.gateway.ag_ui.interrupts import UNANSWERED, read_answers, waits_for_person
-from turnwise.gateway.shared.waits import Wait
 
 REPLY, OTHER = Wait("i", "w", "reply", "a", ""), Wait("j", "v", "reply", "a", "")
 LEAVE, LATE = Wait("i", "k-ok", "confirmation", "a", "confirm"), Wait("i", "l", "tool_result", "a", "look")

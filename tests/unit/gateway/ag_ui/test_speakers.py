@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.events import Actions, Event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 
@@ -10,7 +11,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def said(author: str, branch: str, **actions: Any) -> Event:
-    return Event(id="e", author=author, invocation_id="i", created_at=NOW, branch=branch, actions=Actions(**actions))
+    return Event(id="e", author=author, invocation_id="i", created_at=NOW, branch=Branch(branch), actions=Actions(**actions))
 
 
 def speakers() -> TurnSteps:

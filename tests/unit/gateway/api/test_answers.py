@@ -8,6 +8,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.api.answers import answer_of, open_waits_of, pending, read_answer
@@ -42,8 +43,8 @@ def test_a_call_of_a_tool_is_a_wait_for_its_result() -> None:
     call = ToolCallPart(call_id="c", tool="ship", arguments={"order": 1})
     expected = OpenCall(invocation_id="i", call_id="c", kind="tool_result", agent="desk", tool="ship", arguments={"order": 1})
     assert open_waits_of([waiting("c", call)], KEEPER) == [expected]
-    assert open_waits_of([waiting("c", call)], VIEW) == [expected.model_copy(update={"arguments": {}})]
-    offered = waiting("c", call.model_copy(update={"offered": True}))
+    assert open_waits_of([waiting("c", call)], VIEW) == [replaced(expected, arguments={})]
+    offered = waiting("c", call.replace(offered=True))
     assert open_waits_of([offered], VIEW) == [expected]
     assert open_waits_of([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)], KEEPER) == []
 
@@ -56,9 +57,10 @@ def test_a_call_is_found_though_the_wait_comes_in_a_later_event() -> None:
 
 def test_leave_for_a_call_is_a_confirmation() -> None:
     """A42."""
-    asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay"}, private=True)
+    asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay", "call": "c"}, private=True)
     (wait,) = open_waits_of([waiting("c-ok", TextPart(text="May I?"), asked)], KEEPER)
-    assert (wait.kind, wait.tool, wait.arguments, wait.text) == ("confirmation", CONFIRM, {"tool": "pay"}, "May I?")
+    expected = ("confirmation", CONFIRM, {"tool": "pay", "call": "c"}, "May I?")
+    assert (wait.kind, wait.tool, wait.arguments, wait.text) == expected
 
 
 def test_the_answer_says_how_it_ended_but_not_what_was_raised() -> None:

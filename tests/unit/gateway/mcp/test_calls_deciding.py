@@ -30,7 +30,7 @@ def test_for_readers() -> None:
         "- direct: abstained. Nobody was named.",
         "- patterns: chosen orders. It matches.",
     ]
-    asks = SELECTION.model_copy(update={"outcome": "clarify", "verdicts": ()})
+    asks = SELECTION.replace(outcome="clarify", verdicts=())
     assert decision_text(decision_value(asks, None)).startswith("orders asks what is meant (")
 
 

@@ -14,11 +14,11 @@ from turnwise.facts.content import ArtifactPart, Content, TextPart, ToolCallPart
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
+from turnwise.facts.waits import open_waits
 from turnwise.gateway.mcp.arguments import schema_of
 from turnwise.gateway.mcp.results import ARTIFACTS_SHOWN, answer_value, files_in, result_of
 from turnwise.gateway.mcp.schema import Answered
 from turnwise.gateway.redaction import FAILED, Redactor
-from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation, Result
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,7 +80,7 @@ def test_models_are_told_where_it_goes_on() -> None:
         "annotations": {"audience": ["assistant"]},
     }
     asked = event("1", "Which?", actions=Actions(awaits=Await(id="w")))
-    waiting = answer(asked, end=None, waits=[OpenWait(asked, Await(id="w"), None)])
+    waiting = answer(asked, end=None, waits=open_waits([asked]))
     assert last(waiting)["text"] == "[session: s; a waits for a reply, answer_to: w]"
     assert [each.model_dump(exclude_defaults=True) for each in waiting.waits] == [
         {"call_id": "w", "kind": "reply", "agent": "a", "text": "Which?"}
@@ -91,7 +91,7 @@ def waiting_for(call: ToolCallPart, text: str = "") -> Answered:
     """An answer that waits for the result of that call."""
     awaited = Await(id=call.call_id, kind="tool_result")
     asked = event("1", Content(parts=(*text_content(text).parts, call) if text else (call,)), actions=Actions(awaits=awaited))
-    return answer(asked, end=None, waits=[OpenWait(asked, awaited, call)])
+    return answer(asked, end=None, waits=open_waits([asked]))
 
 
 def test_a_question_whether_a_tool_may_be_called_names_the_tool_and_how_to_answer() -> None:

@@ -8,7 +8,7 @@ from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.gateway.mcp.routes import check_headers, transport_security
 
 OPEN = GatewayConfig(origins=("https://shop.example",))
-KEYS = OPEN.model_copy(update={"auth": AuthConfig()})
+KEYS = OPEN.replace(auth=AuthConfig())
 
 
 def headers(**given: str) -> Headers:
@@ -30,7 +30,7 @@ def test_where_a_credential_is_needed_the_origin_is_looked_at_here() -> None:
     for wrong in ("https://evil.example", "null", "", "https://shop.example.evil.example", "http://localhost"):
         with pytest.raises(Forbidden):
             check_headers(headers(Origin=wrong), KEYS)
-    check_headers(headers(Origin="https://evil.example"), KEYS.model_copy(update={"origins": ("*",)}))
+    check_headers(headers(Origin="https://evil.example"), KEYS.replace(origins=("*",)))
     check_headers(headers(Origin="https://evil.example"), OPEN)  # looked at by another
 
 

@@ -51,7 +51,7 @@ async def test_pages() -> None:
 
 
 async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
-    narrow = McpRequest(visit().front, ANN.model_copy(update={"scopes": ("messages:write",)}))
+    narrow = McpRequest(visit().front, ANN.replace(scopes=("messages:write",)))
     assert len(tool_page(narrow, agents=True, after=None)[0]) == 3
 
 

@@ -88,7 +88,7 @@ async def test_whose_they_are_is_decided_as_for_sessions(runner: Runner) -> None
         with pytest.raises(Forbidden):
             await door(BOB, user).page(session=session)
     with pytest.raises(Forbidden):
-        await door(ADA.model_copy(update={"scopes": ("messages:write",)})).page()
+        await door(ADA.replace(scopes=("messages:write",))).page()
 
 
 async def test_what_was_taken_back_is_none_any_more(runner: Runner) -> None:

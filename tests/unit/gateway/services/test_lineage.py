@@ -36,7 +36,7 @@ def log(past: list[PastTurn], message: str = "new", **ended: Any) -> list[Event]
 
 
 def matched(past: list[PastTurn], events: list[Event], session: Session = SESSION) -> Match:
-    stored = [event.model_copy(update={"sequence": number}) for number, event in enumerate(events, 1)]
+    stored = [event.replace(sequence=number) for number, event in enumerate(events, 1)]
     return match(past, message_ids(past, sent("new")), logged_turns(stored), session)
 
 
@@ -93,14 +93,14 @@ def test_an_answer_counts_as_heard_from_its_beginning_on() -> None:
 def test_what_is_still_being_said_is_not_compared() -> None:
     past, heard = turns("a", ""), turns("a", "one")
     events = log(past)[:1]
-    running = SESSION.model_copy(update={"head": Head(invocations={"i0": OpenInvocation(agent="a")})})
+    running = SESSION.replace(head=Head(invocations={"i0": OpenInvocation(agent="a")}))
     assert matched(heard, events, running) == Match(1)
     assert matched(heard, events) == Match()
 
 
 def test_nothing_comes_between_the_messages_of_one_invocation() -> None:
     past = turns("a", "which?", "b", "2")
-    events = [event.model_copy(update={"invocation_id": "i0"}) for event in log(past)]
+    events = [event.replace(invocation_id="i0") for event in log(past)]
     assert matched(past[:1], events) == Match()
     assert matched(past, events) == Match(2)
 
@@ -125,7 +125,7 @@ def test_a_log_is_not_cut_within_an_earlier_invocation() -> None:
     """What was waited for since before came behind the place: the session cannot be taken back to there."""
     past = [*turns("a", "Wait.", "b", "2"), PastTurn(Content(parts=(ToolResultPart(call_id="k", result=1),)), "Done.")]
     events = log(past, i0=None)
-    events = [e.model_copy(update={"invocation_id": "i0"}) if e.invocation_id == "i2" else e for e in events]
+    events = [e.replace(invocation_id="i0") if e.invocation_id == "i2" else e for e in events]
     assert matched(past, events) == Match(3)
     assert matched(past[:2], events) == Match(1, "i1")
 

@@ -73,7 +73,7 @@ async def test_only_who_may_write_there_sees_them(make_runner: MakeRunner, gate:
     await ask(runner, "hello", message_id="m")
     door = pushes(runner)
     await door(ADA).put("s", "m", a_config(), after=0)
-    for caller in (BOB, OPERATOR, ADA.model_copy(update={"scopes": ("sessions:read",)})):
+    for caller in (BOB, OPERATOR, ADA.replace(scopes=("sessions:read",))):
         for call in (
             lambda caller=caller: door(caller, "ada").put("s", "m", a_config(), after=0),
             lambda caller=caller: door(caller, "ada").list("s", "m"),

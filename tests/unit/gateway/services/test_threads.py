@@ -101,7 +101,7 @@ async def test_an_older_invocation_that_goes_on_is_nothing_in_between(make_runne
     came = answering(waiting_call(waiting, "order"), "here")
     door = threads(runner)
     # Behind an older answer, but for who waits.
-    service = ADA.model_copy(update={"acts_for_users": True})
+    service = ADA.replace(acts_for_users=True)
     there = await door(service).start(MessageRequest("s", came, id="m3"), "m1")
     assert ((await there.result()).text, there.session.id) == ("The tea came.", "s")
     assert await more(runner, "go on", "m2", "m4") == "And on. (there)"
@@ -194,7 +194,7 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
 async def test_each_takes_its_permission(make_runner: MakeRunner) -> None:
     runner = make_runner(clerk)
     await ask(runner, "one", message_id="m1")
-    door, metrics = threads(runner), ADA.model_copy(update={"scopes": ("agents:read",)})
+    door, metrics = threads(runner), ADA.replace(scopes=("agents:read",))
     for use, permission in (
         (door(metrics).known("s", "m1"), "sessions:read"),
         (door(metrics).whole("s", "m1", to="messages:write"), "messages:write"),

@@ -17,7 +17,7 @@ USER_VIEW = Redactor(Caller(id="c"), AgentTree([AgentCard(name="a")]))
 
 def took(asked: int, answered: int, cached: int) -> Event:
     usage = Usage(input_tokens=asked, output_tokens=answered, cached_tokens=cached)
-    return event("a", "x").model_copy(update={"actions": Actions(usage=usage)})
+    return event("a", "x").replace(actions=Actions(usage=usage))
 
 
 def test_what_models_took_adds_up() -> None:

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Event, Guarded, StepRecord, Summary
+from turnwise.facts.errors import AgentFailed
+from turnwise.facts.events import Actions, ErrorInfo, Event, Guarded, StepRecord, Summary
+from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.usage import Usage
+from turnwise.guardrails.secrets import Secrets
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.runner.guards.guardrail_results import GuardrailResult
 from turnwise.runner.guards.guardrails import Guardrails
@@ -159,3 +162,73 @@ async def test_a_call_without_arguments_that_can_be_read_cannot_become_one_that_
 
         stored = await guarding(Rewrites()).event(event(Content(parts=(call,))))
         assert stored.content == Content(parts=(ToolCallPart(call_id="1", tool="t", raw=raw or ""),))
+
+
+@pytest.mark.parametrize("name", ["", "model#1", "tool#12.345", "find_orders", "flow/draft", "confirm?#1.0"])
+async def test_plain_names_need_no_check(name: str) -> None:
+    """C13: names of code are recorded as they are, whatever a guardrail bans."""
+    assert await guarding(FunctionGuardrail("no", lambda *_: GuardrailVerdict("block"))).allows_name(name, "a")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ann@a.example",
+        "4111111111111111",
+        "a1b2c3d4e5f6g7",
+        "sk-ABC",
+        "token: abc",
+        "x" * 49,
+        "два слова",
+        "ชื่อ",
+        "名字",
+        "a\nb",
+    ],
+)
+async def test_other_names_are_checked_once_each(name: str) -> None:
+    """C13"""
+    asked: list[str] = []
+    checks = guarding(FunctionGuardrail("g", lambda place, text: asked.append(f"{place} {text}")))
+    assert await checks.allows_name(name, "a")
+    assert await checks.allows_name(name, "a")
+    assert asked == [f"answer {name}"]
+    refuses = guarding(FunctionGuardrail("no", lambda *_: GuardrailVerdict("block")))
+    with pytest.raises(AgentFailed) as raised:
+        await refuses.check_names("the key of a step", ["plain", name], "a")
+    assert name not in str(raised.value)
+
+
+@pytest.mark.parametrize("code", ["", "x" * 65, 7, None])
+async def test_a_code_that_is_none_becomes_the_usual_one(code: object) -> None:
+    assert (await guarding().error(code, "x", "a"))[0] == ErrorInfo(code="agent.failed", message="x")
+    assert (await guarding().error("shop.no_stock", "x", "a"))[0].code == "shop.no_stock"
+
+
+@pytest.mark.parametrize(("action", "left"), [("rewrite", "I know ***."), ("block", "What the model said is withheld.")])
+async def test_what_a_model_says_of_its_choice_is_checked(action: Any, left: str) -> None:
+    """C13: the decision record keeps the model's reason."""
+
+    def judge(_: str, text: str) -> GuardrailVerdict | None:
+        if "secret" not in text:
+            return None
+        return GuardrailVerdict(action, text_content(text.replace("secret", "***")))
+
+    by_rule = Verdict(selector="patterns", reason="A secret pattern.")
+    by_model = Verdict(selector="model", reason="I know secret.", usage=Usage(model="m"))
+    decision = Selection(agent="a", method="m", confidence=1.0, reason="model: I know secret.", verdicts=(by_rule, by_model))
+    recorded = await guarding(FunctionGuardrail("g", judge)).selection(decision)
+    assert recorded.reason == f"model: {left}"
+    assert [each.reason for each in recorded.verdicts] == ["A secret pattern.", left]
+
+
+@pytest.mark.parametrize("text", ["", "密钥在这里", "รหัสลับอยู่ที่นี่", "ключ тут"])
+async def test_a_call_of_a_tool_with_a_secret_in_its_name_is_blocked_and_renamed(text: str) -> None:
+    """C13: another name would be another tool."""
+    key = "sk-abcdEFGH1234ijklMNOP5678"
+    call = ToolCallPart(call_id="1", tool=f"{text}{key}{text}")
+    said = Content(parts=(call, ToolResultPart(call_id="1", tool=call.tool, result=f"{text}{key}")))
+    stored = await guarding(Secrets()).event(event(said))
+    assert key not in stored.model_dump_json()
+    assert stored.content is not None
+    assert stored.content.tool_calls[0].tool == stored.content.tool_results[0].tool == "withheld"
+    assert [(each.action, each.call_id) for each in stored.actions.guarded] == [("block", "1"), ("rewrite", None)]

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.events import End, StepRecord
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.sessions import Head, OpenCall
@@ -44,7 +45,7 @@ def test_a_call_that_was_made_has_its_result_and_only_others_have_none() -> None
 
 def test_a_private_call_gets_its_result_in_private_and_the_end_is_told_to_all() -> None:
     """A23, A41."""
-    calls = {"c": OpenCall(agent="helper", invocation_id="i", tool="t", branch="1/>helper#1")}
+    calls = {"c": OpenCall(agent="helper", invocation_id="i", tool="t", branch=Branch("1/>helper#1"))}
     step = StepRecord(key="1/>helper#1:tool#1.0", value={"result": "secret", "failed": False}, call="c")
     assert closed(Head(calls=calls), step) == [
         ("helper", "1/>helper#1", [("c", "secret", False)], False),

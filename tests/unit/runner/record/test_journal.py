@@ -1,6 +1,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolResultPart
 from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
 from turnwise.facts.usage import Usage
@@ -17,7 +18,7 @@ def event(sequence: int, author: str, text: str | None = None, branch: str = "1"
         invocation_id="i",
         created_at=NOW,
         content=content,
-        branch="" if author == "user" else branch,
+        branch=Branch("" if author == "user" else branch),
         actions=Actions(**actions),
         sequence=sequence,
     )
@@ -37,7 +38,7 @@ def test_replies_are_kept_by_the_wait_they_answer() -> None:
             event(1, "user", "hi"),
             event(2, "a", "name?", awaits=Await(id="w")),
             event(3, "user", "Ada", answers="w"),
-            event(4, "user").model_copy(update={"content": result}),
+            event(4, "user").with_content(result),
         ]
     )
     assert {id_: reply.text for id_, reply in journal.replies.items()} == {"w": "Ada", "c": ""}
@@ -47,7 +48,7 @@ def test_a_wait_stated_again_is_no_second_question() -> None:
     """A41: a parallel sibling was answered first."""
     wait = Await(id="w")
     journal = journal_of([event(1, "a", "name?", awaits=wait), event(2, "a", awaits=wait)])
-    assert [e.sequence for e in journal.said["1"]] == [1]
+    assert [e.sequence for e in journal.said[Branch("1")]] == [1]
 
 
 def test_steps_and_finished_branches_are_found() -> None:
@@ -68,7 +69,7 @@ def test_the_public_reads_that_there_was_a_step_and_not_what_it_gave() -> None:
     said = event(1, "a", "paid", steps=(paid,))
     left = public_event(said)
     assert left.actions.steps == (StepRecord(key="1:pay", state_delta={"n": 1}),)
-    assert left.model_copy(update={"actions": said.actions}) == said
+    assert left.replace(actions=said.actions) == said
     bare = event(2, "a", "x", steps=(StepRecord(key="1:x", says=True),))
     assert public_event(bare) is bare
 
@@ -99,10 +100,12 @@ def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last(
             event(5, "x", "other", "1/cx"),
         ]
     )
-    outcome = journal.outcome("1/c")
+    outcome = journal.outcome(Branch("1/c"))
     assert (outcome.text, outcome.next, outcome.escalated, outcome.moved) == ("second", "e", True, False)
-    assert journal.outcome("1/c/>p#1").text == "private"
-    assert (outcome.model_calls, journal.outcome("1/c/d").model_calls) == (1, 0), "what it took counts, whoever was called"
+    assert journal.outcome(Branch("1/c/>p#1")).text == "private"
+    assert (outcome.model_calls, journal.outcome(Branch("1/c/d")).model_calls) == (1, 0), (
+        "what it took counts, whoever was called"
+    )
 
 
 def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> None:

@@ -3,13 +3,14 @@
 import asyncio
 from datetime import UTC, datetime
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.runner.record.journal import Replay, StepScope, current_scope, journal_of, step_scope
 from turnwise.tools.threads import in_thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-MAIN, PAY, SHIP = StepScope("1"), StepScope("1", "1:pay"), StepScope("1", "1:ship")
+MAIN, PAY, SHIP = StepScope(Branch("1")), StepScope(Branch("1"), "1:pay"), StepScope(Branch("1"), "1:ship")
 
 
 def said(text: str, scope: StepScope, wait: str | None = None) -> Event:
@@ -27,16 +28,16 @@ def said(text: str, scope: StepScope, wait: str | None = None) -> Event:
 
 async def test_whoever_works_in_a_step_is_there_in_every_thread_and_task() -> None:
     async def where() -> StepScope:
-        return current_scope("1")
+        return current_scope(Branch("1"))
 
-    assert current_scope("1") == MAIN
+    assert current_scope(Branch("1")) == MAIN
     with step_scope(PAY):
-        with step_scope(StepScope("1/>b#1", "1/>b#1:look")):
+        with step_scope(StepScope(Branch("1/>b#1"), "1/>b#1:look")):
             assert list(await asyncio.gather(where(), in_thread(current_scope, "1"))) == [PAY, PAY]
             with step_scope(SHIP):
-                assert current_scope("1") == SHIP
-        assert (current_scope("1"), current_scope("1/>b#1")) == (PAY, StepScope("1/>b#1"))
-    assert current_scope("1") == MAIN
+                assert current_scope(Branch("1")) == SHIP
+        assert (current_scope(Branch("1")), current_scope(Branch("1/>b#1"))) == (PAY, StepScope(Branch("1/>b#1")))
+    assert current_scope(Branch("1")) == MAIN
 
 
 def replay() -> Replay:

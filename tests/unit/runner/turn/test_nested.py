@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.ports.assignment import EVERYTHING, Assignment
@@ -42,12 +43,12 @@ RELAYED: Assignment = Assigned()
     ],
 )
 def test_the_callers_tools_are_for_who_answers_the_caller(branch: str, assignment: Assignment | None, names: list[str]) -> None:
-    below = nested_context(OFFERS, branch, assignment)
+    below = nested_context(OFFERS, Branch(branch), assignment)
     assert [tool.name for tool in below.tools] == names
     assert (below.channel, below.roles) == ("web", ("staff",))
 
 
 def test_who_has_none_gives_none_on() -> None:
     """A part of an agent that does a task of a flow has no tools of the flow, and none of the caller's either."""
-    whole = nested_context(OFFERS, "1/team#0", TASKS)
-    assert nested_context(whole, "1/team#0/a#0", nested_assignment(TASKS)) is whole
+    whole = nested_context(OFFERS, Branch("1/team#0"), TASKS)
+    assert nested_context(whole, Branch("1/team#0/a#0"), nested_assignment(TASKS)) is whole

@@ -87,7 +87,7 @@ def test_a_run_that_is_closed_is_no_failure() -> None:
     async def play() -> None:
         await Waits()
 
-    run = run_agent(CARD.model_copy(update={"time_limit": None}), play, reported)
+    run = run_agent(CARD.replace(time_limit=None), play, reported)
     loop = asyncio.new_event_loop()
     try:
         task = loop.create_task(run)

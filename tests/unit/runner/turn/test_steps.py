@@ -72,8 +72,8 @@ async def test_what_was_said_once_is_said_anew_by_every_attempt_and_made_once(pr
         async def make(show: Show) -> Event:
             made.append("one")
             event = context.event(Content(parts=(TextPart(text="one"), ToolCallPart(call_id="c", tool="later"))))
-            actions = event.actions.model_copy(update={"usage": Usage(model="m", output_tokens=7)})
-            return event.model_copy(update={"actions": actions, "scope": ("task",)})
+            actions = event.actions.replace(usage=Usage(model="m", output_tokens=7))
+            return event.replace(actions=actions, scope=("task",))
 
         await context.once("one", make)
         await crashes[0].here()
@@ -143,7 +143,7 @@ async def test_pieces_are_shown_before_what_they_are_of_and_not_again(process: P
             made.append("made")
             event = context.event("Hello", end=End())
             for piece in ("Hel", "lo"):
-                await show(event.model_copy(update={"content": Content(parts=(TextPart(text=piece),)), "partial": True}))
+                await show(event.replace(content=Content(parts=(TextPart(text=piece),)), partial=True))
             return event
 
         await context.ask("Name?")
@@ -387,3 +387,29 @@ async def test_history_backwards_is_bounded(process: Process) -> None:
     for message in ("a", "b", "c"):
         await ask(runner, message)
     assert seen == [1, 3, 3]
+
+
+async def test_history_since_an_event_is_what_follows_it_while_the_log_holds_it(process: Process) -> None:
+    """None after a rewind that hides it, for an event of another log, and for more than history_events."""
+    last: list[Event] = []
+    found: list[list[str] | None] = []
+
+    @agent
+    async def clerk(message: str, context: AgentContext) -> str:
+        if last:
+            news = await context.history.since(last[0])
+            found.append(None if news is None else [each.text for each in news])
+            assert await context.history.since(last[0].replace(id="another")) is None
+        if message == "mark":
+            last[:] = (await context.history.last(1))[:1]
+        return f"heard {message}"
+
+    runner = process(clerk, config=RunConfig(limits=Limits(history_events=5)))
+    await ask(runner, "a")
+    marked = await ask(runner, "mark")
+    for message in ("b", "c", "d"):
+        await ask(runner, message)
+    assert found == [["heard mark", "b"], ["heard mark", "b", "heard b", "c"], None]
+    await runner.sessions.rewind(key(), marked.invocation_id)
+    await ask(runner, "e")
+    assert found[-1] is None

@@ -43,7 +43,7 @@ def test_who_was_handed_the_floor_and_has_not_answered_has_it() -> None:
     """A11"""
     head = Head(authors={"orders": AuthorMark(spoke=4), "billing": AuthorMark(handed=5)}, active_agent="orders")
     assert conversation_state(request_for(TREE, head=head)).active == "billing"
-    failed = head.model_copy(update={"authors": {"orders": AuthorMark(spoke=4), "billing": AuthorMark(handed=5, failed=6)}})
+    failed = head.replace(authors={"orders": AuthorMark(spoke=4), "billing": AuthorMark(handed=5, failed=6)})
     assert conversation_state(request_for(TREE, head=failed)).active == "orders"
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from turnwise.matching.match import Match
@@ -49,7 +51,7 @@ def test_no_feature_names_an_agent() -> None:
     other_turn = turn(active="x", visited=("z",), past=before, reply=renamed(reading(0.5, 0.4, 0.1)))
     other = features(
         build_situation(
-            other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")), UNTRAINED
+            replace(other_turn, message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")), UNTRAINED
         )
     )
     assert (one.claims == other.claims).all()
@@ -93,6 +95,6 @@ def test_a_pattern_or_a_name_speaks_against_novelty() -> None:
     plain = Turn(novel, read_message("zorble the frobnicator"))
     roster = Roster(LABELS, LABELS)
     assert features(build_situation(plain, roster, UNTRAINED)).novelty == 0.9
-    assert features(build_situation(plain._replace(hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
+    assert features(build_situation(replace(plain, hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
     called = Turn(novel, read_message("let me talk to frob"), named={"b": 1.0})
     assert features(build_situation(called, roster, UNTRAINED)).novelty == 0.0

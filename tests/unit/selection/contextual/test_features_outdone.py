@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_who_is_behind_in_everything_is_outdone_and_the_active_agent_not_by_that
 def test_a_plain_request_to_another_outdoes_also_the_active_agent(text: str, alike: float, leaves: bool) -> None:
     """C9: nearly an example of another, and nothing of the active one's; an answer or a follow-up is no such request."""
     message = reading(text, 0.01, 0.97, 0.01, 0.01, alike=alike)
-    at = build_situation(situation(text).turn._replace(message=message), Roster(AGENTS, AGENTS), UNTRAINED)
+    at = build_situation(replace(situation(text).turn, message=message), Roster(AGENTS, AGENTS), UNTRAINED)
     assert (("billing", "appointments") in places(dominated_candidates(at), at)) is leaves
 
 

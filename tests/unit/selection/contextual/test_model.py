@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,7 @@ def test_the_file_gives_the_model_back() -> None:
     given = coefficients()
     raw = Model(given, UNTRAINED._replace(message=0.7, begins=dict.fromkeys(CUES, 0.5)), 1.5)
     text = dump(raw, "a note")
-    found = features(build_situation(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS), UNTRAINED))
+    found = features(build_situation(replace(opening(np.full(26, 1 / 26)), active="a"), Roster(LABELS, LABELS), UNTRAINED))
     one, other = raw.scores(found), parse(text).scores(found)
     assert parse(text).tracking == raw.tracking
     assert other.agents == pytest.approx(one.agents, abs=1e-2)
@@ -66,7 +68,7 @@ def test_nobody_at_the_start_is_the_matchers_novelty() -> None:
 
 
 def test_probabilities_sum_to_one() -> None:
-    turn = opening(np.full(26, 1 / 26))._replace(active="c")
+    turn = replace(opening(np.full(26, 1 / 26)), active="c")
     scores = load_shipped().scores(features(build_situation(turn, Roster(LABELS, LABELS), UNTRAINED)))
     assert scores.agents.sum() == pytest.approx(1.0)
     assert scores.smalltalk == 0.0

@@ -202,7 +202,7 @@ async def test_who_is_gone_or_may_not_go_on_is_passed_over() -> None:
     """A4, A12, C9"""
     gone = await decide("12345", head("ghost", "What is your order number?", ("Where is my parcel?", "ghost")))
     assert [each.rule for each in gone.passed_over] == ["unknown"]
-    never = AgentTree([card.model_copy(update={"resume": "never"}) if card.name == "orders" else card for card in tree()])
+    never = AgentTree([card.replace(resume="never") if card.name == "orders" else card for card in tree()])
     request = SelectionRequest(text_content("yes"), never, ASKED, tuple(card.name for card in never))
     verdict = await Contextual(Meaning(never, OnnxEncoder()), pattern_index(never)).select(request)
     assert verdict.method != STAY

@@ -9,7 +9,7 @@ SESSION = Session(app="app", user="user", id="s", created_at=NOW, updated_at=NOW
 
 def test_events_are_numbered_after_the_last() -> None:
     """A31: whatever numbers they carried."""
-    events = [said("help", "a"), said("help", "b").model_copy(update={"sequence": 77})]
+    events = [said("help", "a"), said("help", "b").replace(sequence=77)]
     made = plan_append(SESSION, events)
     assert [row["sequence"] for row in made.events] == [5, 6]
     assert [row["event_id"] for row in made.events] == [event.id for event in events]
@@ -19,7 +19,7 @@ def test_events_are_numbered_after_the_last() -> None:
 
 
 def test_the_text_of_an_event_leaves_out_its_number() -> None:
-    (row,) = plan_append(SESSION, [said("help", "a").model_copy(update={"sequence": 5})]).events
+    (row,) = plan_append(SESSION, [said("help", "a").replace(sequence=5)]).events
     assert '"sequence"' not in row["body"]
 
 
@@ -46,12 +46,12 @@ def test_nul_is_left_out_of_the_text_of_a_decision() -> None:
 def test_a_partial_event_is_refused() -> None:
     """A19"""
     with pytest.raises(ValueError, match="partial"):
-        plan_append(SESSION, [said("help", "x").model_copy(update={"partial": True})])
+        plan_append(SESSION, [said("help", "x").replace(partial=True)])
 
 
 def test_a_rewind_hides_what_came_before_it_in_the_same_append() -> None:
     """A44"""
-    rewound = SESSION.model_copy(update={"state": {}, "app_state": {"stale": 1}})
+    rewound = SESSION.replace(state={}, app_state={"stale": 1})
     events = [writes({"lost": 1, "app:shared": 1}), said("help", "lost"), rewinds(3), writes({"kept": 1})]
     made = plan_append(SESSION, events, rewound)
     assert [(row["sequence"], row["hidden"], row["rewind_from"]) for row in made.events] == [

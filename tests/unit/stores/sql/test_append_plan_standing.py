@@ -41,5 +41,5 @@ def test_one_id_begins_again_at_another_place() -> None:
     """Whatever the ids say, each place stands for itself."""
     before = after(EMPTY, asked(), ended(), asked())
     base = after(EMPTY, asked())
-    rewound = base.model_copy(update={"last_sequence": 4})
+    rewound = base.replace(last_sequence=4)
     assert changed_states(before, rewound, [(4, rewinds(2))], base.head) == {1: "running"}

@@ -24,8 +24,8 @@ def test_a_time_without_a_zone_counts_as_utc() -> None:
 @given(st.text(st.characters(codec="utf-8"), max_size=20), st.integers(1, 2**62))
 def test_an_event_comes_back_with_its_number(text: str, sequence: int) -> None:
     """A31"""
-    event = said("help").model_copy(update={"content": text_content(text)})
-    assert event_of(sequence, event_text(event)) == event.model_copy(update={"sequence": sequence})
+    event = said("help").with_content(text_content(text))
+    assert event_of(sequence, event_text(event)) == event.replace(sequence=sequence)
 
 
 def test_fields_of_a_newer_version_are_kept() -> None:

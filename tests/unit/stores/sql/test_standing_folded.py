@@ -68,7 +68,7 @@ def event_of(step: Step, sequence: int, at: int) -> Event:
             made = rewinds(max(1, sequence - 3 * number - 1), id_)
         case _:
             made = rewinds(max(1, sequence - 1), id_)
-    return made.model_copy(update={"created_at": NOW + timedelta(seconds=at)})
+    return made.replace(created_at=NOW + timedelta(seconds=at))
 
 
 def stand(log: Iterable[Event]) -> dict[int, tuple[str, int]]:

@@ -89,7 +89,7 @@ class PushConfigs:
         config = await self._validated(operation, request.configuration.task_push_notification_config)
         # Derived from the message id, so that a repeated message replaces its config.
         id_ = config.id or f"push-{digest(request.message.message_id)}"
-        return config.model_copy(update={"id": id_})
+        return config.replace(id=id_)
 
     async def store(self, operation: OperationRequest, name: TaskId, config: PushConfig, before: Sequence[Event]) -> None:
         """Stores the config that came with a message. It covers every event after `before`."""

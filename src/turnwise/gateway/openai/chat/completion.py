@@ -8,7 +8,9 @@ from starlette.requests import Request
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.waits import Wait, calls_in, is_late
 from turnwise.gateway.openai.chat.schema import (
     AssistantMessage,
     Call,
@@ -25,7 +27,6 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, joined_text, shown_text, token_usage
 from turnwise.runner import Invocation, Result
-from turnwise.transcript.waits import AwaitedCall
 
 
 def completion_head(invocation: Invocation, model: str, issuer: Issuer | None = None) -> Head:
@@ -34,8 +35,8 @@ def completion_head(invocation: Invocation, model: str, issuer: Issuer | None = 
     return Head(id=f"chatcmpl-{named[:28]}", created=int((issuer or SystemIssuer()).now().timestamp()), model=model)
 
 
-class Waits(NamedTuple):
-    """The open waits of an answer."""
+class OpenCalls(NamedTuple):
+    """The tool calls that an answer leaves open."""
 
     calls: Sequence[ToolCallPart] = ()
     """The tool calls whose results the caller has to send."""
@@ -43,15 +44,19 @@ class Waits(NamedTuple):
     """Whether an agent's own tool is still running."""
 
 
-def waits_of(awaited: Sequence[AwaitedCall], view: Redactor) -> Waits:
-    """Returns the waits that this caller may answer."""
-    return Waits([each.call for each in awaited if view.answers(each.kind)], any(each.kind == "late" for each in awaited))
+def open_calls(waits: Sequence[Wait], result: Result, view: Redactor) -> OpenCalls:
+    """Returns the open calls that this caller may answer, in the order in which they were made."""
+    made = {call.call_id: place for place, call in enumerate(calls_in(result.events), 1)}
+    # Calls of earlier messages come first. An agent asks for approvals after all calls of a step.
+    ordered = sorted(waits, key=lambda wait: (made.get(wait.id, 0), wait.kind == "confirmation"))
+    calls = [wait.call for wait in ordered if wait.call]
+    return OpenCalls(list(filter(view.answers, calls)), any(map(is_late, calls)))
 
 
-def decision_metadata(invocation: Invocation, result: Result, waits: Waits, view: Redactor) -> DecisionInfo:
+def decision_metadata(invocation: Invocation, result: Result, open_: OpenCalls, view: Redactor) -> DecisionInfo:
     """Returns where the answer is recorded, and the selection as far as the caller may see it."""
     where = DecisionInfo(session_id=invocation.session.id, message_id=invocation.message_id)
-    return where.known(result.invocation_id, result.selection, view, pending=waits.pending)
+    return where.known(result.invocation_id, result.selection, view, pending=open_.pending)
 
 
 def failure_of(result: Result, view: Redactor, request: Request) -> Problem | None:
@@ -73,22 +78,22 @@ def completion_of(
     head: Head,
     invocation: Invocation,
     result: Result,
-    waits: Waits,
+    open_: OpenCalls,
     metadata: dict[str, str] | None,
     view: Redactor,
 ) -> ChatCompletion:
     """Returns the chat completion."""
-    calls = waits.calls
+    calls = open_.calls
     said = AssistantMessage(
         content=joined_text(result.events) or (None if calls else ""), tool_calls=[call_of(call) for call in calls] or None
     )
-    known = head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
+    known = replaced(head, system_fingerprint=fingerprint_of(result))
     return ChatCompletion(
         **known.model_dump(),
         choices=[Choice(message=said, finish_reason=finish_of(result, calls))],
         usage=usage_of(result.events),
         metadata=metadata,
-        turnwise=decision_metadata(invocation, result, waits, view),
+        turnwise=decision_metadata(invocation, result, open_, view),
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheFront, TheServices, User, redactor_of, services_of
-from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
+from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, open_calls
 from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
@@ -77,7 +77,7 @@ def _conversation_request(
     named = session if session is not None else (body.metadata or {}).get("session_id")
     metadata.pop("session_id", None)
     known = {name: metadata.pop(name) for name in _FIELDS if name in metadata}
-    made = {"create_session": True} if named is None else {}
+    usual = front.runner.config
     return ConversationRequest(
         past=history.past,
         message=history.message,
@@ -85,7 +85,7 @@ def _conversation_request(
         session=named,
         agent=agent,
         context=MessageContext(attributes=metadata, tools=body.offered, **known),  # type: ignore[arg-type]
-        config=front.runner.config.model_copy(update={"streaming": bool(body.stream), **made}),
+        config=usual.replace(streaming=bool(body.stream), create_session=named is None or usual.create_session),
         repeated=request.headers.get(RETRIES, "0").strip() not in ("", "0"),
         key=key,
     )
@@ -99,8 +99,9 @@ async def _completion_response(
         answer = error_response(failure)
         answer.headers.update(headers)
         return answer
-    waits = waits_of(await services_of(request).conversations.open_calls(invocation, result), redactor_of(request))
-    completion = completion_of(head, invocation, result, waits, body.metadata, redactor_of(request))
+    waits = await services_of(request).invocations.waits(invocation, result)
+    open_ = open_calls(waits, result, redactor_of(request))
+    completion = completion_of(head, invocation, result, open_, body.metadata, redactor_of(request))
     return JSONResponse(completion.model_dump(), headers=headers)
 
 

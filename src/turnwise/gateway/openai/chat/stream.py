@@ -9,22 +9,23 @@ from pydantic import BaseModel
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.front import Front, redactor_of, services_of
 from turnwise.gateway.openai.chat.completion import (
-    Waits,
+    OpenCalls,
     call_of,
     decision_metadata,
     failure_of,
     fingerprint_of,
     finish_of,
+    open_calls,
     usage_of,
-    waits_of,
 )
 from turnwise.gateway.openai.chat.schema import Chunk, ChunkChoice, Finish, Head
 from turnwise.gateway.openai.errors import Refusal, error_of
 from turnwise.gateway.problems import Problem, problem_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
+from turnwise.gateway.shared.stream import MessageAborted, MessageCompleted, MessageStarted, ReaderStream, StreamItem, TextPiece
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
@@ -40,59 +41,49 @@ class AnswerText:
     """
 
     def __init__(self) -> None:
+        self._stream = ReaderStream(serial=True)
         self._any_sent = False
         self._open: Event | None = None
-        self._sent = ""
         self._waiting: list[str] = []
 
     def feed(self, event: Event) -> str:
         """Returns the new text; often ""."""
-        return self._piece(event) if event.partial else self._whole(event)
+        return "".join(map(self._text, self._stream.feed(event)))
 
     def rest(self) -> str:
         """Returns the text that remains at the end."""
         self._open = None
         return self._take_waiting()
 
-    def _piece(self, event: Event) -> str:
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
-            return ""
-        begins = self._open is None or self._open.id != event.id
-        if begins and self._open is not None and self._open.branch != event.branch:
-            return ""
-        if begins:
-            lead, self._open, self._sent = self._take_waiting() + self._separator(), event, ""
-        else:
-            lead = ""
-        # An earlier piece was lost; the complete event brings the text.
-        if event.offset not in (None, len(self._sent)):
-            return lead
-        self._sent, self._any_sent = self._sent + event.text, True
-        return lead + event.text
+    def _text(self, item: StreamItem) -> str:
+        match item:
+            case MessageStarted(event):
+                self._open = event
+                return self._take_waiting() + self._line("")
+            case TextPiece(event, text) if self._is_open(event):
+                return text
+            case MessageAborted(event) if self._is_open(event):
+                return self.rest()
+            case MessageCompleted(event, text, sent) if self._is_open(event):
+                self._open = None
+                return _missing(text, sent) + self._take_waiting()
+            case MessageCompleted(event, text) if text and self._open is not None and self._open.branch != event.branch:
+                self._waiting.append(text)
+            case MessageCompleted(_, text) if text:
+                self._open = None
+                return self._take_waiting() + self._line(text)
+        return ""
 
-    def _whole(self, event: Event) -> str:
-        text = shown_text(event)
-        if self._open is not None and self._open.id == event.id:
-            self._open = None
-            return _missing(text, self._sent) + self._take_waiting()
-        if not text:
-            return ""
-        if self._open is not None and self._open.branch != event.branch:
-            self._waiting.append(text)
-            return ""
-        self._open = None
-        return self._take_waiting() + self._line(text)
+    def _is_open(self, event: Event) -> bool:
+        return self._open is not None and self._open.id == event.id
 
     def _take_waiting(self) -> str:
         waiting, self._waiting = self._waiting, []
-        return "".join(self._line(text) for text in waiting)
+        return "".join(map(self._line, waiting))
 
     def _line(self, text: str) -> str:
-        lead, self._any_sent = self._separator(), True
+        lead, self._any_sent = NEWLINE if self._any_sent else "", True
         return lead + text
-
-    def _separator(self) -> str:
-        return NEWLINE if self._any_sent else ""
 
 
 def _missing(text: str, said: str) -> str:
@@ -140,8 +131,8 @@ async def _chunks(request: Request, invocation: Invocation, chunks: "_Chunks") -
         if (failure := failure_of(result, redactor_of(request), request)) is not None:
             yield _error_body(failure)
             return
-        awaited = await services_of(request).conversations.open_calls(invocation, result)
-        for chunk in chunks.end(result, waits_of(awaited, redactor_of(request))):
+        waits = await services_of(request).invocations.waits(invocation, result)
+        for chunk in chunks.end(result, open_calls(waits, result, redactor_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
@@ -160,9 +151,9 @@ class _Chunks:
     def text(self, text: str) -> Chunk:
         return self._chunk({"content": text})
 
-    def end(self, result: Result, waits: Waits) -> Iterator[Chunk]:
+    def end(self, result: Result, open_: OpenCalls) -> Iterator[Chunk]:
         """Yields the awaited tool calls, the finish reason and the usage."""
-        for place, call in enumerate(map(call_of, waits.calls)):
+        for place, call in enumerate(map(call_of, open_.calls)):
             begun = {
                 "index": place,
                 "id": call.id,
@@ -171,9 +162,9 @@ class _Chunks:
             }
             yield self._chunk({"tool_calls": [begun]})
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
-        self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
-        end = self._chunk({}, finish_of(result, waits.calls))
-        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, waits, self._view)})
+        self._head = replaced(self._head, system_fingerprint=fingerprint_of(result))
+        end = self._chunk({}, finish_of(result, open_.calls))
+        yield replaced(end, turnwise=decision_metadata(self._invocation, result, open_, self._view))
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 

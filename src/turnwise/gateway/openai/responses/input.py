@@ -38,7 +38,7 @@ class ReadInput(NamedTuple):
         """The message with the instructions in front."""
         if self.instructions is None:
             return self.message
-        return self.message.model_copy(update={"parts": (self.instructions, *self.message.parts)})
+        return self.message.with_parts((self.instructions, *self.message.parts))
 
 
 def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadInput:

@@ -11,7 +11,9 @@ from turnwise.facts.callers import Permission
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import SELECTING_MODEL
@@ -24,7 +26,6 @@ from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
-from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import DecisionInfo
 
 PARAMETERS_ATTRIBUTE = "openai.response"
@@ -158,14 +159,14 @@ def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
     """Returns the response in its current state."""
     receipt, reading, before = found.known
     if receipt.state == REFUSED and receipt.problem != CANCELLED:
-        return found.blank.model_copy(update={"status": "failed"})
+        return replaced(found.blank, status="failed")
     if receipt.state == REFUSED:
         return final_response(found.name, found.blank, (), view)
     if receipt.state == QUEUED or reading is None or reading.result is None:
-        return found.blank.model_copy(update={"status": "queued"})
+        return replaced(found.blank, status="queued")
     now = final_response(found.name, found.blank, reading.result.events, view, calls_in(before))
     if reading.state == "running":
-        return now.model_copy(update={"status": "in_progress", "completed_at": None, "error": None, "usage": None})
+        return replaced(now, status="in_progress", completed_at=None, error=None, usage=None)
     return now
 
 

@@ -1,11 +1,13 @@
 """Builds the final state of a response from its events: status, output items and usage. Pure functions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, USER, End, Event
+from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import visible
+from turnwise.facts.waits import Wait, is_late
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import (
     CallItem,
@@ -20,7 +22,8 @@ from turnwise.gateway.openai.responses.schema import (
     Tokens,
 )
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import CallMade, arguments_of, calls_in
+from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, Waiting
+from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
 
 
@@ -28,36 +31,28 @@ class Items:
     """Converts events to output items in log order. Of the tool calls, only those that the caller may answer are listed.
 
     Attributes:
+        stream: The events as a reader sees them.
         pending: Whether an agent's own tool is still running.
     """
 
     def __init__(self, name: ResponseId, view: Redactor) -> None:
         self._name, self._view = name, view
-        self._calls: dict[str, CallMade] = {}
-        self._asked: set[str] = set()
+        self.stream = ReaderStream(serial=True)
         self.pending = False
-
-    def know(self, calls: Iterable[CallMade]) -> None:
-        """Adds earlier tool calls that may still be awaited."""
-        self._calls |= {made.call.call_id: made for made in calls}
 
     def of(self, event: Event) -> list[Item]:
         """Returns the output items of a stored event."""
-        if event.author == USER:
-            return []
-        items: list[Item] = []
-        if text := shown_text(event):
-            content = [OutputText(text=text)]
-            items.append(MessageItem(id=self._name.item(event), content=content, agent=event.author))
-        self.know(calls_in([event]))
-        awaits = event.actions.awaits
-        if awaits is not None and awaits.kind == "tool_result" and awaits.id not in self._asked:
-            self._asked.add(awaits.id)
-            if (made := self._calls.get(awaits.id)) is not None:
-                self.pending |= made.kind == "late"
-                if self._view.answers(made.kind):
-                    items.append(self._call(made.call, event.author))
-        return items
+        return [item for each in self.stream.feed(event) if (item := self.item(each)) is not None]
+
+    def item(self, each: StreamItem) -> Item | None:
+        """Returns the output item that is complete with this item of the stream; None if none is."""
+        match each:
+            case MessageCompleted(event, text) if text:
+                return MessageItem(id=self._name.item(event), content=[OutputText(text=text)], agent=event.author)
+            case Waiting(Wait(call=call, agent=agent)) if call is not None:
+                self.pending |= is_late(call)
+                return self._call(call, agent) if self._view.answers(call) else None
+        return None
 
     def _call(self, call: ToolCallPart, agent: str) -> CallItem:
         id_, written = call.call_id, arguments_of(call)
@@ -72,7 +67,7 @@ _EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
 
 
 def final_response(
-    name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[CallMade] = ()
+    name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[ToolCallPart] = ()
 ) -> ResponseObject:
     """Returns the response once it is answered or waits.
 
@@ -86,20 +81,19 @@ def final_response(
     told = visible(events)
     end = End(reason="cancelled") if not events else _end_of(told)
     items, output = Items(name, view), list[Item]()
-    items.know(before)
+    items.stream.know(before)
     for event in told:
         output += items.of(event)
     status, incomplete = _status(told, end)
-    return blank.model_copy(
-        update={
-            "status": status,
-            "completed_at": seconds(told[-1].created_at) if status == "completed" and told else None,
-            "incomplete_details": incomplete,
-            "error": _failure(told, end, view) if status == "failed" else None,
-            "output": output,
-            "usage": _tokens(told),
-            "turnwise": _decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
-        }
+    return replaced(
+        blank,
+        status=status,
+        completed_at=seconds(told[-1].created_at) if status == "completed" and told else None,
+        incomplete_details=incomplete,
+        error=_failure(told, end, view) if status == "failed" else None,
+        output=output,
+        usage=_tokens(told),
+        turnwise=_decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
     )
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
 from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheFront, UserServices, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
 from turnwise.gateway.openai.models import agent_of_model
@@ -63,7 +64,7 @@ async def create(body: Create, request: Request, front: TheFront, services: User
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
         return _stream(front, ResponseStream(front, request, asked, padded=padded), asked)
     if body.background:
-        return asked.blank.model_copy(update={"status": "in_progress" if asked.invocation.id else "queued"})
+        return replaced(asked.blank, status="in_progress" if asked.invocation.id else "queued")
     try:
         return await outcome(request, asked)
     finally:

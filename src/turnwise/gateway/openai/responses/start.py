@@ -83,7 +83,7 @@ async def start_response(
     caller = services.scope.caller
     if services.scope.named is None and caller.acts_for_users:
         services = services.for_user(body.user or body.safety_identifier)
-    config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
+    config = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=False)
     asked = MessageRequest("", told.content, new_message(key, stored=not body.unstored), context_of(body), config)
     if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
@@ -125,7 +125,7 @@ async def _start_elsewhere(
         named = services.scope.named
         answering = services.for_user(call.user if named is None else named).messages.start(asked)
         return await _naming_missing(answering, "input", call.session)
-    anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
+    anew = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=True)
     if told.past or told.message.tool_results:
         talk = ConversationRequest(told.past, told.message, told.instructions, session=new, id=new and asked.id, key=key)
         talk = talk._replace(agent=asked.agent, context=asked.context, config=anew)

@@ -15,13 +15,15 @@ who does.
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.fact import replaced
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.errors import error_of
 from turnwise.gateway.openai.responses.ids import ResponseId
@@ -30,8 +32,7 @@ from turnwise.gateway.openai.responses.schema import CallItem, MessageItem, Outp
 from turnwise.gateway.openai.responses.start import StartedResponse
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import calls_in
-from turnwise.gateway.shared.utterances import is_shown_to_user
+from turnwise.gateway.shared.stream import MessageAborted, MessageCompleted, MessageStarted, TextPiece
 
 PIECE_CHARACTERS = 8
 """The maximum number of non-space characters in a delta, usually a word."""
@@ -39,46 +40,26 @@ PIECE_CHARACTERS = 8
 _PIECE = re.compile(rf"\s*\S{{1,{PIECE_CHARACTERS}}}|\s+")
 
 
-def pieces_of(text: str, start: int = 0) -> Iterator[str]:
-    """Yields the deltas of a complete text from the position `start`, at which a delta begins."""
-    for match in _PIECE.finditer(text, start):
+def pieces_of(text: str) -> Iterator[str]:
+    """Yields the deltas of a complete text."""
+    for match in _PIECE.finditer(text):
         yield match[0]
 
 
-class OpenText:
-    """A text that arrives in pieces.
-
-    Attributes:
-        gone: How many characters were sent.
-    """
+class DeltaSplitter:
+    """Splits a text that arrives in pieces into its deltas."""
 
     def __init__(self) -> None:
-        self._text = ""
-        self.sent = 0
+        self._tail = ""
 
-    def feed(self, text: str, offset: int | None) -> list[str]:
-        """Returns the deltas that more text cannot change.
-
-        Args:
-            text: The new piece.
-            offset: Its position in the text; None for the next one. A piece after a gap is ignored, because the
-                complete text follows.
-        """
-        known = len(self._text) if offset is None else offset
-        if known > len(self._text):
-            return []
-        self._text += text[len(self._text) - known :]
-        ready = []
-        for match in _PIECE.finditer(self._text, self.sent):
-            if match.end() == len(self._text) and len(match[0].strip()) < PIECE_CHARACTERS:
-                break
-            ready.append(match[0])
-        self.sent += sum(map(len, ready))
+    def feed(self, text: str) -> list[str]:
+        """Returns the deltas that more text cannot change."""
+        self._tail += text
+        ready = list(pieces_of(self._tail))
+        if ready and len(ready[-1].strip()) < PIECE_CHARACTERS:
+            ready.pop()
+        self._tail = self._tail[sum(map(len, ready)) :]
         return ready
-
-    def rest(self, whole: str) -> list[str]:
-        """Returns the remaining deltas of the complete text; none if it differs from the pieces that were sent."""
-        return list(pieces_of(whole, self.sent)) if whole.startswith(self._text[: self.sent]) else []
 
 
 Wire = dict[str, Any]
@@ -105,16 +86,20 @@ class ResponseEvents:
 
     def tell(self, event: Event) -> Iterator[Wire]:
         """Yields the events for a stored or partial event of the log."""
-        if event.partial:
-            yield from self._piece(event)
-            return
-        for item in self.items.of(event):
-            if isinstance(item, CallItem):
-                yield from self._call(item)
-            else:
-                yield from self._message(item)
-        if event.actions.rewind is not None:
-            yield from self._break_off()
+        for each in self.items.stream.feed(event):
+            match each:
+                case MessageStarted(partial):
+                    blank = MessageItem(id=self._name.item(partial), status="in_progress", content=[], agent=partial.author)
+                    self._open = yield from self._begin(blank)
+                case TextPiece(_, text) if self._open is not None:
+                    yield from self._deltas(self._open, self._open.splitter.feed(text))
+                case MessageAborted() | MessageCompleted(_, ""):
+                    yield from self._break_off()
+            match self.items.item(each):
+                case CallItem() as call:
+                    yield from self._call(call)
+                case MessageItem() as message:
+                    yield from self._message(message)
 
     def end(self, response: ResponseObject) -> Iterator[Wire]:
         """Yields the last events, with the final response."""
@@ -125,38 +110,22 @@ class ResponseEvents:
         """Returns an event that ends the stream with an error."""
         return self._event("error", code=code, message=message, param=param)
 
-    def _piece(self, event: Event) -> Iterator[Wire]:
-        # Texts of parallel agents interleave, so they are sent in the order of the log.
-        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
-            return
-        id_ = self._name.item(event)
-        if self._open is not None and self._open.item.id != id_:
-            yield from self._break_off()
-        if self._open is None:
-            blank = MessageItem(id=id_, status="in_progress", content=[], agent=event.author)
-            yield from self._begin(blank)
-        assert self._open is not None
-        yield from self._deltas(self._open, self._open.coming.feed(event.text, event.offset))
-
     def _message(self, item: MessageItem) -> Iterator[Wire]:
         if self._open is not None and self._open.item.id == item.id:
             saying, self._open = self._open, None
-            yield from self._deltas(saying, saying.coming.rest(item.text))
-            yield from self._done(saying, item)
-            return
-        yield from self._begin(item.model_copy(update={"status": "in_progress", "content": []}), stays=False)
-        saying = _MessageInProgress(item, self._index - 1)
-        yield from self._deltas(saying, pieces_of(item.text))
+        else:
+            saying = yield from self._begin(replaced(item, status="in_progress", content=[]))
+        told = "".join(saying.told)
+        yield from self._deltas(saying, pieces_of(item.text[len(told) :]) if item.text.startswith(told) else ())
         yield from self._done(saying, item)
 
-    def _begin(self, blank: MessageItem, *, stays: bool = True) -> Iterator[Wire]:
+    def _begin(self, blank: MessageItem) -> Generator[Wire, None, "_MessageInProgress"]:
         saying = _MessageInProgress(blank, self._index)
         self._index += 1
-        if stays:
-            self._open = saying
         yield self._event("response.output_item.added", output_index=saying.index, item=blank.model_dump(mode="json"))
         part = OutputText(text="").model_dump()
         yield self._event("response.content_part.added", **saying.place, part=part)
+        return saying
 
     def _deltas(self, saying: "_MessageInProgress", pieces: Iterable[str]) -> Iterator[Wire]:
         for piece in pieces:
@@ -174,12 +143,12 @@ class ResponseEvents:
         if self._open is not None:
             saying, self._open = self._open, None
             text = "".join(saying.told)
-            left = saying.item.model_copy(update={"status": "incomplete", "content": [OutputText(text=text)]})
+            left = replaced(saying.item, status="incomplete", content=[OutputText(text=text)])
             yield from self._done(saying, left)
 
     def _call(self, item: CallItem) -> Iterator[Wire]:
         place = {"item_id": item.id, "output_index": self._index}
-        blank = item.model_copy(update={"status": "in_progress", "arguments": ""})
+        blank = replaced(item, status="in_progress", arguments="")
         self._index += 1
         yield self._event("response.output_item.added", output_index=place["output_index"], item=blank.model_dump(mode="json"))
         yield self._event("response.function_call_arguments.delta", **place, delta=item.arguments)
@@ -197,7 +166,7 @@ class _MessageInProgress:
 
     def __init__(self, item: MessageItem, index: int) -> None:
         self.item, self.index = item, index
-        self.coming, self.told = OpenText(), list[str]()
+        self.splitter, self.told = DeltaSplitter(), list[str]()
 
     @property
     def place(self) -> dict[str, Any]:
@@ -256,7 +225,7 @@ class ResponseStream:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._builder.items.know(calls_in(await self._asked.services.threads.before(invocation)))
+                self._builder.items.stream.know(calls_in(await self._asked.services.threads.before(invocation)))
                 first = False
             for wire in self._builder.tell(event):
                 yield wire

@@ -188,5 +188,5 @@ def _join(run: list[Event]) -> Event:
 
 def _with_text(event: Event, text: str, offset: int | None) -> Event:
     assert event.content is not None
-    content = event.content.model_copy(update={"parts": (TextPart(text=text),)})
-    return event.model_copy(update={"content": content, "offset": offset})
+    content = event.content.with_parts((TextPart(text=text),))
+    return event.replace(content=content, offset=offset)

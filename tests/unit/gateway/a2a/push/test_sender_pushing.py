@@ -132,7 +132,7 @@ async def test_what_waits_is_looked_at_again_when_there_is_more(make_runner: Mak
 
 async def test_who_may_write_there_hears_how_it_ended_before_it_began(make_runner: MakeRunner) -> None:
     """What he was let set up is told, though he may not read sessions."""
-    gate, writer = Gate(), ADA.model_copy(update={"scopes": ("messages:write",)})
+    gate, writer = Gate(), ADA.replace(scopes=("messages:write",))
     runner = make_runner(gate.agent)
     await runner.start("one", user="ada", session="s", message_id="m1")
     await gate.began.wait()

@@ -10,11 +10,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
 from turnwise.facts.tree import AgentTree
+from turnwise.facts.waits import calls_in
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import Items
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.tool_calls import calls_in
 
 NAME = ResponseId("s", "m")
 TREE = AgentTree([AgentCard(name="a")])
@@ -69,12 +69,12 @@ def test_calls_that_were_made_before_may_still_be_waited_for() -> None:
     items = items_for()
     assert items.of(event("a", awaits=WAITS)) == []
     items = items_for()
-    items.know(calls_in(before))
+    items.stream.know(calls_in(before))
     assert [item.type for item in items.of(event("a", awaits=WAITS))] == ["function_call"]
 
 
 def test_what_is_no_json_is_told_as_the_model_wrote_it() -> None:
-    broken = call("k1").model_copy(update={"raw": '{"city": '})
+    broken = call("k1").replace(raw='{"city": ')
     (item,) = items_for().of(event("a", broken, awaits=WAITS))
     assert isinstance(item, CallItem)
     assert item.arguments == '{"city": '
@@ -93,6 +93,6 @@ def test_what_an_agents_own_tool_works_on_is_put_to_those_who_can_say_what_it_ga
 
 def test_what_is_the_callers_to_do_is_put_to_every_caller() -> None:
     items = items_for(role="user")
-    offered = call("k1").model_copy(update={"offered": True})
+    offered = call("k1").replace(offered=True)
     assert [item.type for item in items.of(event("a", offered, awaits=WAITS))] == ["function_call"]
     assert not items.pending

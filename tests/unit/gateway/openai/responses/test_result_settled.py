@@ -23,7 +23,7 @@ USER = Caller(id="c", user="ann")
 
 
 def numbered(*events: Event) -> list[Event]:
-    return [each.model_copy(update={"id": f"e{n}", "sequence": n}) for n, each in enumerate(events, 1)]
+    return [each.replace(id=f"e{n}", sequence=n) for n, each in enumerate(events, 1)]
 
 
 def view(caller: Caller = USER) -> Redactor:
@@ -63,7 +63,7 @@ def test_what_waits_is_complete() -> None:
     made = became(event("a", call("k1")), event("a", awaits=Await(id="k1", kind="tool_result")))
     assert (made.status, [item.type for item in made.output]) == ("completed", [])
     assert made.turnwise.pending
-    waits = [event("a", call("k1").model_copy(update={"offered": True})), event("a", awaits=Await(id="k1", kind="tool_result"))]
+    waits = [event("a", call("k1").replace(offered=True)), event("a", awaits=Await(id="k1", kind="tool_result"))]
     made = became(*waits)
     assert (made.status, [item.type for item in made.output]) == ("completed", ["function_call"])
     assert not made.turnwise.pending

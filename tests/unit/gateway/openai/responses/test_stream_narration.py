@@ -9,6 +9,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.events import Await, Event, Rewind
+from turnwise.facts.fact import replaced
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
@@ -20,16 +21,16 @@ NAME = ResponseId("s", "m")
 VIEW = Redactor(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))
 BEHIND = DecisionInfo(session_id="s", message_id="m")
 BLANK = ResponseObject(id=NAME.id, created_at=1, model="turnwise", turnwise=BEHIND)
-DONE = BLANK.model_copy(update={"status": "completed"})
+DONE = replaced(BLANK, status="completed")
 WORDS = st.text(st.sampled_from("ab \n字"), max_size=40)
 
 
 def said(id_: str, text: str, **fields: object) -> Event:
-    return event("a", text, **fields).model_copy(update={"id": id_})  # type: ignore[arg-type]
+    return event("a", text, **fields).replace(id=id_)  # type: ignore[arg-type]
 
 
 def piece(whole: Event, text: str, offset: int) -> Event:
-    return whole.model_copy(update={"content": text_content(text), "partial": True, "offset": offset})
+    return whole.replace(content=text_content(text), partial=True, offset=offset)
 
 
 def told(events: list[Event]) -> list[Wire]:
@@ -92,7 +93,7 @@ def test_a_message_and_a_call() -> None:
 
 def test_thoughts_and_pieces_of_calls_are_not_told() -> None:
     whole = said("e1", "Hm.")
-    thought = whole.model_copy(update={"content": None, "partial": True, "offset": 0})
+    thought = whole.replace(content=None, partial=True, offset=0)
     asides = [piece(said("e2", "x", branch="1/>a#1"), "x", 0), piece(said("e3", "x", scope=("t",)), "x", 0)]
     assert told([thought, *asides, whole]) == told([whole])
 
@@ -129,7 +130,7 @@ def test_words_that_come_between_pieces_are_an_item_of_their_own() -> None:
 def test_other_ends() -> None:
     for status, type_ in (("failed", "failed"), ("incomplete", "incomplete"), ("cancelled", "incomplete")):
         narration = ResponseEvents(NAME, BLANK, VIEW)
-        (last,) = narration.end(BLANK.model_copy(update={"status": status}))
+        (last,) = narration.end(ResponseObject.model_validate({**dict(BLANK), "status": status}))
         assert (last["type"], last["response"]["status"]) == (f"response.{type_}", status)
     assert ResponseEvents(NAME, BLANK, VIEW).problem("c", "m") == {
         "type": "error",

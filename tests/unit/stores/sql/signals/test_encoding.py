@@ -53,13 +53,13 @@ def test_pieces_of_one_text_travel_together() -> None:
         piece("c", 1, id_="event-2"),
         piece("c", 1, author="sales"),
         piece("c", 2),
-        piece("c", 1).model_copy(update={"attempt": 2}),
-        piece("c", 1).model_copy(update={"offset": None}),
-        piece("c", 1).model_copy(update={"actions": Actions(next="sales")}),
-        piece("c", 1).model_copy(update={"error": ErrorInfo(code="agent.failed", message="no")}),
-        piece("c", 1).model_copy(update={"content": Content(parts=(TextPart(text="c"), TextPart(text="d")))}),
-        piece("c", 1).model_copy(update={"content": Content(parts=(DataPart(data={"a": None}),))}),
-        piece("c", 1).model_copy(update={"content": None}),
+        piece("c", 1).replace(attempt=2),
+        piece("c", 1).replace(offset=None),
+        piece("c", 1).replace(actions=Actions(next="sales")),
+        piece("c", 1).replace(error=ErrorInfo(code="agent.failed", message="no")),
+        piece("c", 1).replace(content=Content(parts=(TextPart(text="c"), TextPart(text="d")))),
+        piece("c", 1).replace(content=Content(parts=(DataPart(data={"a": None}),))),
+        piece("c", 1).replace(content=None),
     ],
 )
 def test_what_is_not_one_text_stays_apart(other: Event) -> None:
@@ -67,8 +67,8 @@ def test_what_is_not_one_text_stays_apart(other: Event) -> None:
 
 
 def test_texts_without_offsets_are_joined_too() -> None:
-    a, b = (piece(text).model_copy(update={"offset": None}) for text in "ab")
-    assert news(a, b) == [a.model_copy(update={"content": text_content("ab")})]
+    a, b = (piece(text).replace(offset=None) for text in "ab")
+    assert news(a, b) == [a.replace(content=text_content("ab"))]
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "😀", '"', "\\", "\n", "\x01", "\x00"])
@@ -95,8 +95,8 @@ def test_any_news_arrives_in_order(texts: list[str | None]) -> None:
 
 
 def test_what_cannot_be_carried_is_left_out() -> None:
-    large = piece("").model_copy(update={"content": Content(parts=(DataPart(data="x" * 9_000),))})
-    broken = piece("", id_="event-2").model_copy(update={"content": Content(parts=(TextPart.model_construct(text="\ud800"),))})
+    large = piece("").replace(content=Content(parts=(DataPart(data="x" * 9_000),)))
+    broken = piece("", id_="event-2").replace(content=Content(parts=(TextPart.model_construct(text="\ud800"),)))
     assert news(piece("a"), large, broken, piece("b", 1)) == [piece("a"), piece("b", 1)]
     for key in (KEY._replace(id="x" * 9_000), KEY._replace(user="\ud800")):
         assert packed([encoding.watched(key, 1, fresh=True), *encoding.signal_notes(key, [None, piece("a")])]) == []

@@ -141,7 +141,7 @@ async def test_a_stream_of_tokens_is_no_stream_of_notifications() -> None:
 
 async def test_long_texts_arrive_and_what_is_too_large_is_left_out() -> None:
     key, long = fresh_key(), "zß水🍌" * 5_000
-    large = piece("", id_="event-2").model_copy(update={"content": Content(parts=(DataPart(data="x" * 9_000),))})
+    large = piece("", id_="event-2").replace(content=Content(parts=(DataPart(data="x" * 9_000),)))
     async with two() as (here, there):
         there.changed(key)
         with here.watch(key) as watch, there.watch(key) as near:
@@ -168,7 +168,7 @@ async def test_own_notifications_are_not_heard_twice() -> None:
 async def test_nonsense_from_strangers_is_ignored() -> None:
     """Whoever may use the database can notify."""
     key = fresh_key()
-    stored = json.loads(piece("stored").model_copy(update={"partial": False, "sequence": 7}).model_dump_json())
+    stored = json.loads(piece("stored").replace(partial=False, sequence=7).model_dump_json())
     parcels: list[object] = [
         "hello",
         7,

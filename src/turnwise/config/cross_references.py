@@ -1,11 +1,16 @@
-"""Arranges the agents of a configuration file in a tree, and reports duplicates, unknown names and cycles."""
+"""Checks the names in a valid configuration file: unknown names, duplicates and cycles among agents and tasks.
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+Arranges the agents in a tree.
+"""
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from turnwise.config.agent_section import FlowSection, UntilKeys, UntilList
+from turnwise.config.document import Document, Where
 from turnwise.config.entries import AgentEntry
-from turnwise.config.places import Document
-from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+from turnwise.config.tool_entries import AgentReference
+from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.spelling import did_you_mean
 
 DEPTH = 100
@@ -67,7 +72,7 @@ class _TreeBuilder:
                 continue
             first = self._positions.setdefault(name, position)
             if first != position:
-                line = self._document.line(self._entries[first].where)
+                line = self._document.mark(self._entries[first].where).line
                 problem = f"Two agents are named {name!r}: this one and the one in line {line}."
                 self._report(position, (), DuplicateAgent(problem, fix="Names are identity: rename one of them."))
 
@@ -162,3 +167,60 @@ class _TreeBuilder:
             deepest = max(depths, key=lambda position: depths[position])
             problem = f"The tree is {depths[deepest]} levels deep at {self._names[deepest]!r}; {DEPTH} are allowed."
             self._report(deepest, (), TreeError(problem, fix="Make it flatter."))
+
+
+def report_unknown_agents(
+    document: Document, references: Sequence[AgentReference], known: Mapping[str, str], purpose: str
+) -> bool:
+    """Reports references to agents that do not exist. Returns True if there is one."""
+    unknown = [reference for reference in references if reference.name not in known]
+    for reference in unknown:
+        problem = f"There is no agent {reference.name!r} {purpose}."
+        document.report(reference.where, problem, did_you_mean(reference.name, known), AgentDefinitionError)
+    return bool(unknown)
+
+
+def report_unknown_tasks(document: Document, where: Where, flow: FlowSection) -> None:
+    """Reports duplicate task names, and references to tasks that do not exist: dependencies, parents, conditions, targets.
+
+    Args:
+        where: the location of the flow.
+    """
+    known: dict[str, int] = {}
+    for index, task in enumerate(flow.tasks):
+        first = known.setdefault(task.name, index)
+        if first != index:
+            line = document.mark((*where, "tasks", first)).line
+            problem = f"Two tasks are named {task.name!r}: this one and the one in line {line}."
+            document.report((*where, "tasks", index, "name"), problem, "Rename one of them.", FlowDefinitionError)
+    for below, name, role in (*_between_tasks(flow), *_targets(flow), *_in_condition(flow.until, ("until",))):
+        if name not in known:
+            problem = f"There is no task {name!r} {role}."
+            document.report((*where, *below), problem, did_you_mean(name, known), FlowDefinitionError)
+
+
+def _between_tasks(flow: FlowSection) -> Iterator[tuple[Where, str, str]]:
+    for position, task in enumerate(flow.tasks):
+        for index, name in enumerate(task.depends_on):
+            yield ("tasks", position, "depends_on", index), name, f"on which {task.name!r} depends"
+        if task.parent is not None:
+            yield ("tasks", position, "parent"), task.parent, f"to be the parent of {task.name!r}"
+
+
+def _targets(flow: FlowSection) -> Iterator[tuple[Where, str, str]]:
+    for index, name in enumerate(flow.targets or ()):
+        yield ("targets", index), name, "for the target"
+
+
+def _in_condition(item: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
+    """The tasks that an `until` condition waits for."""
+    if isinstance(item, UntilList):
+        for index, each in enumerate(item.root):
+            yield from _in_condition(each, (*where, index))
+    elif isinstance(item, UntilKeys):
+        for key in ("any_complete", "any_failed"):
+            for index, name in enumerate(getattr(item, key)):
+                yield (*where, key, index), name, "to wait for"
+        for key in ("any", "all"):
+            for index, each in enumerate(getattr(item, key)):
+                yield from _in_condition(each, (*where, key, index))

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.testing import gate_suite
+from turnwise.testing import key_store_suite
 
 
-@pytest.mark.parametrize("case", gate_suite.CASES, ids=lambda case: case.__name__)
-async def test_conformance(case: gate_suite.Case, url: str) -> None:
+@pytest.mark.parametrize("case", key_store_suite.CASES, ids=lambda case: case.__name__)
+async def test_conformance(case: key_store_suite.Case, url: str) -> None:
     store = SqlSessionStore(url)
     try:
         await case(store)
@@ -17,8 +17,8 @@ async def test_conformance(case: gate_suite.Case, url: str) -> None:
         await store.close()
 
 
-@pytest.mark.parametrize("case", gate_suite.SHARED_CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", key_store_suite.SHARED_CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
-def test_conformance_of_several_handles(case: gate_suite.SharedCase, url: str) -> None:
+def test_conformance_of_several_handles(case: key_store_suite.SharedCase, url: str) -> None:
     """A database in memory has one handle only."""
     asyncio.run(case(lambda: SqlSessionStore(url)))

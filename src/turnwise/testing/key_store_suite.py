@@ -1,6 +1,6 @@
 """Conformance suite for `Keys` and `Counters`: test cases that a test calls.
 
-    @pytest.mark.parametrize("case", gate_suite.CASES, ids=lambda case: case.__name__)
+    @pytest.mark.parametrize("case", key_store_suite.CASES, ids=lambda case: case.__name__)
     def test_my_gate(case):
         asyncio.run(case(MyStore()))
 
@@ -27,14 +27,14 @@ PATIENCE = 60.0
 """Seconds after which a case gives up waiting for a place."""
 
 
-class ClosableGate(KeyStore, Protocol):
+class ClosableKeyStore(KeyStore, Protocol):
     """A store as one process opens it."""
 
     async def close(self) -> None: ...
 
 
 Case = Callable[[KeyStore], Coroutine[Any, Any, None]]
-SharedCase = Callable[[Callable[[], ClosableGate]], Coroutine[Any, Any, None]]
+SharedCase = Callable[[Callable[[], ClosableKeyStore]], Coroutine[Any, Any, None]]
 
 
 def fresh(what: str = "app") -> str:
@@ -56,7 +56,7 @@ async def _place(counters: Counters, name: str, holder: str, most: int) -> None:
             await asyncio.sleep(SHORT)
 
 
-async def a_key_comes_back_as_it_was(gate: KeyStore) -> None:
+async def a_key_comes_back_as_it_was(store: KeyStore) -> None:
     app = fresh()
     plain = a_key()
     full = a_key(
@@ -71,93 +71,93 @@ async def a_key_comes_back_as_it_was(gate: KeyStore) -> None:
     )
     nothing = a_key("eeeeeeeeeeee", user=None, acts_for_users=True, scopes=(), created_at=NOW + timedelta(seconds=1))
     for key in (plain, full, nothing):
-        await gate.keys.add(app, key)
-        assert await gate.keys.find(app, key.id) == key
-    assert list(await gate.keys.list(app)) == [plain, full, nothing], "oldest first"
+        await store.keys.add(app, key)
+        assert await store.keys.find(app, key.id) == key
+    assert list(await store.keys.list(app)) == [plain, full, nothing], "oldest first"
 
 
-async def keys_of_one_app_are_not_anothers(gate: KeyStore) -> None:
+async def keys_of_one_app_are_not_anothers(store: KeyStore) -> None:
     app, other = fresh(), fresh()
-    await gate.keys.add(app, a_key())
-    assert await gate.keys.find(other, a_key().id) is None
-    assert list(await gate.keys.list(other)) == []
-    assert not await gate.keys.expire(other, a_key().id, NOW)
-    await gate.keys.forget(other, a_key().id)
-    assert await gate.keys.find(app, a_key().id) == a_key()
-    assert await gate.keys.find(app, "000000000000") is None
+    await store.keys.add(app, a_key())
+    assert await store.keys.find(other, a_key().id) is None
+    assert list(await store.keys.list(other)) == []
+    assert not await store.keys.expire(other, a_key().id, NOW)
+    await store.keys.forget(other, a_key().id)
+    assert await store.keys.find(app, a_key().id) == a_key()
+    assert await store.keys.find(app, "000000000000") is None
 
 
-async def adding_a_key_again_changes_nothing(gate: KeyStore) -> None:
+async def adding_a_key_again_changes_nothing(store: KeyStore) -> None:
     app = fresh()
-    await gate.keys.add(app, a_key())
-    await gate.keys.expire(app, a_key().id, NOW)
-    await gate.keys.add(app, a_key())
+    await store.keys.add(app, a_key())
+    await store.keys.expire(app, a_key().id, NOW)
+    await store.keys.add(app, a_key())
     kept = a_key(expires_at=NOW)
-    assert await gate.keys.find(app, a_key().id) == kept
+    assert await store.keys.find(app, a_key().id) == kept
     try:
-        await gate.keys.add(app, a_key(hash="6" * 64))
+        await store.keys.add(app, a_key(hash="6" * 64))
     except StoreError:
         pass
     else:
         raise AssertionError("Another key under the same id would lock out the first, or be lost.")
-    assert list(await gate.keys.list(app)) == [kept]
+    assert list(await store.keys.list(app)) == [kept]
 
 
-async def a_key_expires_once_and_never_later(gate: KeyStore) -> None:
+async def a_key_expires_once_and_never_later(store: KeyStore) -> None:
     app, key = fresh(), a_key(expires_at=NOW + timedelta(days=1))
-    await gate.keys.add(app, key)
+    await store.keys.add(app, key)
     for at, kept in ((2, 1), (0.5, 0.5), (0.7, 0.5)):
-        assert await gate.keys.expire(app, key.id, NOW + timedelta(days=at))
-        found = await gate.keys.find(app, key.id)
-        assert found == key.model_copy(update={"expires_at": NOW + timedelta(days=kept)})
-    assert not await gate.keys.expire(app, "000000000000", NOW)
+        assert await store.keys.expire(app, key.id, NOW + timedelta(days=at))
+        found = await store.keys.find(app, key.id)
+        assert found == key.replace(expires_at=NOW + timedelta(days=kept))
+    assert not await store.keys.expire(app, "000000000000", NOW)
 
 
-async def a_key_is_forgotten_for_good(gate: KeyStore) -> None:
+async def a_key_is_forgotten_for_good(store: KeyStore) -> None:
     app = fresh()
-    await gate.keys.add(app, a_key())
+    await store.keys.add(app, a_key())
     for _ in range(2):
-        await gate.keys.forget(app, a_key().id)
-        assert await gate.keys.find(app, a_key().id) is None
-    assert list(await gate.keys.list(app)) == []
+        await store.keys.forget(app, a_key().id)
+        assert await store.keys.find(app, a_key().id) is None
+    assert list(await store.keys.list(app)) == []
 
 
-async def what_a_newer_version_wrote_of_a_key_stays(gate: KeyStore) -> None:
+async def what_a_newer_version_wrote_of_a_key_stays(store: KeyStore) -> None:
     app = fresh()
     text = a_key().model_dump_json()[:-1] + ',"colour":"red"}'
     newer = ApiKey.model_validate_json(text)
-    await gate.keys.add(app, newer)
-    found = await gate.keys.find(app, newer.id)
+    await store.keys.add(app, newer)
+    found = await store.keys.find(app, newer.id)
     assert found is not None
     assert found.model_extra == {"colour": "red"}
 
 
-async def a_counter_adds_up(gate: KeyStore) -> None:
+async def a_counter_adds_up(store: KeyStore) -> None:
     name, other = fresh("counter"), fresh("counter")
-    tallies = [await gate.counters.add(name, amount, LONG) for amount in (1, 2, 10**12)]
+    tallies = [await store.counters.add(name, amount, LONG) for amount in (1, 2, 10**12)]
     assert [tally.total for tally in tallies] == [1, 3, 10**12 + 3]
     assert all(0 < tally.seconds <= LONG for tally in tallies)
-    assert (await gate.counters.add(other, 5, LONG)).total == 5
+    assert (await store.counters.add(other, 5, LONG)).total == 5
 
 
-async def a_counter_starts_anew_after_its_window(gate: KeyStore) -> None:
+async def a_counter_starts_anew_after_its_window(store: KeyStore) -> None:
     name = fresh("counter")
-    await gate.counters.add(name, 3, SHORT)
-    while (tally := await gate.counters.add(name, 1, SHORT)).total > 3:
+    await store.counters.add(name, 3, SHORT)
+    while (tally := await store.counters.add(name, 1, SHORT)).total > 3:
         assert 0 <= tally.seconds <= SHORT
         await asyncio.sleep(tally.seconds)
     assert tally.total == 1
     assert tally.seconds <= SHORT
 
 
-async def counting_at_once_loses_nothing(gate: KeyStore) -> None:
+async def counting_at_once_loses_nothing(store: KeyStore) -> None:
     name = fresh("counter")
-    tallies = await asyncio.gather(*(gate.counters.add(name, 1, LONG) for _ in range(60)))
+    tallies = await asyncio.gather(*(store.counters.add(name, 1, LONG) for _ in range(60)))
     assert sorted(tally.total for tally in tallies) == list(range(1, 61))
 
 
-async def there_are_so_many_places_and_no_more(gate: KeyStore) -> None:
-    name, other, counters = fresh("place"), fresh("place"), gate.counters
+async def there_are_so_many_places_and_no_more(store: KeyStore) -> None:
+    name, other, counters = fresh("place"), fresh("place"), store.counters
     assert [await counters.take(name, holder, 2, LONG) for holder in "abc"] == [True, True, False]
     assert await counters.take(other, "c", 2, LONG)
     assert await counters.take(name, "a", 2, LONG), "who has one keeps it"
@@ -168,47 +168,47 @@ async def there_are_so_many_places_and_no_more(gate: KeyStore) -> None:
     assert [await counters.take(name, holder, 2, LONG) for holder in "cd"] == [True, False]
 
 
-async def a_place_lapses(gate: KeyStore) -> None:
-    name, counters = fresh("place"), gate.counters
+async def a_place_lapses(store: KeyStore) -> None:
+    name, counters = fresh("place"), store.counters
     assert await counters.take(name, "dead", 1, SHORT)
     await _place(counters, name, "next", 1)
     assert not await counters.take(name, "dead", 1, LONG)
 
 
-async def a_place_that_is_taken_again_lasts_longer(gate: KeyStore) -> None:
-    name, counters = fresh("place"), gate.counters
+async def a_place_that_is_taken_again_lasts_longer(store: KeyStore) -> None:
+    name, counters = fresh("place"), store.counters
     assert await counters.take(name, "holder", 1, SHORT)
     if await counters.take(name, "holder", 1, LONG):
         await asyncio.sleep(2 * SHORT)
         assert not await counters.take(name, "other", 1, LONG)
 
 
-async def places_are_never_given_twice(gate: KeyStore) -> None:
+async def places_are_never_given_twice(store: KeyStore) -> None:
     name, held, most = fresh("place"), 0, 3
 
     async def one(holder: str) -> None:
         nonlocal held
-        await _place(gate.counters, name, holder, most)
+        await _place(store.counters, name, holder, most)
         held += 1
         assert held <= most
         await asyncio.sleep(0)
         held -= 1
-        await gate.counters.give(name, holder)
+        await store.counters.give(name, holder)
 
     await asyncio.gather(*(one(f"holder-{number}") for number in range(12)))
 
 
-async def names_that_cannot_be_kept_are_refused(gate: KeyStore) -> None:
+async def names_that_cannot_be_kept_are_refused(store: KeyStore) -> None:
     def calls(counters: Counters) -> list[Coroutine[Any, Any, Any]]:
         return [
-            gate.keys.find("app", "a\0b"),
-            gate.keys.list("a\0b"),
-            gate.keys.expire("app\0", "id", NOW),
+            store.keys.find("app", "a\0b"),
+            store.keys.list("a\0b"),
+            store.keys.expire("app\0", "id", NOW),
             counters.add("a\0b", 1, LONG),
             counters.take("name", "a\0b", 1, LONG),
         ]
 
-    for call in calls(gate.counters):
+    for call in calls(store.counters):
         try:
             await call
         except StoreError:
@@ -234,7 +234,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-async def what_one_keeps_others_see(open_: Callable[[], ClosableGate]) -> None:
+async def what_one_keeps_others_see(open_: Callable[[], ClosableKeyStore]) -> None:
     here, there, app = open_(), open_(), fresh()
     await here.keys.add(app, a_key())
     assert await there.keys.find(app, a_key().id) == a_key()
@@ -244,7 +244,7 @@ async def what_one_keeps_others_see(open_: Callable[[], ClosableGate]) -> None:
     await here.close()
 
 
-async def all_count_together(open_: Callable[[], ClosableGate]) -> None:
+async def all_count_together(open_: Callable[[], ClosableKeyStore]) -> None:
     stores, counter, place = [open_() for _ in range(3)], fresh("counter"), fresh("place")
     adding = (store.counters.add(counter, 1, LONG) for store in stores for _ in range(20))
     assert sorted(tally.total for tally in await asyncio.gather(*adding)) == list(range(1, 61))

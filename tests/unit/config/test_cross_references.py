@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from config_play import line_only
 
+from turnwise.config.cross_references import EntryTree, arrange_entries
+from turnwise.config.document import Document, Mark
 from turnwise.config.entries import AgentEntry
-from turnwise.config.places import Document
-from turnwise.config.tree_builder import EntryTree, arrange_entries
 
 
 def entry(line: int, *children: str | int, parent: str | None = None) -> AgentEntry:
@@ -19,10 +20,10 @@ def arranged(
     entries: dict[str | None, AgentEntry] | list[tuple[str | None, AgentEntry]], root: str | None = None
 ) -> tuple[EntryTree | None, list[str]]:
     pairs = list(entries.items()) if isinstance(entries, dict) else entries
-    lines: dict[tuple[str | int, ...], int] = {("agents", number): number for number in range(300)}
-    document = Document(Path("t.yaml"), {}, lines)
+    marks: dict[tuple[str | int, ...], Mark] = {("agents", number): Mark(number) for number in range(300)}
+    document = Document(Path("t.yaml"), {}, marks)
     found = arrange_entries(document, [pair[1] for pair in pairs], [pair[0] for pair in pairs], root)
-    return found, [f"{error.code} {error}" for error in document.problems]
+    return found, [f"{error.code} {line_only(error)}" for error in document.problems]
 
 
 def test_parents_by_nesting_listing_and_name() -> None:

@@ -1,0 +1,282 @@
+"""The keys of `turnwise.yaml`. The loader and the JSON schema for editors use these models."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
+
+from turnwise.config.agent_section import AgentItem, ModelOptions, StageItem
+from turnwise.config.document import kind_of
+from turnwise.config.validation import OneOf, Section, mistake, required_keys
+from turnwise.facts.errors import PolicyError
+from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
+from turnwise.facts.spelling import did_you_mean
+from turnwise.guardrails.personal_data import Kind
+from turnwise.guardrails.replacing import PLACES, Action
+from turnwise.ports.guardrail import Place
+from turnwise.selection.named import NAMED, named_policy
+
+DEFAULT_STORE = "sqlite:///turnwise.db"
+NOTES = "x-"
+"""Prefix of top-level keys that are ignored: a place for YAML anchors."""
+
+
+# Objects of the user's code
+
+
+class Reference(Section):
+    """An object of the user's code: its import path and the options to call it with."""
+
+    thing: ClassVar[str] = "An import path"
+    path: str = Field(alias="import")
+    options: dict[str, JsonValue] = {}
+
+    @classmethod
+    def to(cls, path: str, options: Mapping[str, JsonValue] = MappingProxyType({})) -> "Reference":
+        """A reference to the object of that import path."""
+        return cls.model_validate({"import": path, "options": dict(options)})
+
+
+def _path_alone(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"import": value}
+    if isinstance(value, dict) and "import" in value:
+        return value
+    raise mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
+
+
+ReferenceItem = Annotated[Reference, BeforeValidator(_path_alone, json_schema_input_type=str | Reference)]
+
+
+def _no_place(value: Any) -> PydanticCustomError:
+    if isinstance(value, dict):
+        return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
+    if value is None:
+        return mistake("{name} is empty.", "Write a value, or remove the line.")
+    fix = "Put it in quotes." if isinstance(value, bool | int | float) else "Write text."
+    return mistake(f"{{name}} should be text, but is {kind_of(value)}.", fix)
+
+
+PlaceItem = Annotated[Any, OneOf({str: str, "import": Reference}, _no_place)]
+"""A URL, a folder, or an object of the user's code."""
+
+
+class EndpointEncoderSection(Section):
+    """An encoder at an OpenAI-compatible URL."""
+
+    thing: ClassVar[str] = "An encoder"
+    form: ClassVar[str] = "Write a folder, `{url: …, model: …, key: ${NAME}}`, or `{import: module:attribute}`."
+    url: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    key: str = ""
+    """Empty = no API key is sent."""
+
+
+EncoderItem = Annotated[Any, OneOf({str: str, "import": Reference, dict: EndpointEncoderSection}, _no_place)]
+
+
+# The policy
+
+
+def _known_policy(name: str) -> str:
+    try:
+        named_policy(name)
+    except PolicyError as error:
+        raise mistake(error.problem, error.fix, error=PolicyError) from None
+    return name
+
+
+PolicyName = Annotated[str, AfterValidator(_known_policy), Field(json_schema_extra={"enum": [*NAMED]})]
+
+
+_NO_OPTIONS = ("{name} should be keys and values, but is {given}.", "Write the options below the stage's name.")
+StageChange = Annotated[Any, OneOf({"model": ModelOptions, dict: dict[str, JsonValue]}, _NO_OPTIONS)]
+"""Options of a stage that is named elsewhere. Only the selector `model` has an option `model`."""
+
+
+_NO_CONDITION = ("{name} should be text or a list, but is {given}.", "Write one value, or `[one, other]`.")
+
+
+class SegmentSection(Section):
+    """Changes of a policy for some callers."""
+
+    thing: ClassVar[str] = "A segment"
+    when: dict[str, Annotated[Any, OneOf({str: str, list: tuple[str, ...]}, _NO_CONDITION)]]
+    options: dict[str, StageChange] = {}
+    default: str | None = None
+    name: str | None = None
+
+
+class ChangedPolicy(Section):
+    """A named policy with changes."""
+
+    error: ClassVar[type[PolicyError]] = PolicyError
+    use: PolicyName
+    name: str | None = None
+    options: dict[str, StageChange] = {}
+    """By stage."""
+    default: str | None = None
+    segments: tuple[SegmentSection, ...] = ()
+    several: str | None = None
+
+
+class WrittenPolicy(Section):
+    """A policy that the file defines."""
+
+    error: ClassVar[type[PolicyError]] = PolicyError
+    name: str = "custom"
+    stages: tuple[StageItem, ...] = ()
+    default: str | None = None
+    segments: tuple[SegmentSection, ...] = ()
+    several: str | None = None
+
+
+def _no_policy(value: Any) -> PydanticCustomError:
+    problem = f"{{name}} should be a policy's name or keys and values, but is {kind_of(value)}."
+    return mistake(problem, "Write `policy: default`.", error=PolicyError)
+
+
+PolicyItem = Annotated[Any, OneOf({str: PolicyName, "use": ChangedPolicy, dict: WrittenPolicy}, _no_policy)]
+
+
+# Guardrails
+
+
+class GuardrailSection(Section):
+    """A built-in guardrail. The guardrail's class defines the defaults: only options that the file sets are passed on."""
+
+    name: str = ""
+
+
+class LengthSection(GuardrailSection):
+    use: Literal["length"]
+    message: int | None = Field(default=None, ge=1)
+    answer: int | None = Field(default=None, ge=1)
+    action: Action = "block"
+
+
+class SecretsSection(GuardrailSection):
+    use: Literal["secrets"]
+    action: Action = "rewrite"
+    places: tuple[Place, ...] = PLACES
+
+
+class PersonalDataSection(GuardrailSection):
+    use: Literal["personal_data"]
+    action: Action = "rewrite"
+    places: tuple[Place, ...] = PLACES
+    kinds: tuple[Kind, ...] = ()
+
+
+class InjectionMarksSection(GuardrailSection):
+    use: Literal["injection_marks"]
+    phrases: bool = True
+    places: tuple[Place, ...] = PLACES
+
+
+class BannedTopicsSection(GuardrailSection):
+    use: Literal["banned_topics"]
+    banned: tuple[str, ...] = Field(min_length=1)
+    allowed: tuple[str, ...] = ()
+    threshold: float = Field(default=0.0, ge=-1.0, le=1.0, allow_inf_nan=False)
+    places: tuple[Place, ...] = PLACES
+    reason: str = ""
+
+
+GUARDRAILS: Mapping[str, type[GuardrailSection]] = {
+    "length": LengthSection,
+    "personal_data": PersonalDataSection,
+    "secrets": SecretsSection,
+    "injection_marks": InjectionMarksSection,
+    "banned_topics": BannedTopicsSection,
+}
+"""The options of the built-in guardrails, by name."""
+_BY_NAME_ALONE = [name for name, section in GUARDRAILS.items() if required_keys(section) == ["use"]]
+
+
+def _known_guardrail(name: str) -> str:
+    if ":" in name:
+        return name
+    if name not in GUARDRAILS:
+        fix = f"{did_you_mean(name, GUARDRAILS)} Or write an import path, module:attribute."
+        raise mistake(f"There is no guardrail {name!r}.", fix)
+    if name not in _BY_NAME_ALONE:
+        needed = required_keys(GUARDRAILS[name])[-1]
+        raise mistake(f"The guardrail {name!r} needs {needed!r}.", f"Write `{{use: {name}, {needed}: …}}`.")
+    return name
+
+
+def _no_guardrail(value: Any) -> PydanticCustomError:
+    if not isinstance(value, dict):
+        return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
+    if "use" not in value:
+        return mistake("Here a guardrail was expected, with the key 'use'.", did_you_mean("", GUARDRAILS))
+    fix = f"{did_you_mean(str(value['use']), GUARDRAILS)} Or write an import path, module:attribute."
+    return mistake(f"There is no guardrail {value['use']!r}.", fix, "use")
+
+
+_BUILT_IN = {("use", name): section for name, section in GUARDRAILS.items()}
+_GuardrailName = Annotated[
+    str, AfterValidator(_known_guardrail), Field(json_schema_extra={"pattern": f"^({'|'.join(_BY_NAME_ALONE)})$|:"})
+]
+GuardrailItem = Annotated[Any, OneOf({str: _GuardrailName, "import": Reference, **_BUILT_IN}, _no_guardrail)]
+
+
+# The file
+
+
+def _named(name: str) -> str:
+    if not name.strip():
+        raise mistake("{name} is empty.", "Write a name: sessions are stored under it.")
+    return name
+
+
+def _misplaced(_: Any) -> Any:
+    raise mistake("Limits belong at the top of the file, not below 'run'.", "Move them to `limits:`.")
+
+
+class RunSection(Section, RunConfig):
+    """How messages are run."""
+
+    limits: SkipJsonSchema[Annotated[Limits, BeforeValidator(_misplaced)]] = Limits()
+
+
+class AppFile(Section):
+    """The whole file. Paths are as written: relative to the file's folder."""
+
+    model_config = ConfigDict(
+        title="turnwise.yaml", json_schema_extra={"required": ["app"], "patternProperties": {f"^{NOTES}": {}}}
+    )
+    thing: ClassVar[str] = "This file"
+    app: Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": r"\S"})] = ""
+    """The app's name. Sessions are stored under it."""
+    root: Annotated[Any, OneOf({str: str}, _no_place)] = None
+    """The root agent: a name, or module:attribute."""
+    agents: tuple[AgentItem, ...] = ()
+    """The agents, in a list or nested."""
+    policy: PolicyItem = "default"
+    """How agents are chosen."""
+    encoder: EncoderItem = None
+    """What turns texts into vectors. None = the built-in one."""
+    selectors: dict[str, ReferenceItem] = {}
+    """Custom selectors, by name."""
+    store: PlaceItem = DEFAULT_STORE
+    """The session store: a URL, or an import path."""
+    artifacts: PlaceItem = None
+    """`in_memory`, a folder, a URL, or an import path. None = no artifacts."""
+    limits: Limits = Limits()
+    """Limits on users and agents."""
+    run: RunSection = RunSection()
+    """How messages are run."""
+    process: ProcessConfig = ProcessConfig()
+    """How one process shares the work with others."""
+    guardrails: tuple[GuardrailItem, ...] = ()
+    """Guardrails, in order."""
+    hooks: tuple[ReferenceItem, ...] = ()
+    """Custom hooks, in order."""
+    gateway: GatewayConfig = GatewayConfig()
+    """How the app is served over HTTP."""
