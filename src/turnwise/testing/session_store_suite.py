@@ -16,6 +16,7 @@ from turnwise.testing.session_store_cases import (
     logs,
     recoveries,
     repeats,
+    revisions,
     rewinds,
     sharing,
     standings,
@@ -32,9 +33,10 @@ CASES: tuple[Case, ...] = (
     *rewinds.CASES,
     *recoveries.CASES,
     *repeats.CASES,
+    *revisions.CASES,
     *standings.CASES,
 )
 
-SHARED_CASES: tuple[SharedCase, ...] = sharing.CASES
+SHARED_CASES: tuple[SharedCase, ...] = (*sharing.CASES, *revisions.SHARED_CASES)
 
 __all__ = ["CASES", "SHARED_CASES", "Case", "SharedCase"]

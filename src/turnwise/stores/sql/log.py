@@ -207,6 +207,10 @@ def _write_snapshot(connection: Connection, row: AdvancedRow, before: int, sessi
 def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:
     if not connection.execute(_EXISTS, session_params(key)).scalar():
         return session_missing(key)
+    return stale(key)
+
+
+def stale(key: SessionKey) -> StaleWriter:
     return StaleWriter(
         f"Session {key.id!r} was written by somebody else since it was read; nothing of this call was stored.",
         fix="Open it again and decide anew.",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql.log import missing_or_stale
 from turnwise.stores.sql.rows import delete_user_state
 from turnwise.stores.sql.spans import spans_of
 from turnwise.stores.sql.tables import (
@@ -36,6 +37,9 @@ PENDING = 100
 _s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
 
 _HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
+_HIDE_UNCHANGED = (
+    delete(sessions).where(is_session(), _s.revision == bindparam("at_revision"), _s.queued == 0).returning(_s.owner, _s.number)
+)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
 _HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
@@ -71,9 +75,21 @@ class Removal(NamedTuple):
     user: str
 
 
-def hide_session(connection: Connection, key: SessionKey) -> Removal | None:
-    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session."""
-    row = connection.execute(_HIDE, session_params(key)).first()
+def hide_session(connection: Connection, key: SessionKey, revision: int | None) -> Removal | None:
+    """Deletes the session's own row, so that nothing of it can be seen.
+
+    Returns:
+        None without such a session and without a revision.
+
+    Raises:
+        SessionMissing, StaleWriter: The session does not have the revision, or messages are in its inbox.
+    """
+    if revision is None:
+        row = connection.execute(_HIDE, session_params(key)).first()
+    else:
+        row = connection.execute(_HIDE_UNCHANGED, session_params(key) | {"at_revision": revision}).first()
+        if row is None:
+            raise missing_or_stale(connection, key)
     return _store(connection, Removal(row.owner, row.number, key.app, key.user)) if row else None
 
 
