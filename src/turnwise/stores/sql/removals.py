@@ -1,4 +1,4 @@
-"""Deletes sessions and users: they disappear at once, and their rows are deleted in short transactions.
+"""Deletes sessions, also all of a user: they disappear at once, and their rows are deleted in short transactions.
 
 A removal is stored until all its rows are deleted, so that any process can continue it after a crash.
 """
@@ -30,15 +30,13 @@ from turnwise.stores.sql.tables import (
 
 STEP_ROWS = 500
 """The number of rows that one transaction deletes at most."""
-ALL_SESSIONS = 0
 PENDING = 100
 
 _s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
 
 _HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
-_NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
-_HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
+_HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
 _PENDING = select(_r.owner, _r.session, _r.app, _r.user_id).order_by(_r.owner, _r.session).limit(PENDING)
 _PENDING_OF_USER = (
     select(_r.owner, _r.session, _r.app, _r.user_id)
@@ -46,7 +44,6 @@ _PENDING_OF_USER = (
         _r.owner == bindparam("at_owner"),
         _r.app == bindparam("at_app"),
         _r.user_id == bindparam("at_user"),
-        _r.session != ALL_SESSIONS,
     )
     .limit(1)
 )
@@ -63,7 +60,7 @@ _OF_SESSION = (messages, jobs, pushes)
 
 
 class Removal(NamedTuple):
-    """A deleted session, or with the session `ALL_SESSIONS` a deleted user, whose rows are still stored."""
+    """A deleted session whose rows are still stored."""
 
     owner: int
     session: int
@@ -74,15 +71,19 @@ class Removal(NamedTuple):
 def hide_session(connection: Connection, key: SessionKey) -> Removal | None:
     """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session."""
     row = connection.execute(_HIDE, session_params(key)).first()
-    return _store(connection, Removal(row.owner, row.number, key.app, key.user)) if row else None
-
-
-def hide_user(connection: Connection, app: str, user: str) -> Removal:
-    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues."""
-    removal = _store(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
-    delete_user_state(connection, app, user)
-    _hide_some(connection, removal)
+    if row is None:
+        return None
+    removal = Removal(row.owner, row.number, key.app, key.user)
+    _store(connection, [removal])
     return removal
+
+
+def hide_user(connection: Connection, app: str, user: str) -> None:
+    """Deletes the user's state and the rows of all sessions. Sessions that the user creates later stay."""
+    owner = owner_of(app, user)
+    delete_user_state(connection, app, user)
+    numbers = connection.execute(_HIDE_ALL, {"at_owner": owner, "at_app": app, "at_user": user}).scalars()
+    _store(connection, [Removal(owner, number, app, user) for number in numbers])
 
 
 def pending(connection: Connection) -> Sequence[Removal]:
@@ -92,10 +93,9 @@ def pending(connection: Connection) -> Sequence[Removal]:
 
 def remove_some(connection: Connection, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
-    if removal.session == ALL_SESSIONS:
-        return _remove_of_user(connection, removal)
     at = _at(removal)
     if connection.execute(_EXISTS, at).first() is not None:
+        connection.execute(_DONE, at)
         return False
     for table in _OF_SESSION:
         if _delete_some(connection, table, "session", removal):
@@ -107,34 +107,19 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
     return False
 
 
-def _remove_of_user(connection: Connection, removal: Removal) -> bool:
-    if _hide_some(connection, removal):
-        return True
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    session = connection.execute(_PENDING_OF_USER, at).first()
-    if session is not None:
-        remove_some(connection, Removal(*session))
-        return True
-    connection.execute(_DONE, _at(removal))
-    return False
+def remove_some_of_user(connection: Connection, app: str, user: str) -> bool:
+    """Deletes up to `STEP_ROWS` rows of a user's deleted sessions. Returns whether there may be more."""
+    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
+    row = connection.execute(_PENDING_OF_USER, at).first()
+    if row is not None:
+        remove_some(connection, Removal(*row))
+    return row is not None
 
 
-def _hide_some(connection: Connection, removal: Removal) -> bool:
-    """Hides up to `STEP_ROWS` sessions of a user. Returns whether it hid any."""
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    numbers = list(connection.execute(_NUMBERS, at).scalars())
-    if not numbers:
-        return False
-    for number in numbers:
-        _store(connection, removal._replace(session=number))
-    connection.execute(_HIDE_NUMBERS, at | {"ids": numbers})
-    return True
-
-
-def _store(connection: Connection, removal: Removal) -> Removal:
-    row = {"owner": removal.owner, "session": removal.session, "app": removal.app, "user_id": removal.user}
-    connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), row)
-    return removal
+def _store(connection: Connection, removed: Sequence[Removal]) -> None:
+    rows = [{"owner": each.owner, "session": each.session, "app": each.app, "user_id": each.user} for each in removed]
+    if rows:
+        connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), rows)
 
 
 def _release_logs(connection: Connection, removal: Removal) -> None:
@@ -146,7 +131,7 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
     connection.execute(_UNSHARE, at)
     for log in logs:
         if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
-            _store(connection, removal._replace(session=log))
+            _store(connection, [removal._replace(session=log)])
 
 
 def _delete_log(connection: Connection, removal: Removal) -> bool:

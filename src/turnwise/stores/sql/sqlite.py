@@ -203,7 +203,8 @@ class _Writer:
                     driver.execute("ROLLBACK TO one_call")
                 driver.execute("RELEASE one_call")
             # All are marked before any flag is read: a caller that was told of a failure finds nothing stored later.
-            if not all([call.begin_commit() for call in running]):
+            may_commit = [call.begin_commit() for call in running]
+            if not all(may_commit):
                 _roll_back(driver)
                 return False
             driver.execute("COMMIT")

@@ -203,8 +203,9 @@ class SqlSessionStore:
         await self._maintenance.remove(removal)
 
     async def delete_user(self, app: str, user: str) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
-        await self._maintenance.remove(removal)
+        await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+        while await self._executor.write(lambda connection: removals.remove_some_of_user(connection, app, user)):
+            continue
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         for _ in range(FORK_TRIES):
