@@ -10,6 +10,7 @@ store that exists in one process only.
 """
 
 from turnwise.testing.session_store_cases import (
+    histories,
     inboxes,
     jobs,
     lives,
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     *recoveries.CASES,
     *repeats.CASES,
     *standings.CASES,
+    *histories.CASES,
 )
 
 SHARED_CASES: tuple[SharedCase, ...] = sharing.CASES
