@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runner_play import key, reason
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from runner_play import key, reason
 from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.stores.sql.tables import metadata
 from turnwise.testing.models import ScriptedModel
@@ -22,7 +22,7 @@ psycopg = pytest.importorskip("psycopg")
 EVERYWHERE = {"app_state", "keys", "version", "processes", "counters", "places"}
 OF_USERS = {table.name for table in metadata.sorted_tables} - {f"turnwise_{name}" for name in EVERYWHERE}
 VALUE = r"(?:-?\d+|\?|%\(\w+\)s(?:::\w+)?|\$\d+)"
-# A process looks at the work of all users now and then, beside the turns: pending deletions, and requests to stop its own turns.
+# A process looks at the work of all users now and then: pending deletions, and requests to stop its own turns.
 OF_ALL_USERS = (
     "FROM turnwise_removals ORDER BY",
     "turnwise_sessions.stop FROM turnwise_sessions WHERE turnwise_sessions.lease",

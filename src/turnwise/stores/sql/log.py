@@ -64,9 +64,9 @@ _SPANS = PreparedStatement(select(_s.number, _s.spans).where(is_session()))
 _KNOWN = select(_e.event_id, _e.sequence).where(
     _e.owner == bindparam("at_owner"), _e.log == bindparam("at_log"), _e.event_id.in_(bindparam("ids", expanding=True))
 )
-SNAPSHOT_EVENTS = 100
+SNAPSHOT_EVENTS = 50
 """A snapshot is written about every so many events, more rarely for a large state."""
-SNAPSHOT_BYTES = 4_000
+SNAPSHOT_BYTES = 2_000
 _RECORDS = select(_d.sequence, *(_d[name] for name in DECISION_COLUMNS)).where(
     _d.owner == bindparam("at_owner"),
     _d.session == bindparam("at_log"),

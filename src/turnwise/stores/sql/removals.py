@@ -98,7 +98,7 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
         connection.execute(_DONE, at)
         return False
     for table in _OF_SESSION:
-        if _delete_some(connection, table, "session", removal):
+        if _delete_some(connection, table, removal):
             return True
     _release_logs(connection, removal)
     if _delete_log(connection, removal):
@@ -138,7 +138,7 @@ def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
     for first, last in _unread(connection, removal):
         for table, column in ((snapshots, "log"), (labels, "session"), (decisions, "session"), (events, "log")):
-            if _delete_some(connection, table, column, removal, first, last):
+            if _delete_range(connection, table, column, removal, first, last):
                 return True
     return False
 
@@ -160,20 +160,27 @@ def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
     return [*unread, (start, 2**62)]
 
 
-def _delete_some(
-    connection: Connection, table: Table, column: str, removal: Removal, first: int | None = None, last: int | None = None
-) -> bool:
+def _delete_some(connection: Connection, table: Table, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows of the session. Returns whether there may be more."""
     key = [each for each in table.primary_key if each.name != "owner"]
-    is_here = and_(table.c.owner == removal.owner, table.c[column] == removal.session)
-    if first is not None:
-        is_here = and_(is_here, table.c.sequence >= first, table.c.sequence <= last)
+    is_here = and_(table.c.owner == removal.owner, table.c.session == removal.session)
     rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(STEP_ROWS)).all()
     if rows:
         is_row = and_(table.c.owner == removal.owner, *(each == bindparam(f"at_{each.name}") for each in key))
         values: list[dict[str, Any]] = [{f"at_{name}": value for name, value in row._mapping.items()} for row in rows]
         connection.execute(delete(table).where(is_row), values)
     return len(rows) == STEP_ROWS
+
+
+def _delete_range(connection: Connection, table: Table, column: str, removal: Removal, first: int, last: int) -> bool:
+    """Deletes the first `STEP_ROWS` rows of a range of the log. Returns whether there may be more."""
+    number = table.c.sequence
+    in_range = and_(table.c.owner == removal.owner, table.c[column] == removal.session, number >= first, number <= last)
+    found = select(number).where(in_range).order_by(number).limit(STEP_ROWS)
+    numbers = connection.execute(found).scalars().all()
+    if numbers:
+        connection.execute(delete(table).where(in_range, number <= numbers[-1]))
+    return len(numbers) == STEP_ROWS
 
 
 def _at(removal: Removal) -> dict[str, Any]:
