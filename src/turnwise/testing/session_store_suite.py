@@ -10,6 +10,7 @@ store that exists in one process only.
 """
 
 from turnwise.testing.session_store_cases import (
+    histories,
     inboxes,
     jobs,
     lives,
@@ -35,6 +36,7 @@ CASES: tuple[Case, ...] = (
     *repeats.CASES,
     *revisions.CASES,
     *standings.CASES,
+    *histories.CASES,
 )
 
 SHARED_CASES: tuple[SharedCase, ...] = (*sharing.CASES, *revisions.SHARED_CASES)

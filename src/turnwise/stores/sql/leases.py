@@ -191,7 +191,7 @@ def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) 
     number = inbox.insert_session(connection, key, time_text(plan.before.created_at), **values)
     if number is None:
         return None
-    return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, "{}" if plan.delta.session else None)
+    return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, None, "{}" if plan.delta.session else None)
 
 
 @cache

@@ -1,5 +1,6 @@
 """The session store on SQLite or PostgreSQL."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -221,8 +223,8 @@ class SqlSessionStore:
         return removal is not None
 
     async def delete_user(self, app: str, user: str) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
-        await self._maintenance.remove(removal)
+        await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+        await self._maintenance.repeat(lambda connection: removals.remove_some_of_user(connection, app, user))
 
     async def fork(
         self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
@@ -316,8 +318,19 @@ class _Maintenance:
 
     async def remove(self, removal: removals.Removal | None) -> None:
         """Deletes the rows of a removal, in short transactions."""
-        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
-            continue
+        if removal is not None:
+            await self.repeat(partial(removals.remove_some, removal=removal))
+
+    async def repeat(self, step: Callable[[Connection], bool]) -> None:
+        """Runs the step until it returns False. After each one it pauses for as long as the step took.
+
+        SQLite has one writer: without pauses, other processes would hardly get their turn.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while await self._executor.write(step):
+            await asyncio.sleep(clock() - began)
+            began = clock()
 
 
 class _Leases:
