@@ -79,13 +79,13 @@ class _History:
         self.models: dict[str, _Model] = {}
         self.ids = 0
 
-    def key_of(self, id_: str) -> SessionKey:
+    def _key_of(self, id_: str) -> SessionKey:
         return self.key._replace(id=id_)
 
-    def some_session(self) -> str:
+    def _some_session(self) -> str:
         return self.chance.choice(sorted(self.models))
 
-    def new_id(self) -> str:
+    def _new_id(self) -> str:
         self.ids += 1
         return f"s-{self.ids:03}"
 
@@ -95,19 +95,19 @@ class _History:
             if not self.models:
                 await self.create()
             await self.chance.choice(kinds)()
-            await self.check(self.some_session() if self.models else None)
+            await self.check(self._some_session() if self.models else None)
         for id_ in sorted(self.models):
             await self.check(id_)
         assert [info.key.id for info in (await self.store.list(self.key.app)).items] == sorted(self.models)
 
     async def create(self) -> None:
-        id_ = self.new_id()
-        await self.store.create(self.key_of(id_))
+        id_ = self._new_id()
+        await self.store.create(self._key_of(id_))
         self.models[id_] = _Model([], 0)
 
-    def some_events(self, id_: str) -> list[Event]:
+    def _some_events(self, id_: str) -> list[Event]:
         """Returns an invocation that ends, one that stays open, the end of an open one, or a change of the state."""
-        open_ = sorted(self.models[id_].session(self.key_of(id_)).head.invocations)
+        open_ = sorted(self.models[id_].session(self._key_of(id_)).head.invocations)
         invocation, kind = fresh_id("i"), self.chance.randrange(5)
         name, value = self.chance.choice("abc"), self.chance.choice((1, 2, None))
         if kind == 0 and open_:
@@ -124,15 +124,15 @@ class _History:
         ]
 
     async def append(self) -> None:
-        id_ = self.some_session()
-        events = self.some_events(id_)
-        await self.store.append(await opened(self.store, self.key_of(id_)), events)
+        id_ = self._some_session()
+        events = self._some_events(id_)
+        await self.store.append(await opened(self.store, self._key_of(id_)), events)
         self.models[id_].append(events)
 
     async def begin(self) -> None:
-        id_, invocation, sent = self.some_session(), fresh_id("i"), message()
+        id_, invocation, sent = self._some_session(), fresh_id("i"), message()
         events = [asked(invocation=invocation)]
-        session = await opened(self.store, self.key_of(id_))
+        session = await opened(self.store, self._key_of(id_))
         begun = await self.store.begin(session, LEASE, sent, events, queue_limit=None)
         end = [ended("help", "hi", invocation=invocation)]
         await self.store.append(begun, end, release=True)
@@ -140,7 +140,7 @@ class _History:
         self.models[id_].receipts[sent.id] = invocation
 
     async def rewind(self) -> None:
-        id_ = self.some_session()
+        id_ = self._some_session()
         model = self.models[id_]
         if not model.visible:
             return
@@ -148,38 +148,38 @@ class _History:
         if self.chance.random() < 0.5:
             invocation = fresh_id("i")
             events += [asked(invocation=invocation), ended(invocation=invocation, state_delta={"a": 9})]
-        await self.store.append(await opened(self.store, self.key_of(id_)), events)
+        await self.store.append(await opened(self.store, self._key_of(id_)), events)
         model.append(events)
 
     async def fork(self) -> None:
         if len(self.models) == MOST_SESSIONS:
             return
-        id_, new_id = self.some_session(), self.new_id()
+        id_, new_id = self._some_session(), self._new_id()
         invocations = sorted({event.invocation_id for event in self.models[id_].visible})
         before = self.chance.choice(invocations) if invocations and self.chance.random() < 0.5 else None
-        await self.store.fork(self.key_of(id_), new_id, before_invocation=before)
-        self.models[new_id] = self.models[id_].fork(self.key_of(id_), before)
+        await self.store.fork(self._key_of(id_), new_id, before_invocation=before)
+        self.models[new_id] = self.models[id_].fork(self._key_of(id_), before)
 
     async def delete(self) -> None:
-        id_ = self.some_session()
-        await self.store.delete(self.key_of(id_))
+        id_ = self._some_session()
+        await self.store.delete(self._key_of(id_))
         del self.models[id_]
         if self.chance.random() < 0.5:
             await self.store.maintenance.finish_deletions()
-        assert await self.store.open(self.key_of(id_)) is None
-        assert await self.store.events(self.key_of(id_), hidden=True) == []
+        assert await self.store.open(self._key_of(id_)) is None
+        assert await self.store.events(self._key_of(id_), hidden=True) == []
 
     async def repeat(self) -> None:
         """Appends a visible event again, also an inherited one: nothing changes."""
-        id_ = self.some_session()
+        id_ = self._some_session()
         if self.models[id_].visible:
             event = self.chance.choice(self.models[id_].visible)
-            await self.store.append(await opened(self.store, self.key_of(id_)), [event])
+            await self.store.append(await opened(self.store, self._key_of(id_)), [event])
 
     async def check(self, id_: str | None) -> None:
         if id_ is None:
             return
-        store, key, model = self.store, self.key_of(id_), self.models[id_]
+        store, key, model = self.store, self._key_of(id_), self.models[id_]
         session, expected = await opened(store, key), model.session(key)
         shown = [(event.sequence, event.id) for event in await store.events(key)]
         assert shown == [(event.sequence, event.id) for event in model.visible]
