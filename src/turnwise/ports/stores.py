@@ -252,6 +252,7 @@ class SessionStore(Protocol):
         invocation_id: str | None = None,
         hidden: bool = False,
         verdicts: bool = True,
+        transcript: bool = False,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
 
@@ -264,6 +265,8 @@ class SessionStore(Protocol):
             hidden: Also events that a rewind hides.
             verdicts: Read the verdicts of selections, too. Without them, a selection names only the agent, the method, the
                 confidence and the outcome, and reading is cheaper.
+            transcript: Read only what transcripts show: no verdicts, and events may lack steps, usage, state, saved
+                artifacts, positions and finished branches. Reading is much cheaper.
         """
         ...
 

@@ -37,6 +37,7 @@ from turnwise.stores.sql.tables import (
     sessions,
     snapshots,
 )
+from turnwise.stores.sql.transcript_events import transcript_events
 
 _s, _e, _d = sessions.c, events.c, decisions.c
 
@@ -291,6 +292,7 @@ class Window(NamedTuple):
     invocation_id: str | None
     hidden: bool
     verdicts: bool
+    transcript: bool
 
 
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
@@ -312,6 +314,8 @@ def read_events(connection: Connection, key: SessionKey, window: Window) -> list
     )
     if newest:
         rows = rows[::-1][: window.limit]
+    if window.transcript:
+        return transcript_events(rows)
     records = _records(connection, key, spans, number, rows) if window.verdicts else {}
     return [row.event(records.get(row.sequence)) for row in rows]
 
