@@ -11,12 +11,14 @@ store that exists in one process only.
 
 from turnwise.testing.session_store_cases import (
     decisions,
+    histories,
     inboxes,
     jobs,
     lives,
     logs,
     recoveries,
     repeats,
+    revisions,
     rewinds,
     sharing,
     standings,
@@ -34,9 +36,11 @@ CASES: tuple[Case, ...] = (
     *rewinds.CASES,
     *recoveries.CASES,
     *repeats.CASES,
+    *revisions.CASES,
     *standings.CASES,
+    *histories.CASES,
 )
 
-SHARED_CASES: tuple[SharedCase, ...] = sharing.CASES
+SHARED_CASES: tuple[SharedCase, ...] = (*sharing.CASES, *revisions.SHARED_CASES)
 
 __all__ = ["CASES", "SHARED_CASES", "Case", "SharedCase"]

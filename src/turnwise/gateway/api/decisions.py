@@ -7,9 +7,9 @@ from fastapi import Depends, Query, Request, Response
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router, link
-from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, User
+from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, UserServices
 from turnwise.gateway.api.representations import decision_details
-from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import redactor_of
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.resources import DecisionPage, DecisionShown, LabelDecision
@@ -83,10 +83,8 @@ def _filter(
 )
 async def search_decisions(
     request: Request,
-    front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
     filter: Annotated[DecisionFilter, Depends(_filter)],
-    user: User = None,
     session_id: Annotated[
         str | None,
         Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
@@ -102,7 +100,7 @@ async def search_decisions(
     The work for one page is bounded. With several filters a page may have fewer than `limit` decisions, or none, and a
     `next` all the same. A list ends where `next` is null.
     """
-    page = await front.decisions.search(caller, user=user, session=session_id, filter=filter, after=after, limit=limit)
+    page = await services.decisions.search(session=session_id, filter=filter, after=after, limit=limit)
     view = redactor_of(request)
     return DecisionPage(decisions=[decision_details(each, view) for each in page.items], next=page.next)
 
@@ -115,10 +113,10 @@ async def search_decisions(
     responses=problems(404),
 )
 async def explain_decision(
-    session_id: SessionId, sequence: Sequence, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId, sequence: Sequence, request: Request, services: UserServices
 ) -> DecisionShown:
     """Returns why an agent was chosen: the verdict of every selector in call order, and the agents that rules excluded."""
-    return decision_details(await front.decisions.find(caller, session_id, sequence, user), redactor_of(request))
+    return decision_details(await services.decisions.find(session_id, sequence), redactor_of(request))
 
 
 @router.put(
@@ -129,12 +127,10 @@ async def explain_decision(
     response_description="The label is stored.",
     responses=problems(404, body=True),
 )
-async def label_decision(
-    session_id: SessionId, sequence: Sequence, body: LabelDecision, front: TheFront, caller: TheCaller, user: User = None
-) -> None:
+async def label_decision(session_id: SessionId, sequence: Sequence, body: LabelDecision, services: UserServices) -> None:
     """Stores which agent should have been chosen, for evaluating selection policies. Needs the permission
     `decisions:label`.
 
     A label of `null` removes the label. The session's log does not change.
     """
-    await front.decisions.label(caller, session_id, sequence, body.agent, user)
+    await services.decisions.label(session_id, sequence, body.agent)

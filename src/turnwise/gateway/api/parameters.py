@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 
 from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.front import TheServices
+from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 
 SessionId = Annotated[
@@ -41,6 +43,14 @@ User = Annotated[
         description="The user's id; the caller if omitted. Another user needs a credential that permits it.",
     ),
 ]
+
+
+async def _for_user(services: TheServices, user: User = None) -> Services:
+    return services.for_user(user)
+
+
+UserServices = Annotated[Services, Depends(_for_user)]
+"""The services for the caller, for the user that the request names."""
 Name = Annotated[str | None, Query(min_length=1, max_length=300, pattern=PLAIN)]
 Wait = Annotated[bool, Query(description="Whether to respond only when the message is answered or the invocation waits.")]
 After = Annotated[

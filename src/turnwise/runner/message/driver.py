@@ -139,7 +139,9 @@ class Driver:
             plan = await self._planner.plan(run)
             recorder = self.recorder(run, plan.session, plan.invocation_id)
             try:
-                await recorder.begin(run.stored_message, plan.events, queue_limit=limit)
+                await recorder.begin(
+                    run.stored_message, plan.events, queue_limit=limit, new=not run.queued, revision=run.revision
+                )
             except StaleWriter:
                 # Another writer came between the read and the write: plan again on the current session.
                 attempts -= 1

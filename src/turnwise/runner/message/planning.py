@@ -94,6 +94,11 @@ class Planner:
         session = await self._runtime.store.open(run.key, blank=run.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {run.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        if run.revision is not None and (session.revision != run.revision or session.queued):
+            raise StaleWriter(
+                f"Session {run.key.id!r} has revision {session.revision} and {session.queued} queued messages by now.",
+                fix="Read it again.",
+            )
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)
@@ -271,9 +276,12 @@ class _Admission:
             return
         # One above the limit: this message is about to be answered.
         limit = run.config.limits.queue + 1
-        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
+        receipt = await self._store.inbox.accept(
+            run.key, run.stored_message, create=run.config.create_session, limit=limit, revision=run.revision
+        )
         opened = await self._store.open(run.key)
-        if receipt.state != "queued" or opened is None or opened.head != self.session.head:
+        # A repeated id may be of another message.
+        if receipt.repeated or opened is None or opened.head != self.session.head:
             raise StaleWriter(f"Session {run.key.id!r} was written by somebody else since it was read.", fix="Plan again.")
         run.queued = True
         run.accept()

@@ -18,7 +18,7 @@ from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import AnyRow, tenth_of
 from turnwise.stores.sql.spans import all_of
 from turnwise.stores.sql.tables import decisions, first_decision_id, owner_of, sessions, versions
-from turnwise.stores.sql.words import candidates, has_words, words_of
+from turnwise.stores.sql.words import candidates, has_words, rare_ids, words_of
 
 SCAN = 2_000
 """The most rows that one page examines."""
@@ -123,7 +123,9 @@ def _best_source(
     best: tuple[Source, Found] | None = None
     for source in sources(wanted):
         size = limit + 1 if needed <= source.covers else max(SCAN, limit + 1)
-        ids = list(connection.execute(merged(source, wanted, high, size)).scalars())
+        ids = _rare(connection, wanted, high, size) if "words" in source.covers else None
+        if ids is None:
+            ids = list(connection.execute(merged(source, wanted, high, size)).scalars())
         found = Found(ids, len(ids) < size)
         if found.complete or needed <= source.covers:
             return source, found
@@ -131,6 +133,16 @@ def _best_source(
             best = source, found
     assert best is not None
     return best
+
+
+def _rare(connection: Connection, wanted: Wanted, high: int, size: int) -> list[int] | None:
+    """Returns the highest ids of decisions with rare words on PostgreSQL; None for other words and on SQLite."""
+    if wanted.dialect == "sqlite":
+        return None
+    rows = connection.execute(rare_ids(wanted.words, SCAN)).all()
+    if len(rows) == SCAN:
+        return None
+    return sorted((row.id for row in rows if row.app == wanted.app and wanted.low <= row.id < high), reverse=True)[:size]
 
 
 def sources(wanted: Wanted) -> Iterator[Source]:

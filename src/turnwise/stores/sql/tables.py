@@ -161,7 +161,7 @@ shares = Table(
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for all sessions of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps.
 removals = Table(
     "turnwise_removals",
     metadata,

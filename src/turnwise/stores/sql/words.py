@@ -55,6 +55,14 @@ def candidates(dialect: str, app: str, user: str | None, words: Sequence[str]) -
     return select(_d.id).where(_d.app == app, _has_words(words))
 
 
+def rare_ids(words: Sequence[str], most: int) -> Select[Any]:
+    """Returns the apps and ids of up to `most` decisions with all the words, in any order, for PostgreSQL.
+
+    Without an order the planner uses the index of the words; with one it may read all rows in order to find a rare word.
+    """
+    return select(_d.app, _d.id).where(_has_words(words)).limit(most)
+
+
 def has_words(dialect: str, app: str, user: str | None, words: Sequence[str]) -> ColumnElement[bool]:
     """Returns the condition of decisions with all the words."""
     if dialect != "sqlite":

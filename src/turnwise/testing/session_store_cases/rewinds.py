@@ -163,6 +163,34 @@ async def open_invocations_stay_behind(store: SessionStore) -> None:
     assert whole.last_sequence == session.last_sequence == 8
 
 
+async def a_fork_during_an_open_invocation_goes_on(store: SessionStore) -> None:
+    """A44: the events of the fork follow the last one that it inherited."""
+    key = fresh_key()
+    session = await told(store, key, "i-1")
+    await store.append(session, [asked("pay", invocation="i-2"), said("help", "sure?", invocation="i-2")])
+    for id_ in ("copy", "copy of the copy"):
+        copy = await store.fork(key, id_)
+        after = await store.append(copy, [asked("more", invocation=id_), ended("help", "yes", invocation=id_)])
+        assert [event.invocation_id for event in await store.events(copy.key)][-2:] == [id_, id_]
+        assert after.last_sequence == copy.last_sequence + 2
+        assert await check_fold(store, copy.key) == after
+        await store.append(after, [asked("pay", invocation="i-2")])
+        key = copy.key
+
+
+async def a_deleted_user_may_come_back(store: SessionStore) -> None:
+    """A44: sessions that were created after the deletion stay."""
+    key = fresh_key()
+    for number in range(3):
+        await told(store, key._replace(id=f"old-{number}"), "i-1")
+    await store.delete_user(key.app, key.user)
+    await told(store, key, "i-1")
+    while await store.maintenance.finish_deletions():
+        continue
+    assert [info.key for info in (await store.list(key.app)).items] == [key]
+    assert len(await store.events(key)) == 2
+
+
 async def a_fork_that_cannot_be(store: SessionStore) -> None:
     """A44"""
     key = fresh_key()
@@ -202,6 +230,8 @@ CASES: tuple[Case, ...] = (
     a_fork_copies_the_visible_log,
     a_fork_before_an_invocation,
     open_invocations_stay_behind,
+    a_fork_during_an_open_invocation_goes_on,
+    a_deleted_user_may_come_back,
     a_fork_that_cannot_be,
     a_fork_can_go_on,
 )

@@ -25,11 +25,15 @@ LEASE = Lease("holder", 60.0)
 
 @pytest.fixture
 def statements() -> Iterator[list[str]]:
-    """Every statement that any connection made from now on runs."""
+    """Every statement that any connection made from now on runs, without those of the heartbeats' thread."""
     seen: list[str] = []
 
+    def note(statement: str) -> None:
+        if threading.current_thread().name != "turnwise-heartbeats":
+            seen.append(statement)
+
     def trace(connection: sqlite3.Connection, _record: object) -> None:
-        connection.set_trace_callback(seen.append)
+        connection.set_trace_callback(note)
 
     event.listen(Engine, "connect", trace)
     yield seen
