@@ -251,7 +251,6 @@ class SessionStore(Protocol):
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
-        verdicts: bool = True,
         transcript: bool = False,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
@@ -263,10 +262,8 @@ class SessionStore(Protocol):
             limit: At most this many events, oldest first.
             invocation_id: Only events of this invocation.
             hidden: Also events that a rewind hides.
-            verdicts: Read the verdicts of selections, too. Without them, a selection names only the agent, the method, the
-                confidence and the outcome, and reading is cheaper.
-            transcript: Read only what transcripts show: no verdicts, and events may lack steps, usage, state, saved
-                artifacts, positions and finished branches. Reading is much cheaper.
+            transcript: Read only what transcripts show. A selection names only the agent, the method, the confidence and
+                the outcome; events may lack steps, usage, state, saved artifacts, positions and finished branches.
         """
         ...
 

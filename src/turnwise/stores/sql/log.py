@@ -290,7 +290,6 @@ class Window(NamedTuple):
     limit: int | None
     invocation_id: str | None
     hidden: bool
-    verdicts: bool
     transcript: bool
 
 
@@ -315,7 +314,7 @@ def read_events(connection: Connection, key: SessionKey, window: Window) -> list
         rows = rows[::-1][: window.limit]
     if window.transcript:
         return transcript_events(rows)
-    records = _records(connection, key, spans, number, rows) if window.verdicts else {}
+    records = _records(connection, key, spans, number, rows)
     return [row.event(records.get(row.sequence)) for row in rows]
 
 

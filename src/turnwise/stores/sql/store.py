@@ -173,12 +173,11 @@ class SqlSessionStore:
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
-        verdicts: bool = True,
         transcript: bool = False,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts, transcript)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, transcript)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
