@@ -1,13 +1,13 @@
 """Routes that search, explain and label selection decisions."""
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
+from pydantic import JsonValue, WithJsonSchema
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router, link
-from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, UserServices
+from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
 from turnwise.gateway.api.representations import decision_details
 from turnwise.gateway.front import redactor_of
 from turnwise.ports.decisions import DecisionFilter
@@ -18,6 +18,10 @@ router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
 
 
+_OUTCOMES: dict[str, JsonValue] = {"type": "string", "enum": ["chosen", "clarify"], "maxLength": 7}
+_Outcome = Annotated[Literal["chosen", "clarify"], WithJsonSchema(_OUTCOMES)]
+
+
 def _filter(
     agent: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="Only decisions for this agent.")] = None,
     method: Annotated[
@@ -25,13 +29,13 @@ def _filter(
         Query(max_length=64, pattern=PLAIN, description="Only decisions by this method.", examples=["strong_intent_match"]),
     ] = None,
     since: Annotated[
-        datetime | None, Query(description="Only decisions made at this time or later. A time without a zone is UTC.")
+        Time | None, Query(description="Only decisions made at this time or later. A time without a zone is UTC.")
     ] = None,
-    until: Annotated[datetime | None, Query(description="Only decisions made before this time.")] = None,
+    until: Annotated[Time | None, Query(description="Only decisions made before this time.")] = None,
     min_confidence: Annotated[float | None, Query(ge=0, le=1, description="The lowest confidence.")] = None,
     max_confidence: Annotated[float | None, Query(ge=0, le=1, description="The highest confidence.")] = None,
     outcome: Annotated[
-        Literal["chosen", "clarify"] | None,
+        _Outcome | None,
         Query(description="`clarify`: only decisions that asked the user to choose. `chosen`: only the others."),
     ] = None,
     label: Annotated[

@@ -1,9 +1,12 @@
 """Path and query parameters of the REST API with their bounds, and the check for unknown query parameters."""
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import BeforeValidator, WithJsonSchema
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.front import TheServices
@@ -56,6 +59,23 @@ Wait = Annotated[bool, Query(description="Whether to respond only when the messa
 After = Annotated[
     str | None, Query(max_length=MOST_CURSOR, pattern=r"^[^\x00]*$", description="The `next` of the previous page.")
 ]
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+_MOST_TIME = 40
+
+
+def _iso_time(value: object) -> object:
+    """Returns a time as it was written. A number is no time, although the parser would take it for seconds."""
+    if isinstance(value, str) and len(value) <= _MOST_TIME and _TIME.match(value):
+        return value
+    raise ValueError("should be a time in ISO 8601, such as 2026-11-24T10:00:00Z")
+
+
+Time = Annotated[
+    datetime,
+    BeforeValidator(_iso_time),
+    WithJsonSchema({"type": "string", "format": "date-time", "maxLength": _MOST_TIME, "examples": ["2026-11-24T10:00:00Z"]}),
+]
+"""A time in ISO 8601. Without a zone it is UTC."""
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The maximum number of items.")]
 
 
