@@ -113,7 +113,8 @@ class InboxQueue:
     def _leave(self, queue: SessionQueue, run: MessageRun) -> None:
         """Removes a cancelled message from the queue and the inbox."""
         if queue.waiting.pop(run.message.id, None) is not None:
-            self._followers.withdraw(run)
+            # Somebody may attach to the message before the inbox says that it is cancelled.
+            self._followers.withdraw(run, then=lambda: self.send_on(queue))
 
 
 class ConcurrencyLimit:
