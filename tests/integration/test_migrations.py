@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -337,7 +338,8 @@ async def check_fifth(store: SqlSessionStore, app: str) -> None:
     new = Message(id="m-new", content=SENT.content)
     for key in (plain, fork, unclear):
         now = await opened(store, key)
-        started = await store.begin(now, Lease("new", 60.0), new, [asked(invocation="i-new")], queue_limit=None)
+        later = asked(invocation="i-new").replace(created_at=NOW + timedelta(days=1))
+        started = await store.begin(now, Lease("new", 60.0), new, [later], queue_limit=None)
         await store.append(started, [ended(invocation="i-new", text="goes on")], release=True)
         assert (await store.events(key, last=1))[0].text == "goes on"
         await check_fold(store, key, {"given": 1} if key in (plain, fork) else {})
