@@ -7,11 +7,11 @@ import pytest
 from runner_play import ask, key, runners
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
-from turnwise.ports.agent import Agent
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.learning.replay import OBSTACLES, Redecision, places, replay
 from turnwise.learning.replay_result import ReplayCounter, ReplayResult
+from turnwise.ports.agent import Agent
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec

@@ -48,6 +48,10 @@ Step = Callable[[int], None]
 """Called with the number of decisions that are done since the last call."""
 
 
+def _no_step(done: int) -> None:
+    pass
+
+
 class Place(NamedTuple):
     """Where a decision is recorded, with its label."""
 
@@ -107,7 +111,7 @@ async def places(
 
 
 async def replay(
-    store: SessionStore, cascade: Cascade, wanted: Sequence[Place], *, step: Step = lambda done: None
+    store: SessionStore, cascade: Cascade, wanted: Sequence[Place], *, step: Step = _no_step
 ) -> AsyncIterator[Redecision]:
     """Makes decisions again, session by session, and yields them in order. Runs no agent and asks no model.
 
@@ -185,7 +189,8 @@ async def decide_again(cascade: Cascade, session: Session, event: Event, place: 
     obstacle = _obstacle(event, before)
     if obstacle is not None:
         return Redecision(place, event.text, before, None, obstacle)
-    assert event.content is not None and before.request is not None
+    assert event.content is not None
+    assert before.request is not None
     try:
         after = await cascade.decide(
             head=session.head,

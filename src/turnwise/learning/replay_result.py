@@ -76,8 +76,8 @@ class ReplayResult:
             "accuracy_after": self.accuracy(self.right_after),
             "gain": self.gain,
             "flips": flips,
-            "by_method": dict(self.by_method),
-            "not_replayed": dict(self.obstacles),
+            "by_method": {**self.by_method},
+            "not_replayed": {str(reason): count for reason, count in self.obstacles.items()},
             "other_inputs": self.other_inputs,
             "largest_confidence_change": round(self.largest_confidence_change, 6),
         }
@@ -115,7 +115,8 @@ class ReplayCounter:
         if found.obstacle is not None:
             self._obstacles[found.obstacle] += 1
             return
-        assert found.before is not None and found.after is not None
+        assert found.before is not None
+        assert found.after is not None
         self._other_inputs += not found.same_inputs
         label = found.place.label
         was, is_ = (label is not None and _is_right(each, label) for each in (found.before, found.after))

@@ -233,7 +233,7 @@ class Cascade:
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
-            recorded_verdict: In a replay, gives the verdicts of selectors that would ask another service. Those then do not run.
+            recorded_verdict: In a replay, the verdicts of selectors that would ask another service. Those then do not run.
         """
         began = perf_counter()
         order = self._order_for(context)
@@ -439,9 +439,7 @@ class _Asks(NamedTuple):
         return await _run_stage(stage, request)
 
 
-async def _run_stages(
-    stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible, asks: _Asks
-) -> list[Verdict]:
+async def _run_stages(stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible, asks: _Asks) -> list[Verdict]:
     """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
