@@ -312,16 +312,22 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and jobs. Idempotent.
+    async def delete(self, key: SessionKey, *, actor: str = "") -> None:
+        """Deletes the session with its log, inbox, decisions, labels and jobs. Idempotent. Raises UserOnHold.
 
         It disappears at once; its rows are deleted in short transactions (see `Maintenance.finish_deletions`). Events that
         a fork inherited stay until the fork is deleted, too.
         """
         ...
 
-    async def delete_user(self, app: str, user: str) -> None:
-        """Deletes every session of that user and the user's state, as `delete` does. Idempotent."""
+    async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
+        """Erases a user: every session, as `delete` does, the user's state, labels and API keys. Idempotent.
+
+        Afterwards no row holds the user's id or words. Audit entries stay without them. Raises UserOnHold.
+
+        Args:
+            actor: Who erases, for the audit log.
+        """
         ...
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:

@@ -337,18 +337,22 @@ class Sessions:
         session = await self._require_idle(key)
         return await self._write_with_retry(session, events) if events else session
 
-    async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent. Raises
-        SessionBusy.
+    async def delete(self, key: SessionKey, *, actor: str = "") -> None:
+        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent.
+
+        Raises SessionBusy and UserOnHold. `actor` is for the audit log.
         """
         if await self._store.open(key) is not None:
             await self._require_idle(key)
-        await self._store.delete(key)
+        await self._store.delete(key, actor=actor)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
 
-    async def delete_user(self, user: str) -> None:
-        """Deletes all data of a user in this app. Idempotent. Raises SessionBusy."""
+    async def delete_user(self, user: str, *, actor: str = "") -> None:
+        """Erases a user from this app, with artifacts and API keys. Idempotent; repeat it after an error.
+
+        Raises SessionBusy and UserOnHold. `actor` is for the audit log.
+        """
         after: str | None = None
         while True:
             page = await self._store.list(self._app, user=user, after=after)
@@ -357,7 +361,7 @@ class Sessions:
             after = page.next
             if after is None:
                 break
-        await self._store.delete_user(self._app, user)
+        await self._store.delete_user(self._app, user, actor=actor)
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 

@@ -265,7 +265,10 @@ async def delete_session(
     responses=problems(409),
 )
 async def delete_user(user_id: UserId, front: TheFront, caller: TheCaller) -> None:
-    """Deletes all data of a user: sessions, state and artifacts. The user's credentials stay valid."""
+    """Erases a user: sessions, state, labels, artifacts and API keys. Tokens of an identity provider stay valid.
+
+    Answers 409 while one of the sessions is processing a message, or while a legal hold prevents the deletion.
+    """
     await front.sessions.delete_user(caller, user_id)
 
 

@@ -82,7 +82,7 @@ class Sessions:
         try:
             return await self._runner.sessions.bring(key, past, author=author)
         except TurnwiseError:
-            await self._runner.sessions.delete(key)
+            await self._runner.sessions.delete(key, actor=caller.id)
             raise
 
     async def page(
@@ -163,15 +163,15 @@ class Sessions:
             return await self._runner.sessions.write_state(key, delta, revision=revision)
 
     async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
-        """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
+        """Deletes the session and all its data. Idempotent. Raises SessionBusy, UserOnHold and PreconditionFailed."""
         key = self._scope.session(caller, "sessions:write", session, user)
         if expected is not None:
             expected.check(await self._runner.store.open(key))
-        await self._runner.sessions.delete(key)
+        await self._runner.sessions.delete(key, actor=caller.id)
 
     async def delete_user(self, caller: Caller, user: str) -> None:
-        """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user))
+        """Erases the user. Idempotent. Raises SessionBusy and UserOnHold."""
+        await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user), actor=caller.id)
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
         """Returns the session's revision, if the request expects one that it has; None if it expects none."""

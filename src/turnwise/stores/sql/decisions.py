@@ -3,18 +3,18 @@
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Insert, Select, and_, bindparam, delete, false, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, false, or_, select
 
-from turnwise.facts.errors import InvocationMissing
+from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.labels import SHOWN_LABEL, place_of, put, remove_operators
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, moment, selection_of
-from turnwise.stores.sql.spans import all_of, log_at
-from turnwise.stores.sql.tables import decisions, insert_for, labels, owner_of, sessions
+from turnwise.stores.sql.tables import decisions, owner_of, sessions
 
-_s, _d, _l = sessions.c, decisions.c, labels.c
+_s, _d = sessions.c, decisions.c
 
 _COLUMNS = (
     _d.id,
@@ -25,20 +25,11 @@ _COLUMNS = (
     _d.text,
     *(_d[name] for name in DECISION_COLUMNS),
     _d.created_at,
-    _l.label,
+    SHOWN_LABEL.label("label"),
 )
-_IS_LABEL = (_l.owner == _d.owner) & (_l.session == _d.session) & (_l.sequence == _d.sequence)
-_LABELLED = decisions.outerjoin(sessions, (_s.owner == _d.owner) & (_s.number == _d.session)).outerjoin(labels, _IS_LABEL)
+_WITH_SESSION = decisions.outerjoin(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
 _IS_ONE = and_(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_log"), _d.sequence == bindparam("at_sequence"))
-_DECIDED = select(_d.session).where(_IS_ONE)
-_UNLABEL = delete(labels).where(
-    _l.owner == bindparam("at_owner"), _l.session == bindparam("at_log"), _l.sequence == bindparam("at_sequence")
-)
-_FIND = (
-    select(*(column for column in _COLUMNS if column.table is not sessions))
-    .select_from(decisions.outerjoin(labels, _IS_LABEL))
-    .where(_IS_ONE)
-)
+_FIND = select(*(column for column in _COLUMNS if column is not _s.user_id and column is not _s.session_id)).where(_IS_ONE)
 
 
 class Filter(NamedTuple):
@@ -53,7 +44,9 @@ class Filter(NamedTuple):
 
 @cache
 def _search(*, user: bool, key: bool, agent: bool, method: bool) -> Select[Any]:
-    found = select(*_COLUMNS).select_from(_LABELLED).where(_d.app == bindparam("at_decided_app"), _d.id > bindparam("after"))
+    found = (
+        select(*_COLUMNS).select_from(_WITH_SESSION).where(_d.app == bindparam("at_decided_app"), _d.id > bindparam("after"))
+    )
     if not key:
         found = found.where(_s.number.is_not(None))
     if user:
@@ -99,39 +92,18 @@ def _is_shown_by(connection: Connection, key: SessionKey) -> ColumnElement[bool]
 
 
 def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | None:
-    place = _place(connection, key, sequence)
+    place = place_of(connection, key, sequence)
     row = connection.execute(_FIND, place).first() if place is not None else None
     return _decision(key, row) if row is not None else None
-
-
-def _place(connection: Connection, key: SessionKey, sequence: int) -> dict[str, Any] | None:
-    """Returns the key of the decision's row, in the session's own log or an inherited one; None for a missing session."""
-    found = read_spans(connection, key)
-    if found is None:
-        return None
-    number, spans = found
-    log = log_at(all_of(spans, number), sequence)
-    return {"at_owner": owner_of(key.app, key.user), "at_log": log, "at_sequence": sequence}
 
 
 def _decision(key: SessionKey, row: AnyRow) -> Decision:
     return Decision(key, row.sequence, row.invocation_id, row.text, selection_of(row), moment(row.created_at), row.label)
 
 
-@cache
-def _label(dialect: str) -> Insert:
-    insert = insert_for(dialect, labels)
-    return insert.on_conflict_do_update(index_elements=["owner", "session", "sequence"], set_={"label": insert.excluded.label})
-
-
-def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None) -> None:
-    place = _place(connection, key, sequence)
-    if place is None or connection.execute(_DECIDED, place).first() is None:
-        raise InvocationMissing(
-            f"Session {key.id!r} has no decision at sequence number {sequence}.", fix="Search its decisions for the numbers."
-        )
+def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None, actor: str, now: str) -> None:
+    """Stores an operator's label; None removes the labels of all operators."""
     if agent is None:
-        connection.execute(_UNLABEL, place)
+        remove_operators(connection, key, sequence, actor, now)
     else:
-        row = {"owner": place["at_owner"], "session": place["at_log"], "sequence": sequence, "label": agent}
-        connection.execute(_label(connection.dialect.name), row)
+        put(connection, key, sequence, Label(agent=agent, author=actor), actor, now)

@@ -13,6 +13,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
 from turnwise.stores.sql.append_plan import AppendPlan
+from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     DECISION_COLUMNS,
@@ -30,7 +31,6 @@ from turnwise.stores.sql.tables import (
     decisions,
     events,
     is_session,
-    new_id,
     owner_of,
     session_params,
     sessions,

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import Connection, inspect, text
 
+from turnwise.stores.sql.ids import decision_id
 from turnwise.stores.sql.spans import Spans, spans_text, whole, without
-from turnwise.stores.sql.tables import decision_id, owner_of
+from turnwise.stores.sql.tables import owner_of
 
 STEP_ROWS = 500
 """The number of rows after which a transaction ends."""
@@ -52,9 +53,14 @@ _DECISION = text(
     ":user_id, :invocation_id, :agent, :method, :confidence, :outcome, :fingerprint, :state, :changed_at, :created_at, "
     ":text, :record)"
 )
+# An old label was an operator's, at an unknown time.
 _LABELS = text(
-    "INSERT INTO turnwise_labels (owner, session, sequence, label) "
-    f"SELECT :owner, session, sequence, label FROM {OLD}labels WHERE session = :id"
+    "INSERT INTO turnwise_labels (owner, session, sequence, source, author, id, label, unsure, weight, labelled_at, app, "
+    "user_id, session_id, invocation_id, agent, method, confidence, outcome, fingerprint, decided_at, note) "
+    "SELECT d.owner, d.session, d.sequence, 'operator', '', d.id, l.label, false, 1.0, d.created_at, d.app, d.user_id, "
+    "s.session_id, d.invocation_id, d.agent, d.method, d.confidence, d.outcome, d.fingerprint, d.created_at, '' "
+    f"FROM {OLD}labels l JOIN turnwise_decisions d ON d.owner = :owner AND d.session = l.session "
+    f"AND d.sequence = l.sequence JOIN {OLD}sessions s ON s.id = l.session WHERE l.session = :id"
 )
 _JOBS = text(
     "INSERT INTO turnwise_jobs (owner, session, kind, agent, id, app, event_id, until_sequence, attempts, body) "

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
+from turnwise.stores.sql.audit import record
+from turnwise.stores.sql.erasure import ErasedUser, erase_some
+from turnwise.stores.sql.holds import check_no_hold
 from turnwise.stores.sql.rows import delete_user_state
 from turnwise.stores.sql.spans import spans_of
 from turnwise.stores.sql.tables import (
@@ -17,6 +21,8 @@ from turnwise.stores.sql.tables import (
     insert_for,
     is_session,
     jobs,
+    label_changes,
+    label_claims,
     labels,
     messages,
     owner_of,
@@ -39,9 +45,9 @@ _HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
 _HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
-_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id).order_by(_r.owner, _r.session).limit(PENDING)
+_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels).order_by(_r.owner, _r.session).limit(PENDING)
 _PENDING_OF_USER = (
-    select(_r.owner, _r.session, _r.app, _r.user_id)
+    select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)
     .where(
         _r.owner == bindparam("at_owner"),
         _r.app == bindparam("at_app"),
@@ -69,17 +75,28 @@ class Removal(NamedTuple):
     session: int
     app: str
     user: str
+    keeps_labels: bool = False
+    """Whether the labels of decisions stay."""
 
 
-def hide_session(connection: Connection, key: SessionKey) -> Removal | None:
-    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session."""
+def hide_session(connection: Connection, key: SessionKey, actor: str, now: str) -> Removal | None:
+    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session.
+
+    Raises UserOnHold.
+    """
+    check_no_hold(connection, key.app, key.user)
     row = connection.execute(_HIDE, session_params(key)).first()
-    return _store(connection, Removal(row.owner, row.number, key.app, key.user)) if row else None
+    if row is None:
+        return None
+    record(connection, key.app, Act(actor, "session.deleted", key.user, key.id), now)
+    return _store(connection, Removal(row.owner, row.number, key.app, key.user))
 
 
-def hide_user(connection: Connection, app: str, user: str) -> Removal:
-    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues."""
+def hide_user(connection: Connection, app: str, user: str, actor: str, now: str) -> Removal:
+    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues. Raises UserOnHold."""
+    check_no_hold(connection, app, user)
     removal = _store(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
+    record(connection, app, Act(actor, "user.erased", user), now)
     delete_user_state(connection, app, user)
     _hide_some(connection, removal)
     return removal
@@ -115,6 +132,8 @@ def _remove_of_user(connection: Connection, removal: Removal) -> bool:
     if session is not None:
         remove_some(connection, Removal(*session))
         return True
+    if erase_some(connection, ErasedUser(removal.owner, removal.app, removal.user)):
+        return True
     connection.execute(_DONE, _at(removal))
     return False
 
@@ -132,7 +151,13 @@ def _hide_some(connection: Connection, removal: Removal) -> bool:
 
 
 def _store(connection: Connection, removal: Removal) -> Removal:
-    row = {"owner": removal.owner, "session": removal.session, "app": removal.app, "user_id": removal.user}
+    row = {
+        "owner": removal.owner,
+        "session": removal.session,
+        "app": removal.app,
+        "user_id": removal.user,
+        "keeps_labels": removal.keeps_labels,
+    }
     connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), row)
     return removal
 
@@ -152,7 +177,9 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
 def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
     for first, last in _unread(connection, removal):
-        for table, column in ((snapshots, "log"), (labels, "session"), (decisions, "session"), (events, "log")):
+        of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
+        of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
+        for table, column in of_log:
             if _delete_some(connection, table, column, removal, first, last):
                 return True
     return False

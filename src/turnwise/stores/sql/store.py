@@ -15,19 +15,25 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
+from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
+from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
+from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.holds import SqlHolds
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.labels import SqlLabels
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
@@ -78,7 +84,7 @@ class SqlSessionStore:
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
-        self._decisions = _Decisions(self._executor)
+        self._decisions = _Decisions(self._executor, self._issuer)
         self._maintenance = _Maintenance(self._executor)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
@@ -86,6 +92,9 @@ class SqlSessionStore:
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
+        self._labels = SqlLabels(self._executor, self._issuer)
+        self._holds = SqlHolds(self._executor, self._issuer)
+        self._audit = SqlAudit(self._executor, self._issuer)
 
     @property
     def inbox(self) -> Inbox:
@@ -114,6 +123,18 @@ class SqlSessionStore:
     @property
     def pushes(self) -> Pushes:
         return self._pushes
+
+    @property
+    def labels(self) -> Labels:
+        return self._labels
+
+    @property
+    def holds(self) -> Holds:
+        return self._holds
+
+    @property
+    def audit(self) -> Audit:
+        return self._audit
 
     @property
     def maintenance(self) -> Maintenance:
@@ -198,12 +219,14 @@ class SqlSessionStore:
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
 
-    async def delete(self, key: SessionKey) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_session(connection, key))
+    async def delete(self, key: SessionKey, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        removal = await self._executor.write(lambda connection: removals.hide_session(connection, key, actor, now))
         await self._maintenance.remove(removal)
 
-    async def delete_user(self, app: str, user: str) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+    async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user, actor, now))
         await self._maintenance.remove(removal)
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
@@ -352,8 +375,8 @@ class _Inbox:
 class _Decisions:
     """The store's decisions."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
 
     async def search(
         self,
@@ -372,8 +395,9 @@ class _Decisions:
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
 
-    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
-        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label, actor, now))
 
     async def invocations(
         self,

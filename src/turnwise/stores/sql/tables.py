@@ -4,16 +4,13 @@ A new database is created from this file, an older one is migrated by `migration
 needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
-from datetime import datetime
 from hashlib import blake2b
-from secrets import randbits
-from threading import Lock
-from time import time_ns
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    Boolean,
     Column,
     ColumnElement,
     Double,
@@ -51,9 +48,6 @@ metadata = MetaData(
 
 # Sorted by code point in every database, so that cursors and lists agree with Python's order.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
-
-_NUMBER_BITS = 48
-_ID_BITS = 11
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
@@ -164,6 +158,8 @@ removals = Table(
     _session(),
     Column("app", _Name, nullable=False),
     Column("user_id", _Name, nullable=False),
+    # Retention deletes a session without its labels.
+    Column("keeps_labels", Boolean, nullable=False),
 )
 
 # `position` counts a session's messages in the order of acceptance. `sequence` is the number of the event that holds the
@@ -227,14 +223,103 @@ decisions = Table(
     ),
 )
 
-# Labels have their own table, so that decisions can be rebuilt from the log without losing them.
+# One row for each author's label. It repeats the decision's short columns, because it outlives the decision's row. `id` is new
+# with every change.
 labels = Table(
     "turnwise_labels",
     metadata,
     _owner(),
     _session(),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("label", _Name, nullable=False),
+    Column("source", _Name, primary_key=True),
+    Column("author", _Name, primary_key=True),
+    Column("id", BigInteger, nullable=False),
+    # NULL: no agent should have been chosen.
+    Column("label", _Name),
+    Column("unsure", Boolean, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("labelled_at", Text, nullable=False),
+    Column("picked", _Name),
+    Column("probability", Double),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+    Column("session_id", _Name, nullable=False),
+    Column("invocation_id", _Name, nullable=False),
+    Column("agent", _Name, nullable=False),
+    Column("method", _Name, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("outcome", _Name, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("decided_at", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Index(None, "app", "id"),
+    Index(None, "app", "author"),
+)
+
+# The log of changes of labels. `before` and `after` are labels as JSON, NULL for none.
+label_changes = Table(
+    "turnwise_label_changes",
+    metadata,
+    _owner(),
+    _session(),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+    Column("source", _Name, nullable=False),
+    Column("author", _Name, nullable=False),
+    Column("actor", _Name, nullable=False),
+    Column("changed_at", Text, nullable=False),
+    Column("before", Text),
+    Column("after", Text),
+    Index(None, "app", "author"),
+    Index(None, "app", "actor"),
+)
+
+# Who reviews a decision now. `ends` is by the database's clock, in seconds.
+label_claims = Table(
+    "turnwise_label_claims",
+    metadata,
+    _owner(),
+    _session(),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+    Column("reviewer", _Name, nullable=False),
+    Column("ends", Double, nullable=False),
+    Index(None, "app", "reviewer"),
+)
+
+# Legal holds: while a user has one, nothing of that user is deleted.
+holds = Table(
+    "turnwise_holds",
+    metadata,
+    _owner(),
+    Column("hold_id", _Name, primary_key=True),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+    Column("author", _Name, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Index(None, "app", "user_id", "hold_id"),
+)
+
+# Acts that an auditor asks for. `owner` is that of the user concerned. For an act on the app, it is that of the empty user, and
+# `user_id` is NULL. The erasure of a user clears the names, and keeps `owner`.
+audit = Table(
+    "turnwise_audit",
+    metadata,
+    _owner(),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("app", _Name, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("actor", _Name, nullable=False),
+    Column("action", _Name, nullable=False),
+    Column("user_id", _Name),
+    Column("session_id", _Name),
+    Column("details", Text, nullable=False),
+    Index(None, "app", "id"),
+    Index(None, "app", "actor"),
 )
 
 user_state = Table(
@@ -333,34 +418,6 @@ def owner_of(app: str, user: str) -> int:
     """Returns the distribution key of a user's rows: 64 bits of a hash of both names, as a signed integer."""
     names = f"{len(app)}:{app}{user}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(names, digest_size=8).digest(), "big", signed=True)
-
-
-def new_session_number() -> int:
-    """Returns a random number for a new session. It is short, because every index holds it."""
-    return randbits(_NUMBER_BITS)
-
-
-def decision_id(at: datetime, number: int) -> int:
-    """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
-    return (int(at.timestamp() * 1_000_000) << _ID_BITS) + number % (1 << _ID_BITS)
-
-
-class _Clock:
-    """Gives ids that increase with the time and are different in every process."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last = 0
-
-    def next(self) -> int:
-        with self._lock:
-            now = (time_ns() // 1000 << _ID_BITS) + randbits(_ID_BITS)
-            self._last = max(self._last + 1, now)
-            return self._last
-
-
-new_id = _Clock().next
-"""Returns an id that increases with the time: microseconds, followed by random bits."""
 
 
 class clock(FunctionElement[float]):

@@ -6,7 +6,8 @@ from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.tables import clock, metadata, new_id, owner_of, session_params
+from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.tables import clock, metadata, owner_of, session_params
 from turnwise.testing.postgres import postgres_url
 
 
