@@ -58,9 +58,9 @@ _LABELS = text(
     "INSERT INTO turnwise_labels (owner, session, sequence, source, author, id, label, unsure, weight, labelled_at, app, "
     "user_id, session_id, invocation_id, agent, method, confidence, outcome, fingerprint, decided_at, note) "
     "SELECT d.owner, d.session, d.sequence, 'operator', '', d.id, l.label, false, 1.0, d.created_at, d.app, d.user_id, "
-    "s.session_id, d.invocation_id, d.agent, d.method, d.confidence, d.outcome, d.fingerprint, d.created_at, '' "
-    f"FROM {OLD}labels l JOIN turnwise_decisions d ON d.owner = :owner AND d.session = l.session "
-    f"AND d.sequence = l.sequence JOIN {OLD}sessions s ON s.id = l.session WHERE l.session = :id"
+    ":session_id, d.invocation_id, d.agent, d.method, d.confidence, d.outcome, d.fingerprint, d.created_at, '' "
+    f"FROM {OLD}labels l JOIN turnwise_decisions d ON d.sequence = l.sequence "
+    "WHERE l.session = :id AND d.owner = :owner AND d.session = :id"
 )
 _JOBS = text(
     "INSERT INTO turnwise_jobs (owner, session, kind, agent, id, app, event_id, until_sequence, attempts, body) "
@@ -131,7 +131,7 @@ def _move_session(connection: Connection, session: dict[str, Any], most: int) ->
             if moved >= most:
                 return moved
     for statement in (_LABELS, _JOBS, _PUSHES):
-        moved += connection.execute(statement, at).rowcount
+        moved += connection.execute(statement, session | at).rowcount
     row = session | at | {"spans": _spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
     connection.execute(_SESSION, row | {"accepted": connection.execute(_ACCEPTED, at).scalar_one()})
     connection.execute(_PASSED, at)
