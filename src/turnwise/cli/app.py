@@ -7,7 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import a2a_kit, chat, check, eval, flow, init, keys, lint, mcp, run, schema, select, serve, sessions, worker
+from turnwise.cli import (
+    a2a_kit,
+    audit,
+    chat,
+    check,
+    eval,
+    flow,
+    holds,
+    init,
+    keys,
+    lint,
+    mcp,
+    run,
+    schema,
+    select,
+    serve,
+    sessions,
+    worker,
+)
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -25,6 +43,8 @@ for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, w
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(keys.app, name="keys")
+app.add_typer(holds.app, name="holds")
+app.add_typer(audit.app, name="audit")
 
 
 def _print_version(wanted: bool) -> None:

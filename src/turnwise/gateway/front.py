@@ -19,6 +19,7 @@ from turnwise.gateway.services.health import HealthCheck
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages
 from turnwise.gateway.services.pushes import Pushes
+from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
@@ -45,6 +46,7 @@ class Front(NamedTuple):
     threads: Threads
     tasks: Tasks
     pushes: Pushes
+    records: Records
     health: HealthCheck
     closing: asyncio.Event
     """Set when this process accepts no more messages."""
@@ -85,6 +87,7 @@ def front(
         threads=Threads(runner, scope, messages),
         tasks=Tasks(runner, scope),
         pushes=Pushes(runner, scope),
+        records=Records(runner, scope),
         health=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,
