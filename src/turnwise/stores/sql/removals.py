@@ -89,13 +89,13 @@ def hide_session(connection: Connection, key: SessionKey, actor: str, now: str) 
     if row is None:
         return None
     record(connection, key.app, Act(actor, "session.deleted", key.user, key.id), now)
-    return _store(connection, Removal(row.owner, row.number, key.app, key.user))
+    return store_removal(connection, Removal(row.owner, row.number, key.app, key.user))
 
 
 def hide_user(connection: Connection, app: str, user: str, actor: str, now: str) -> Removal:
     """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues. Raises UserOnHold."""
     check_no_hold(connection, app, user)
-    removal = _store(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
+    removal = store_removal(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
     record(connection, app, Act(actor, "user.erased", user), now)
     delete_user_state(connection, app, user)
     _hide_some(connection, removal)
@@ -145,12 +145,13 @@ def _hide_some(connection: Connection, removal: Removal) -> bool:
     if not numbers:
         return False
     for number in numbers:
-        _store(connection, removal._replace(session=number))
+        store_removal(connection, removal._replace(session=number))
     connection.execute(_HIDE_NUMBERS, at | {"ids": numbers})
     return True
 
 
-def _store(connection: Connection, removal: Removal) -> Removal:
+def store_removal(connection: Connection, removal: Removal) -> Removal:
+    """Stores a removal, so that any process can continue it."""
     row = {
         "owner": removal.owner,
         "session": removal.session,
@@ -171,7 +172,7 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
     connection.execute(_UNSHARE, at)
     for log in logs:
         if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
-            _store(connection, removal._replace(session=log))
+            store_removal(connection, removal._replace(session=log))
 
 
 def _delete_log(connection: Connection, removal: Removal) -> bool:

@@ -14,6 +14,7 @@ from turnwise.facts.errors import ConfigError, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
+from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
@@ -21,6 +22,7 @@ from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
@@ -35,6 +37,7 @@ from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
 from turnwise.stores.sql.postgres import PostgresExecutor
+from turnwise.stores.sql.pruner import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
@@ -228,6 +231,11 @@ class SqlSessionStore:
         now = time_text(self._issuer.now())
         removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user, actor, now))
         await self._maintenance.remove(removal)
+
+    async def prune(
+        self, app: str, retention: Retention, *, now: datetime, after: str | None = None, dry_run: bool = False
+    ) -> Pruned:
+        return await Pruner(self._executor, self._maintenance.remove).step(app, retention, now, after, dry_run=dry_run)
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         for _ in range(FORK_TRIES):
