@@ -64,4 +64,6 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decisions"): (Asked("decisions:read", everybody=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+    ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
+    ("GET", "/api/v1/audit"): (Asked("audit:read", everybody=True),),
 }

@@ -52,7 +52,8 @@ class Pruner:
     async def _prune_kind(self, plan: UserPlan, kind: str, now: datetime, *, dry_run: bool) -> int:
         pruned = 0
         for start in range(0, len(plan.idle), pruning.SESSIONS):
-            numbers = [row.number for row in plan.idle[start : start + pruning.SESSIONS]]
+            read_idle = partial(pruning.still_idle, plan=plan, rows=plan.idle[start : start + pruning.SESSIONS])
+            numbers = [row.number for row in await self._executor.read(read_idle)]
             read = partial(pruning.old_rows, plan=plan, name=kind, numbers=numbers, now=now)
             while rows := await self._executor.read(read):
                 if dry_run:

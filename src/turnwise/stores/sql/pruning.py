@@ -33,9 +33,15 @@ _USERS = (
     .where(_s.app == bindparam("at_app"), _s.user_id > bindparam("after"))
     .group_by(_s.user_id)
     .order_by(_s.user_id)
-    .limit(USERS)
+    .limit(bindparam("at_most"))
 )
-_FIRST_USERS = select(_s.user_id).where(_s.app == bindparam("at_app")).group_by(_s.user_id).order_by(_s.user_id).limit(USERS)
+_FIRST_USERS = (
+    select(_s.user_id)
+    .where(_s.app == bindparam("at_app"))
+    .group_by(_s.user_id)
+    .order_by(_s.user_id)
+    .limit(bindparam("at_most"))
+)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _SESSIONS = (
     select(_s.number, _s.session_id, _s.updated_at, _s.bytes, _s.revision, _s.queued, is_leased().label("leased"))
@@ -71,8 +77,8 @@ class UserPlan(NamedTuple):
 def users_after(connection: Connection, app: str, after: str | None) -> list[str]:
     """Returns the next users of an app, by name."""
     if after is None:
-        return list(connection.execute(_FIRST_USERS, {"at_app": app}).scalars())
-    return list(connection.execute(_USERS, {"at_app": app, "after": after}).scalars())
+        return list(connection.execute(_FIRST_USERS, {"at_app": app, "at_most": USERS}).scalars())
+    return list(connection.execute(_USERS, {"at_app": app, "after": after, "at_most": USERS}).scalars())
 
 
 def plan_user(connection: Connection, app: str, user: str, retention: Retention, now: datetime) -> UserPlan | None:
@@ -117,7 +123,7 @@ def hide_expired(
     """Deletes the sessions' own rows, unless they changed or are in use since. Their other rows are removed afterwards."""
     if not dry_run:
         lock_user(connection, plan.app, plan.user)
-    chosen = _still_idle(connection, plan, rows)
+    chosen = still_idle(connection, plan, rows)
     if chosen and not dry_run:
         connection.execute(_HIDE, {"at_owner": plan.at["at_owner"], "ids": [row.number for row in chosen]})
         record(connection, plan.app, Act(ACTOR, "sessions.pruned", plan.user, details={"sessions": len(chosen)}), now)
@@ -130,7 +136,7 @@ def hide_expired(
     return hidden
 
 
-def _still_idle(connection: Connection, plan: UserPlan, rows: Sequence[AnyRow]) -> list[AnyRow]:
+def still_idle(connection: Connection, plan: UserPlan, rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Returns those of the sessions that are unchanged, and in which nothing is queued, running or waiting."""
     if connection.execute(_IS_HELD, plan.at).first() is not None:
         return []
@@ -187,7 +193,7 @@ def prune_rows(connection: Connection, plan: UserPlan, name: str, rows: Sequence
     kind = next(kind for kind in _KINDS if kind.name == name)
     lock_user(connection, plan.app, plan.user)
     numbers = {row.session for row in rows}
-    idle = {row.number for row in _still_idle(connection, plan, [row for row in plan.idle if row.number in numbers])}
+    idle = {row.number for row in still_idle(connection, plan, [row for row in plan.idle if row.number in numbers])}
     keys = [{f"at_{column}": value for column, value in row._mapping.items()} for row in rows if row.session in idle]
     if keys:
         is_row = and_(*(column == bindparam(f"at_{column.name}") for column in kind.table.primary_key))
