@@ -18,7 +18,7 @@ def test_pruning_counts_first_and_then_deletes(project: Path) -> None:
     assert turnwise("prune", cwd=project).stdout == "Pruned 1 sessions.\n"
     assert turnwise("prune", "--dry-run", cwd=project).stdout == "There is nothing to prune.\n"
     (kept,) = json.loads(turnwise("sessions", "list", "--json", cwd=project).stdout)["sessions"]
-    assert kept["id"] == "two"
+    assert kept["session"] == "two"
     (entry,) = json.loads(turnwise("audit", "list", "--json", cwd=project).stdout)["entries"]
     assert (entry["actor"], entry["action"], entry["details"]) == ("retention", "sessions.pruned", {"sessions": 1})
 
