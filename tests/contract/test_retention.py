@@ -47,7 +47,7 @@ async def test_old_sessions_go_with_everything_but_labels(store: SqlSessionStore
     assert len((await store.list(key.app)).items) == 6, "a dry run changes nothing"
     assert await prune(store, key.app, rules) == {"sessions": 3}
     assert [info.key for info in (await store.list(key.app)).items] == keys[3:]
-    assert [decision.key for decision in (await store.decisions.search(key.app)).items] == keys[3:]
+    assert sorted(decision.key for decision in (await store.decisions.search(key.app)).items) == keys[3:]
     assert [found.key for found in (await store.labels.search(key.app)).items] == [keys[0]]
     assert await prune(store, key.app, rules) == {}
     assert not await store.maintenance.finish_deletions()
@@ -95,7 +95,7 @@ async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
     after = (await store.decisions.search(key.app)).items
     assert [decision.text for decision in after] == ["", "", ""]
     assert [decision.selection.agent for decision in after] == [decision.selection.agent for decision in before]
-    assert after[0].label == "x"
+    assert after[-1].label == "x"
     assert await opened(store, key) == session
     event = (await store.events(key))[0]
     assert event.text == "hello"

@@ -12,6 +12,7 @@ from turnwise.cli import (
     audit,
     chat,
     check,
+    decisions,
     eval,
     flow,
     holds,
@@ -43,6 +44,7 @@ for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, w
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(decisions.app, name="decisions")
 app.add_typer(keys.app, name="keys")
 app.add_typer(holds.app, name="holds")
 app.add_typer(audit.app, name="audit")

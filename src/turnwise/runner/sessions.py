@@ -228,7 +228,7 @@ class Sessions:
         Does not restore `app:` and `user:` state, or artifacts.
 
         Args:
-            revision: The revision that the session must have; None means any.
+            revision: The revision that the session must have, with no queued messages; None means any.
 
         Raises:
             SessionMissing: The session does not exist.
@@ -246,7 +246,7 @@ class Sessions:
         """Writes state keys through a user event without content. None removes a key.
 
         Args:
-            revision: The revision that the session must have; None means any.
+            revision: As for `rewind`.
 
         Raises:
             SessionMissing: The session does not exist.
@@ -297,13 +297,15 @@ class Sessions:
             return False
         return True
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         """Creates a session of the same user with the visible log, or with the part before the invocation. Copies all
         artifacts.
 
-        Raises SessionMissing, SessionExists, InvocationMissing.
+        Raises SessionMissing, SessionExists, InvocationMissing; StaleWriter as `rewind` does.
         """
-        session = await self._store.fork(key, new_id, before_invocation=before_invocation)
+        session = await self._store.fork(key, new_id, before_invocation=before_invocation, revision=revision)
         if self._artifacts is not None:
             for latest in await self._artifacts.list(key):
                 if not latest.name.startswith("user:"):
@@ -337,16 +339,28 @@ class Sessions:
         session = await self._require_idle(key)
         return await self._write_with_retry(session, events) if events else session
 
-    async def delete(self, key: SessionKey, *, actor: str = "") -> None:
-        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent.
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
+        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent without a
+        revision.
 
-        Raises SessionBusy and UserOnHold. `actor` is for the audit log.
+        Args:
+            revision: The revision that the session must have; None means any.
+            actor: The deleter, for the audit log.
+
+        Returns:
+            Whether there was a session.
+
+        Raises:
+            SessionBusy: A process answers a message of the session.
+            UserOnHold: The user has a legal hold.
+            SessionMissing, StaleWriter: As for `rewind`, if a revision is given.
         """
-        if await self._store.open(key) is not None:
-            await self._require_idle(key)
-        await self._store.delete(key, actor=actor)
+        if revision is not None or await self._store.open(key) is not None:
+            await self._require_idle(key, revision)
+        deleted = await self._store.delete(key, revision=revision, actor=actor)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
+        return deleted
 
     async def delete_user(self, user: str, *, actor: str = "") -> None:
         """Erases a user from this app, with artifacts and API keys. Idempotent; repeat it after an error.
@@ -373,7 +387,7 @@ class Sessions:
         """
         for _ in range(WRITE_RETRIES):
             try:
-                return await self._write(session, events)
+                return await self._write(session, events, empty_inbox=revision is not None)
             except StaleWriter:
                 if revision is not None:
                     raise
@@ -383,10 +397,10 @@ class Sessions:
                 session = now
         return await self._write(session, events)
 
-    async def _write(self, session: Session, events: Sequence[Event]) -> Session:
+    async def _write(self, session: Session, events: Sequence[Event], *, empty_inbox: bool = False) -> Session:
         """Appends to a session that no process holds. The epoch increases, so an earlier holder can no longer write."""
         lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
-        return await append_between_runs(self._store, self._hooks, session, lease, events)
+        return await append_between_runs(self._store, self._hooks, session, lease, events, empty_inbox=empty_inbox)
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):

@@ -6,8 +6,8 @@ from fastapi import Path, Query, Response
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
-from turnwise.gateway.api.parameters import After, Limit, User
-from turnwise.gateway.front import TheCaller, TheFront
+from turnwise.gateway.api.parameters import After, Limit, UserServices
+from turnwise.gateway.front import TheServices
 from turnwise.ports.audit import AuditEntry
 from turnwise.ports.holds import Hold
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN
@@ -24,9 +24,9 @@ router = api_router("records")
     response_description="The new hold.",
     responses=problems(body=True),
 )
-async def add_hold(body: AddHold, front: TheFront, caller: TheCaller) -> HoldShown:
+async def add_hold(body: AddHold, services: TheServices) -> HoldShown:
     """Adds a legal hold: while it exists, nothing of the user is deleted. Needs the permission `holds:write`."""
-    return _hold(await front.records.add_hold(caller, body.user, body.reason))
+    return _hold(await services.for_user(body.user).records.add_hold(body.reason))
 
 
 @router.get(
@@ -36,9 +36,9 @@ async def add_hold(body: AddHold, front: TheFront, caller: TheCaller) -> HoldSho
     response_description="The holds, oldest first.",
     responses=problems(),
 )
-async def list_holds(front: TheFront, caller: TheCaller, user: User = None) -> HoldList:
+async def list_holds(services: UserServices) -> HoldList:
     """Lists all legal holds, or those of one user. Needs the permission `audit:read`."""
-    return HoldList(holds=[_hold(each) for each in await front.records.holds(caller, user)])
+    return HoldList(holds=[_hold(each) for each in await services.records.holds()])
 
 
 @router.delete(
@@ -51,11 +51,10 @@ async def list_holds(front: TheFront, caller: TheCaller, user: User = None) -> H
 )
 async def remove_hold(
     hold_id: Annotated[str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN, description="The hold's id.")],
-    front: TheFront,
-    caller: TheCaller,
+    services: TheServices,
 ) -> None:
     """Removes a legal hold. Needs the permission `holds:write`."""
-    await front.records.remove_hold(caller, hold_id)
+    await services.records.remove_hold(hold_id)
 
 
 @router.get(
@@ -66,9 +65,7 @@ async def remove_hold(
     responses=problems(),
 )
 async def list_audit(
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     action: Annotated[
         str | None, Query(max_length=64, pattern=PLAIN, description="Only this action.", examples=["user.erased"])
     ] = None,
@@ -76,7 +73,7 @@ async def list_audit(
     limit: Limit = 50,
 ) -> AuditPage:
     """Lists who did what to whose data, newest first. Needs the permission `audit:read`."""
-    page = await front.records.audit(caller, user=user, action=action, after=after, limit=limit)
+    page = await services.records.audit(action=action, after=after, limit=limit)
     return AuditPage(entries=[_entry(each) for each in page.items], next=page.next)
 
 

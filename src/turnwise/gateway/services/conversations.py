@@ -3,24 +3,22 @@
 The session is found by a hash of the conversation's opening, and the position in it by the ids of its messages.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
 from turnwise.access.rights import may_report_late_results
-from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import SessionBusy, SessionError, SessionExists, StaleWriter, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
-from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.gateway.services.background import Locks
 from turnwise.gateway.services.lineage import (
     Match,
     logged_turns,
@@ -78,8 +76,6 @@ class ConversationRequest(NamedTuple):
     """The new message."""
     instructions: DataPart | None = None
     """System or developer instructions for the agent."""
-    user: str | None = None
-    """The user that the request names; None for the caller."""
     session: str | None = None
     """The session's id, if the request names one."""
     agent: str | None = None
@@ -107,13 +103,19 @@ class Conversations:
     All methods raise Forbidden and the runner's errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        scope: SessionScope,
+        messages: Messages,
+        locks: Locks,
+        refused: RefusedRequests,
+        issuer: Issuer,
+    ) -> None:
         self._runner, self._scope, self._messages = runner, scope, messages
-        self._issuer = issuer or SystemIssuer()
-        self._refused = RefusedRequests()
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._locks, self._refused, self._issuer = locks, refused, issuer
 
-    async def send(self, caller: Caller, request: ConversationRequest) -> Invocation:
+    async def send(self, request: ConversationRequest) -> Invocation:
         """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
@@ -123,24 +125,24 @@ class Conversations:
         Raises:
             UnknownToolCall: The message brings tool results that no invocation waits for.
         """
-        user = self._scope.user(caller, "messages:write", request.user)
+        user = self._scope.user("messages:write")
         base = session_base(request.past, request.message) if request.session is None else request.session
         ids = message_ids(request.past, request.message)
         signature = user, base, ids[-1]
-        if not may_report_late_results(caller):
+        if not may_report_late_results(self._scope.caller):
             request = request._replace(past=tuple(map(without_results, request.past)))
         if request.repeated and self._refused.take(signature):
             request = request._replace(repeated=False)
         # Two concurrent requests must not both find the same place free.
-        async with self._locks.setdefault((user, base), asyncio.Lock()):
+        async with self._locks.of((user, base)):
             find = self._place_by_content if request.session is None else self._place_in_named_session
             try:
                 place = await find(self._runner.key(user, base), request, ids)
                 content = await self._content(self._runner.key(user, place.session), request)
                 message = MessageRequest(
-                    place.session, content, user, place.message_id, request.context, request.config, request.agent
+                    place.session, content, place.message_id, request.context, request.config, request.agent
                 )
-                return await self._messages.start(caller, message)
+                return await self._messages.start(message)
             except TurnwiseError:
                 self._refused.add(signature)
                 raise

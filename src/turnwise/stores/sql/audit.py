@@ -11,8 +11,9 @@ from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.record_tables import audit
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import audit, owner_of
+from turnwise.stores.sql.tables import owner_of
 from turnwise.stores.sql.threads import Executor
 
 _a = audit.c

@@ -1,18 +1,20 @@
-"""Erases a user's name and words from the rows that outlive sessions: labels, the audit log, holds, API keys.
+"""Erases a user's name and words from the rows that outlive sessions: labels, the audit log, holds.
 
-Labels of the user's decisions are deleted. Acts of the user on the data of others stay, without the user's name.
+Labels of the user's decisions are deleted. Acts of the user on the data of others stay, without the user's name. The user's API
+keys are deleted at the beginning, so that no request uses them any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Table, and_, bindparam, delete, select, update
+from sqlalchemy import Column, Connection, Table, and_, bindparam, delete, exists, select, update
 
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.labels import Label
 from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.record_tables import audit, holds, label_changes, label_claims, labels
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import audit, holds, keys, label_changes, label_claims, labels
+from turnwise.stores.sql.tables import keys, sessions
 
 STEP_ROWS = 500
 """The number of rows that one step changes at most."""
@@ -40,9 +42,19 @@ def erase_some(connection: Connection, erased: ErasedUser) -> bool:
     return any(step(connection, erased) for step in _STEPS)
 
 
+def delete_keys(connection: Connection, app: str, user: str) -> None:
+    """Deletes the API keys that identify the user."""
+    of_app = select(keys.c.app, keys.c.key_id, keys.c.body).where(keys.c.app == app)
+    _delete(connection, keys, [row for row in connection.execute(of_app) if ApiKey.model_validate_json(row.body).user == user])
+
+
 def _delete_of_user(table: Table) -> Callable[[Connection, ErasedUser], bool]:
+    """Returns the step that deletes the rows of the user's deleted sessions. Sessions that the user created since stay."""
+
     def step(connection: Connection, erased: ErasedUser) -> bool:
-        is_theirs = and_(table.c.owner == erased.owner, table.c.app == erased.app, table.c.user_id == erased.user)
+        c = table.c
+        is_kept = exists().where(sessions.c.owner == c.owner, sessions.c.number == c.session)
+        is_theirs = and_(c.owner == erased.owner, c.app == erased.app, c.user_id == erased.user, ~is_kept)
         return _delete(connection, table, _some(connection, table, is_theirs))
 
     return step
@@ -90,13 +102,6 @@ def _without_author(label: str | None) -> str | None:
     return Label.model_validate_json(label).replace(author=ERASED, note="").model_dump_json()
 
 
-def _delete_keys(connection: Connection, erased: ErasedUser) -> bool:
-    """Deletes the API keys that identify the user."""
-    of_app = select(keys.c.app, keys.c.key_id, keys.c.body).where(keys.c.app == erased.app)
-    rows = [row for row in connection.execute(of_app) if ApiKey.model_validate_json(row.body).user == erased.user]
-    return _delete(connection, keys, rows[:STEP_ROWS])
-
-
 def _some(connection: Connection, table: Table, condition: Any) -> Sequence[AnyRow]:
     return connection.execute(select(table).where(condition).limit(STEP_ROWS)).all()
 
@@ -130,7 +135,6 @@ _STEPS = (
     _delete_of_user(labels),
     _delete_of_user(label_changes),
     _delete_of_user(label_claims),
-    _delete_of_user(holds),
     _clear_audit,
     _rename(audit, audit.c.actor),
     _rename_labels_by,
@@ -138,5 +142,4 @@ _STEPS = (
     _rename(label_changes, label_changes.c.actor),
     _delete_claims_by,
     _rename(holds, holds.c.author),
-    _delete_keys,
 )

@@ -12,8 +12,9 @@ from turnwise.facts.ids import Issuer
 from turnwise.ports.audit import Act
 from turnwise.ports.holds import Hold
 from turnwise.stores.sql.audit import record
+from turnwise.stores.sql.record_tables import holds
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import column_params, holds, insert_for, owner_of
+from turnwise.stores.sql.tables import column_params, insert_for, owner_of
 from turnwise.stores.sql.threads import Executor
 
 _h = holds.c

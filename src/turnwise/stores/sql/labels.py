@@ -4,7 +4,22 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, Select, Table, and_, bindparam, case, delete, insert, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import InvocationMissing, StoreError
@@ -17,18 +32,10 @@ from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.log import read_spans
+from turnwise.stores.sql.record_tables import label_changes, label_claims, labels
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.spans import all_of, log_at
-from turnwise.stores.sql.tables import (
-    clock,
-    column_params,
-    decisions,
-    insert_for,
-    label_changes,
-    label_claims,
-    labels,
-    owner_of,
-)
+from turnwise.stores.sql.tables import clock, column_params, decisions, insert_for, owner_of
 from turnwise.stores.sql.threads import Executor
 
 _d, _l, _c, _m = decisions.c, labels.c, label_claims.c, label_changes.c
@@ -37,21 +44,14 @@ Place = dict[str, Any]
 """The key of a decision's row, as parameters."""
 
 _BY_OPERATOR = _l.source == OPERATOR
-# The operators' newest first, then the heaviest. Spelled for `ORDER BY`, the most important first.
-BEST_FIRST = (
+# The operators' newest first, then the heaviest. The first one counts: `decisions.label` repeats it.
+_BEST_FIRST = (
     case((_BY_OPERATOR, 0), else_=1),
     case((_BY_OPERATOR, literal(0.0)), else_=_l.weight).desc(),
     _l.id.desc(),
 )
-SHOWN_LABEL = (
-    select(_l.label)
-    .where(_l.owner == _d.owner, _l.session == _d.session, _l.sequence == _d.sequence)
-    .order_by(*BEST_FIRST)
-    .limit(1)
-    .correlate(decisions)
-    .scalar_subquery()
-)
-"""The label that stands for all of a decision: the operators' newest, else the heaviest."""
+NO_AGENT = ""
+"""Stands in `decisions.label` for the label that no agent should have been chosen."""
 
 
 def _is_at(table: Table) -> ColumnElement[bool]:
@@ -65,17 +65,24 @@ def _is_at(table: Table) -> ColumnElement[bool]:
 _IS_ONE = and_(_is_at(labels), _l.source == bindparam("at_source"), _l.author == bindparam("at_author"))
 _FIND = select(labels).where(_IS_ONE)
 _REMOVE = delete(labels).where(_IS_ONE)
-_OF = select(labels).where(_is_at(labels)).order_by(*BEST_FIRST)
+_OF = select(labels).where(_is_at(labels)).order_by(*_BEST_FIRST)
 _AUTHORS = select(_l.author).where(_is_at(labels), _BY_OPERATOR).order_by(_l.author)
-_DECISION = select(
-    _d.invocation_id,
-    _d.agent,
-    _d.method,
-    _d.confidence,
-    _d.outcome,
-    _d.fingerprint,
-    _d.created_at,
-).where(_is_at(decisions))
+# The row is locked until the end of the transaction, so that of two writers at once the second sees the label of the first.
+_DECISION = (
+    select(
+        _d.invocation_id,
+        _d.agent,
+        _d.method,
+        _d.confidence,
+        _d.outcome,
+        _d.fingerprint,
+        _d.created_at,
+    )
+    .where(_is_at(decisions))
+    .with_for_update()
+)
+_BEST = select(func.coalesce(_l.label, NO_AGENT)).where(_is_at(labels)).order_by(*_BEST_FIRST).limit(1).scalar_subquery()
+_REPEAT_BEST = update(decisions).where(_is_at(decisions)).values(label=_BEST)
 _CHANGED_COLUMNS = ("id", "label", "unsure", "weight", "labelled_at", "picked", "probability", "note")
 _CHANGES = select(label_changes).where(_is_at(label_changes)).order_by(_m.id)
 _CLAIMED = select(_c.reviewer, (_c.ends - clock()).label("seconds")).where(_is_at(label_claims))
@@ -131,16 +138,21 @@ def put(connection: Connection, key: SessionKey, sequence: int, label: Label, ac
         return
     after = label.replace(at=moment(now))
     connection.execute(_upsert(connection.dialect.name), _row(place, key, decision, after, now))
+    connection.execute(_REPEAT_BEST, place)
     _record(connection, key, place, actor, now, before, after)
 
 
 def remove(connection: Connection, key: SessionKey, sequence: int, author: tuple[str, str], actor: str, now: str) -> bool:
     """Removes the label of a source's author. Returns whether it existed."""
     place = place_of(connection, key, sequence)
-    before = None if place is None else _find(connection, place, *author)
-    if place is None or before is None:
+    if place is None:
+        return False
+    connection.execute(_DECISION, place)
+    before = _find(connection, place, *author)
+    if before is None:
         return False
     connection.execute(_REMOVE, {**place, "at_source": author[0], "at_author": author[1]})
+    connection.execute(_REPEAT_BEST, place)
     _record(connection, key, place, actor, now, before, None)
     return True
 

@@ -12,9 +12,10 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.holds import lock_user
-from turnwise.stores.sql.removals import Removal, store_removal
+from turnwise.stores.sql.record_tables import holds
+from turnwise.stores.sql.removals import Removal, store_removals
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import decisions, holds, is_leased, messages, owner_of, pushes, sessions
+from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
 
 STEP_ROWS = 500
 """The number of rows that one transaction changes at most."""
@@ -127,12 +128,15 @@ def hide_expired(
     if chosen and not dry_run:
         connection.execute(_HIDE, {"at_owner": plan.at["at_owner"], "ids": [row.number for row in chosen]})
         record(connection, plan.app, Act(ACTOR, "sessions.pruned", plan.user, details={"sessions": len(chosen)}), now)
-    hidden = []
-    for row in chosen:
-        removal = Removal(plan.at["at_owner"], row.number, plan.app, plan.user, keeps_labels=True)
-        if not dry_run:
-            store_removal(connection, removal)
-        hidden.append((SessionKey(plan.app, plan.user, row.session_id), removal))
+    hidden = [
+        (
+            SessionKey(plan.app, plan.user, row.session_id),
+            Removal(plan.at["at_owner"], row.number, plan.app, plan.user, keeps_labels=True),
+        )
+        for row in chosen
+    ]
+    if not dry_run:
+        store_removals(connection, [removal for _, removal in hidden])
     return hidden
 
 

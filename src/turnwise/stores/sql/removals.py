@@ -1,6 +1,7 @@
-"""Deletes sessions and users: they disappear at once, and their rows are deleted in short transactions.
+"""Deletes sessions, also all of a user: they disappear at once, and their rows are deleted in short transactions.
 
-A removal is stored until all its rows are deleted, so that any process can continue it after a crash.
+A removal is stored until all its rows are deleted, so that any process can continue it after a crash. The erasure of a user is
+a removal, too: it ends after those of the user's sessions, when nothing names the user any more.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
 from turnwise.stores.sql.audit import record
-from turnwise.stores.sql.erasure import ErasedUser, erase_some
+from turnwise.stores.sql.erasure import ErasedUser, delete_keys, erase_some
 from turnwise.stores.sql.holds import check_no_hold
+from turnwise.stores.sql.log import missing_or_stale
+from turnwise.stores.sql.record_tables import label_changes, label_claims, labels
 from turnwise.stores.sql.rows import delete_user_state
 from turnwise.stores.sql.spans import spans_of
 from turnwise.stores.sql.tables import (
@@ -21,9 +24,6 @@ from turnwise.stores.sql.tables import (
     insert_for,
     is_session,
     jobs,
-    label_changes,
-    label_claims,
-    labels,
     messages,
     owner_of,
     pushes,
@@ -36,15 +36,18 @@ from turnwise.stores.sql.tables import (
 
 STEP_ROWS = 500
 """The number of rows that one transaction deletes at most."""
-ALL_SESSIONS = 0
 PENDING = 100
+ALL_SESSIONS = 0
+"""The session of a removal that erases the user."""
 
 _s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
 
 _HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
+_HIDE_UNCHANGED = (
+    delete(sessions).where(is_session(), _s.revision == bindparam("at_revision"), _s.queued == 0).returning(_s.owner, _s.number)
+)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
-_NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
-_HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
+_HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
 _PENDING = select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels).order_by(_r.owner, _r.session).limit(PENDING)
 _PENDING_OF_USER = (
     select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)
@@ -69,7 +72,7 @@ _OF_SESSION = (messages, jobs, pushes)
 
 
 class Removal(NamedTuple):
-    """A deleted session, or with the session `ALL_SESSIONS` a deleted user, whose rows are still stored."""
+    """A deleted session, or with the session `ALL_SESSIONS` an erased user, whose rows are still stored."""
 
     owner: int
     session: int
@@ -79,27 +82,45 @@ class Removal(NamedTuple):
     """Whether the labels of decisions stay."""
 
 
-def hide_session(connection: Connection, key: SessionKey, actor: str, now: str) -> Removal | None:
-    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session.
+def hide_session(connection: Connection, key: SessionKey, revision: int | None, actor: str, now: str) -> Removal | None:
+    """Deletes the session's own row, so that nothing of it can be seen.
 
-    Raises UserOnHold.
+    Returns:
+        None without such a session and without a revision.
+
+    Raises:
+        UserOnHold: The user has a legal hold.
+        SessionMissing, StaleWriter: The session does not have the revision, or messages are in its inbox.
     """
     check_no_hold(connection, key.app, key.user)
-    row = connection.execute(_HIDE, session_params(key)).first()
+    at = session_params(key)
+    if revision is None:
+        row = connection.execute(_HIDE, at).first()
+    else:
+        row = connection.execute(_HIDE_UNCHANGED, at | {"at_revision": revision}).first()
     if row is None:
+        if revision is not None:
+            raise missing_or_stale(connection, key)
         return None
     record(connection, key.app, Act(actor, "session.deleted", key.user, key.id), now)
-    return store_removal(connection, Removal(row.owner, row.number, key.app, key.user))
+    removal = Removal(row.owner, row.number, key.app, key.user)
+    store_removals(connection, [removal])
+    return removal
 
 
 def hide_user(connection: Connection, app: str, user: str, actor: str, now: str) -> Removal:
-    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues. Raises UserOnHold."""
+    """Deletes the user's state, API keys and the rows of all sessions. Sessions that the user creates later stay.
+
+    Raises UserOnHold.
+    """
     check_no_hold(connection, app, user)
-    removal = store_removal(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
     record(connection, app, Act(actor, "user.erased", user), now)
+    erasure = Removal(owner_of(app, user), ALL_SESSIONS, app, user)
     delete_user_state(connection, app, user)
-    _hide_some(connection, removal)
-    return removal
+    delete_keys(connection, app, user)
+    numbers = connection.execute(_HIDE_ALL, _of_user(erasure)).scalars()
+    store_removals(connection, [erasure, *(erasure._replace(session=number) for number in numbers)])
+    return erasure
 
 
 def pending(connection: Connection) -> Sequence[Removal]:
@@ -110,12 +131,13 @@ def pending(connection: Connection) -> Sequence[Removal]:
 def remove_some(connection: Connection, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
     if removal.session == ALL_SESSIONS:
-        return _remove_of_user(connection, removal)
+        return _erase_some(connection, removal)
     at = _at(removal)
     if connection.execute(_EXISTS, at).first() is not None:
+        connection.execute(_DONE, at)
         return False
     for table in _OF_SESSION:
-        if _delete_some(connection, table, "session", removal):
+        if _delete_some(connection, table, removal):
             return True
     _release_logs(connection, removal)
     if _delete_log(connection, removal):
@@ -124,43 +146,32 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
     return False
 
 
-def _remove_of_user(connection: Connection, removal: Removal) -> bool:
-    if _hide_some(connection, removal):
+def _erase_some(connection: Connection, erasure: Removal) -> bool:
+    """Deletes rows of the user's deleted sessions, then those that name the user elsewhere."""
+    row = connection.execute(_PENDING_OF_USER, _of_user(erasure)).first()
+    if row is not None:
+        remove_some(connection, Removal(*row))
         return True
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    session = connection.execute(_PENDING_OF_USER, at).first()
-    if session is not None:
-        remove_some(connection, Removal(*session))
+    if erase_some(connection, ErasedUser(erasure.owner, erasure.app, erasure.user)):
         return True
-    if erase_some(connection, ErasedUser(removal.owner, removal.app, removal.user)):
-        return True
-    connection.execute(_DONE, _at(removal))
+    connection.execute(_DONE, _at(erasure))
     return False
 
 
-def _hide_some(connection: Connection, removal: Removal) -> bool:
-    """Hides up to `STEP_ROWS` sessions of a user. Returns whether it hid any."""
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    numbers = list(connection.execute(_NUMBERS, at).scalars())
-    if not numbers:
-        return False
-    for number in numbers:
-        store_removal(connection, removal._replace(session=number))
-    connection.execute(_HIDE_NUMBERS, at | {"ids": numbers})
-    return True
-
-
-def store_removal(connection: Connection, removal: Removal) -> Removal:
-    """Stores a removal, so that any process can continue it."""
-    row = {
-        "owner": removal.owner,
-        "session": removal.session,
-        "app": removal.app,
-        "user_id": removal.user,
-        "keeps_labels": removal.keeps_labels,
-    }
-    connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), row)
-    return removal
+def store_removals(connection: Connection, stored: Sequence[Removal]) -> None:
+    """Stores removals, so that any process can continue them."""
+    rows = [
+        {
+            "owner": each.owner,
+            "session": each.session,
+            "app": each.app,
+            "user_id": each.user,
+            "keeps_labels": each.keeps_labels,
+        }
+        for each in stored
+    ]
+    if rows:
+        connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), rows)
 
 
 def _release_logs(connection: Connection, removal: Removal) -> None:
@@ -172,16 +183,16 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
     connection.execute(_UNSHARE, at)
     for log in logs:
         if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
-            store_removal(connection, removal._replace(session=log))
+            store_removals(connection, [removal._replace(session=log)])
 
 
 def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
+    of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
+    of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
     for first, last in _unread(connection, removal):
-        of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
-        of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
         for table, column in of_log:
-            if _delete_some(connection, table, column, removal, first, last):
+            if _delete_range(connection, table, column, removal, first, last):
                 return True
     return False
 
@@ -203,14 +214,10 @@ def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
     return [*unread, (start, 2**62)]
 
 
-def _delete_some(
-    connection: Connection, table: Table, column: str, removal: Removal, first: int | None = None, last: int | None = None
-) -> bool:
+def _delete_some(connection: Connection, table: Table, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows of the session. Returns whether there may be more."""
     key = [each for each in table.primary_key if each.name != "owner"]
-    is_here = and_(table.c.owner == removal.owner, table.c[column] == removal.session)
-    if first is not None:
-        is_here = and_(is_here, table.c.sequence >= first, table.c.sequence <= last)
+    is_here = and_(table.c.owner == removal.owner, table.c.session == removal.session)
     rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(STEP_ROWS)).all()
     if rows:
         is_row = and_(table.c.owner == removal.owner, *(each == bindparam(f"at_{each.name}") for each in key))
@@ -219,5 +226,20 @@ def _delete_some(
     return len(rows) == STEP_ROWS
 
 
+def _delete_range(connection: Connection, table: Table, column: str, removal: Removal, first: int, last: int) -> bool:
+    """Deletes the first `STEP_ROWS` rows of a range of the log. Returns whether there may be more."""
+    number = table.c.sequence
+    in_range = and_(table.c.owner == removal.owner, table.c[column] == removal.session, number >= first, number <= last)
+    found = select(number).where(in_range).order_by(number).limit(STEP_ROWS)
+    numbers = connection.execute(found).scalars().all()
+    if numbers:
+        connection.execute(delete(table).where(in_range, number <= numbers[-1]))
+    return len(numbers) == STEP_ROWS
+
+
 def _at(removal: Removal) -> dict[str, Any]:
     return {"at_owner": removal.owner, "at_session": removal.session}
+
+
+def _of_user(removal: Removal) -> dict[str, Any]:
+    return {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}

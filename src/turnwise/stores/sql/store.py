@@ -17,7 +17,16 @@ from turnwise.facts.messages import Message
 from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.audit import Audit
-from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
+from turnwise.ports.decisions import (
+    ALL_DECISIONS,
+    Decision,
+    DecisionFilter,
+    Decisions,
+    InvocationInfo,
+    Page,
+    Version,
+    VersionKind,
+)
 from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.labels import Labels
@@ -25,7 +34,18 @@ from turnwise.ports.pushes import Pushes
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
-from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
+from turnwise.stores.sql import (
+    catalog,
+    decision_search,
+    decisions,
+    forks,
+    inbox,
+    invocations,
+    leases,
+    log,
+    removals,
+    versions,
+)
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
@@ -36,6 +56,7 @@ from turnwise.stores.sql.holds import SqlHolds
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
+from turnwise.stores.sql.maintenance import SqlMaintenance
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pruner import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
@@ -88,7 +109,7 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor, self._issuer)
-        self._maintenance = _Maintenance(self._executor)
+        self._maintenance = SqlMaintenance(self._executor)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
@@ -174,19 +195,27 @@ class SqlSessionStore:
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
-        verdicts: bool = True,
+        transcript: bool = False,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, transcript)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+        self,
+        session: Session,
+        lease: Lease,
+        message: Message,
+        events: Sequence[Event],
+        *,
+        queue_limit: int | None,
+        new: bool = False,
+        revision: int | None = None,
     ) -> Session:
-        plan = await self._plan(session, events)
+        plan, now = await self._plan(session, events), time_text(self._issuer.now())
         started = leases.start_of(session, message, events)
-        start = leases.BeginRequest(lease, message, started, queue_limit, time_text(self._issuer.now()))
+        start = leases.BeginRequest(lease, message, started, queue_limit, now, new, revision)
         await self._heartbeats.join(lease)
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start))
@@ -196,12 +225,20 @@ class SqlSessionStore:
             return begun
         raise begun
 
-    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+    async def take(
+        self,
+        session: Session,
+        lease: Lease,
+        events: Sequence[Event],
+        *,
+        release: bool = False,
+        empty_inbox: bool = False,
+    ) -> Session:
         try:
-            return await self._take(session, lease, events, release)
+            return await self._take(session, lease, events, release=release, empty_inbox=empty_inbox)
         except Duplicate:
             new = await self._not_stored(session.key, events)
-            return await self._take(session, lease, new, release)
+            return await self._take(session, lease, new, release=release, empty_inbox=empty_inbox)
 
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
         try:
@@ -222,10 +259,12 @@ class SqlSessionStore:
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
 
-    async def delete(self, key: SessionKey, *, actor: str = "") -> None:
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         now = time_text(self._issuer.now())
-        removal = await self._executor.write(lambda connection: removals.hide_session(connection, key, actor, now))
+        job = partial(removals.hide_session, key=key, revision=revision, actor=actor, now=now)
+        removal = await self._executor.write(job, repeatable=revision is None)
         await self._maintenance.remove(removal)
+        return removal is not None
 
     async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
         now = time_text(self._issuer.now())
@@ -237,9 +276,13 @@ class SqlSessionStore:
     ) -> Pruned:
         return await Pruner(self._executor, self._maintenance.remove).step(app, retention, now, after, dry_run=dry_run)
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         for _ in range(FORK_TRIES):
             source = await self._executor.read(lambda connection: forks.origin(connection, key))
+            if revision is not None and (source.session.revision != revision or source.session.queued):
+                raise log.stale(key)
             fork = await self._inherit(source, new_id, before_invocation)
             job = partial(forks.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
             try:
@@ -266,11 +309,13 @@ class SqlSessionStore:
         rewound = visible.replace(last_sequence=session.last_sequence)
         return plan_append(session, events, Rewound(rewound, source.spans))
 
-    async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
+    async def _take(
+        self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool, empty_inbox: bool
+    ) -> Session:
         plan = await self._plan(session, events)
         if not release:
             await self._heartbeats.join(lease)
-        job = partial(leases.take, plan=plan, lease=lease, release=release)
+        job = partial(leases.take, plan=plan, lease=lease, release=release, empty_inbox=empty_inbox)
         return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
@@ -304,27 +349,6 @@ class SqlSessionStore:
             step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
             progress = await self._executor.read(step)
         return progress.session
-
-
-class _Maintenance:
-    """The store's upkeep."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-
-    async def check_writable(self) -> None:
-        await self._executor.write(schema.touch)
-
-    async def finish_deletions(self) -> bool:
-        pending = await self._executor.read(removals.pending)
-        for removal in pending:
-            await self.remove(removal)
-        return bool(pending)
-
-    async def remove(self, removal: removals.Removal | None) -> None:
-        """Deletes the rows of a removal, in short transactions."""
-        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
-            continue
 
 
 class _Leases:
@@ -362,9 +386,11 @@ class _Inbox:
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         self._executor, self._issuer = executor, issuer
 
-    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
         now = time_text(self._issuer.now())
-        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit)
+        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
         return await self._executor.write(job)
 
     async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
@@ -392,13 +418,12 @@ class _Decisions:
         *,
         user: str | None = None,
         key: SessionKey | None = None,
-        agent: str | None = None,
-        method: str | None = None,
+        filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        filter_ = decisions.Filter(app, user, key, agent, method)
-        return await self._executor.read(lambda connection: decisions.search(connection, filter_, after, limit))
+        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
+        return await self._executor.read(job)
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
@@ -406,6 +431,12 @@ class _Decisions:
     async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
         now = time_text(self._issuer.now())
         await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label, actor, now))
+
+    async def put_version(self, app: str, version: Version) -> None:
+        await self._executor.write(lambda connection: versions.put(connection, app, version))
+
+    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
+        return await self._executor.read(lambda connection: versions.find(connection, app, kind, version))
 
     async def invocations(
         self,

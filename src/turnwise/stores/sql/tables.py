@@ -47,20 +47,24 @@ metadata = MetaData(
 )
 
 # Sorted by code point in every database, so that cursors and lists agree with Python's order.
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
+Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
 _HAS_STATE = "changed_at IS NOT NULL"
+_NOT_CHOSEN = "outcome <> 'chosen'"
+_HAS_LABEL = "label IS NOT NULL"
 _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
 
-def _owner() -> Column[int]:
+def owner_column() -> Column[int]:
+    """Returns the distribution key, as a part of the primary key."""
     return Column("owner", BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
-def _session(name: str = "session") -> Column[int]:
+def session_column(name: str = "session") -> Column[int]:
+    """Returns the number of a session, as a part of the primary key."""
     return Column(name, BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
@@ -72,11 +76,11 @@ version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nulla
 sessions = Table(
     "turnwise_sessions",
     metadata,
-    _owner(),
-    _session("number"),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("session_id", _Name, nullable=False),
+    owner_column(),
+    session_column("number"),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
+    Column("session_id", Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
@@ -105,7 +109,7 @@ sessions = Table(
 processes = Table(
     "turnwise_processes",
     metadata,
-    Column("name", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("seconds", Double, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("beat", Double, nullable=False),
@@ -117,12 +121,12 @@ processes = Table(
 events = Table(
     "turnwise_events",
     metadata,
-    _owner(),
-    _session("log"),
+    owner_column(),
+    session_column("log"),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("event_id", _Name, nullable=False),
-    Column("invocation_id", _Name, nullable=False),
-    Column("author", _Name, nullable=False),
+    Column("event_id", Name, nullable=False),
+    Column("invocation_id", Name, nullable=False),
+    Column("author", Name, nullable=False),
     Column("body", Text, nullable=False),
     Index(None, "owner", "log", "event_id", unique=True),
     Index(None, "owner", "log", "invocation_id", "sequence"),
@@ -132,8 +136,8 @@ events = Table(
 snapshots = Table(
     "turnwise_snapshots",
     metadata,
-    _owner(),
-    _session("log"),
+    owner_column(),
+    session_column("log"),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("updated_at", Text, nullable=False),
     Column("head", Text, nullable=False),
@@ -144,20 +148,20 @@ snapshots = Table(
 shares = Table(
     "turnwise_shares",
     metadata,
-    _owner(),
-    _session("log"),
-    _session(),
+    owner_column(),
+    session_column("log"),
+    session_column(),
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for all sessions of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user.
 removals = Table(
     "turnwise_removals",
     metadata,
-    _owner(),
-    _session(),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
+    owner_column(),
+    session_column(),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
     # Retention deletes a session without its labels.
     Column("keeps_labels", Boolean, nullable=False),
 )
@@ -167,12 +171,12 @@ removals = Table(
 messages = Table(
     "turnwise_messages",
     metadata,
-    _owner(),
-    _session(),
-    Column("message_id", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("message_id", Name, primary_key=True),
     Column("position", BigInteger, nullable=False),
     Column("state", String(16), nullable=False),
-    Column("invocation_id", _Name),
+    Column("invocation_id", Name),
     Column("sequence", BigInteger),
     Column("accepted_at", Text, nullable=False),
     Column("problem", Text, nullable=False),
@@ -187,31 +191,55 @@ messages = Table(
     ),
 )
 
-# `id` increases with the time of the decision. `record` is the selection without the columns. `state` and `changed_at` are set
-# for a decision that began an invocation: its status, and since when.
+# `id` increases with the time of the decision (`new_decision_id`). `record` is the selection without the columns. `state` and
+# `changed_at` are set for a decision that began an invocation: its status, and since when. `tenth` is the confidence in whole
+# tenths, and `label` repeats the label that counts, '' for no agent. Both are for the search, whose pages each index returns
+# newest first. The words of `text` have an index of the database's kind (`words`).
 decisions = Table(
     "turnwise_decisions",
     metadata,
-    _owner(),
-    _session(),
+    owner_column(),
+    session_column(),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("invocation_id", _Name, nullable=False),
-    Column("agent", _Name, nullable=False),
-    Column("method", _Name, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
+    Column("invocation_id", Name, nullable=False),
+    Column("agent", Name, nullable=False),
+    Column("method", Name, nullable=False),
     Column("confidence", Double, nullable=False),
-    Column("outcome", _Name, nullable=False),
+    Column("outcome", Name, nullable=False),
     Column("fingerprint", Text, nullable=False),
-    Column("state", _Name),
-    Column("changed_at", _Name),
+    Column("tenth", Integer, nullable=False),
+    Column("label", Name),
+    Column("state", Name),
+    Column("changed_at", Name),
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("record", Text, nullable=False),
     Index(None, "app", "id"),
+    Index(None, "owner", "id"),
     Index(None, "app", "agent", "id"),
     Index(None, "app", "method", "id"),
+    Index(None, "app", "tenth", "id"),
+    Index(None, "app", "fingerprint", "id"),
+    Index(
+        "turnwise_decisions_outcome_ix",
+        "app",
+        "outcome",
+        "id",
+        sqlite_where=text(_NOT_CHOSEN),
+        postgresql_where=text(_NOT_CHOSEN),
+    ),
+    Index(
+        "turnwise_decisions_labelled_ix",
+        "app",
+        "id",
+        "label",
+        "agent",
+        sqlite_where=text(_HAS_LABEL),
+        postgresql_where=text(_HAS_LABEL),
+    ),
     Index(
         "turnwise_decisions_changed_ix",
         "owner",
@@ -223,112 +251,26 @@ decisions = Table(
     ),
 )
 
-# One row for each author's label. It repeats the decision's short columns, because it outlives the decision's row. `id` is new
-# with every change.
-labels = Table(
-    "turnwise_labels",
+# The policies and agent trees that decisions name by fingerprint or version. Each is written once, and the same for all
+# users: a sharded database keeps it everywhere.
+versions = Table(
+    "turnwise_versions",
     metadata,
-    _owner(),
-    _session(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("source", _Name, primary_key=True),
-    Column("author", _Name, primary_key=True),
-    Column("id", BigInteger, nullable=False),
-    # NULL: no agent should have been chosen.
-    Column("label", _Name),
-    Column("unsure", Boolean, nullable=False),
-    Column("weight", Double, nullable=False),
-    Column("labelled_at", Text, nullable=False),
-    Column("picked", _Name),
-    Column("probability", Double),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("session_id", _Name, nullable=False),
-    Column("invocation_id", _Name, nullable=False),
-    Column("agent", _Name, nullable=False),
-    Column("method", _Name, nullable=False),
-    Column("confidence", Double, nullable=False),
-    Column("outcome", _Name, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("decided_at", Text, nullable=False),
-    Column("note", Text, nullable=False),
-    Index(None, "app", "id"),
-    Index(None, "app", "author"),
-)
-
-# The log of changes of labels. `before` and `after` are labels as JSON, NULL for none.
-label_changes = Table(
-    "turnwise_label_changes",
-    metadata,
-    _owner(),
-    _session(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("source", _Name, nullable=False),
-    Column("author", _Name, nullable=False),
-    Column("actor", _Name, nullable=False),
-    Column("changed_at", Text, nullable=False),
-    Column("before", Text),
-    Column("after", Text),
-    Index(None, "app", "author"),
-    Index(None, "app", "actor"),
-)
-
-# Who reviews a decision now. `ends` is by the database's clock, in seconds.
-label_claims = Table(
-    "turnwise_label_claims",
-    metadata,
-    _owner(),
-    _session(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("reviewer", _Name, nullable=False),
-    Column("ends", Double, nullable=False),
-    Index(None, "app", "reviewer"),
-)
-
-# Legal holds: while a user has one, nothing of that user is deleted.
-holds = Table(
-    "turnwise_holds",
-    metadata,
-    _owner(),
-    Column("hold_id", _Name, primary_key=True),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("author", _Name, nullable=False),
+    Column("app", Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("version", Name, primary_key=True),
+    Column("name", Name, nullable=False),
     Column("created_at", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Index(None, "app", "user_id", "hold_id"),
-)
-
-# Acts that an auditor asks for. `owner` is that of the user concerned. For an act on the app, it is that of the empty user, and
-# `user_id` is NULL. The erasure of a user clears the names, and keeps `owner`.
-audit = Table(
-    "turnwise_audit",
-    metadata,
-    _owner(),
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("app", _Name, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("actor", _Name, nullable=False),
-    Column("action", _Name, nullable=False),
-    Column("user_id", _Name),
-    Column("session_id", _Name),
-    Column("details", Text, nullable=False),
-    Index(None, "app", "id"),
-    Index(None, "app", "actor"),
+    Column("body", Text, nullable=False),
 )
 
 user_state = Table(
     "turnwise_user_state",
     metadata,
-    _owner(),
-    Column("app", _Name, primary_key=True),
-    Column("user_id", _Name, primary_key=True),
-    Column("key", _Name, primary_key=True),
+    owner_column(),
+    Column("app", Name, primary_key=True),
+    Column("user_id", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("value", Text, nullable=False),
 )
 
@@ -336,16 +278,16 @@ user_state = Table(
 app_state = Table(
     "turnwise_app_state",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("key", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("value", Text, nullable=False),
 )
 
 keys = Table(
     "turnwise_keys",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("key_id", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
+    Column("key_id", Name, primary_key=True),
     Column("created_at", Text, nullable=False),
     Column("expires_at", Text),
     Column("body", Text, nullable=False),
@@ -355,7 +297,7 @@ keys = Table(
 counters = Table(
     "turnwise_counters",
     metadata,
-    Column("name", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("total", BigInteger, nullable=False),
     Column("ends", Double, nullable=False),
     Index(None, "ends"),
@@ -364,8 +306,8 @@ counters = Table(
 places = Table(
     "turnwise_places",
     metadata,
-    Column("name", _Name, primary_key=True),
-    Column("holder", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("holder", Name, primary_key=True),
     Column("ends", Double, nullable=False),
     Index(None, "ends"),
 )
@@ -375,16 +317,16 @@ places = Table(
 pushes = Table(
     "turnwise_pushes",
     metadata,
-    _owner(),
-    _session(),
-    Column("message_id", _Name, primary_key=True),
-    Column("push_id", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("message_id", Name, primary_key=True),
+    Column("push_id", Name, primary_key=True),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
+    Column("app", Name, nullable=False),
     Column("state", String(16), nullable=False),
     Column("told", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
-    Column("holder", _Name),
+    Column("holder", Name),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("turnwise_pushes_open_ix", "app", "id", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
@@ -396,16 +338,16 @@ pushes = Table(
 jobs = Table(
     "turnwise_jobs",
     metadata,
-    _owner(),
-    _session(),
-    Column("kind", _Name, primary_key=True),
-    Column("agent", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("kind", Name, primary_key=True),
+    Column("agent", Name, primary_key=True),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
-    Column("event_id", _Name, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("event_id", Name, nullable=False),
     Column("until_sequence", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("holder", _Name),
+    Column("holder", Name),
     Column("since", Double),
     Column("ends", Double),
     Column("body", Text, nullable=False),
