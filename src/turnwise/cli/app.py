@@ -18,6 +18,7 @@ from turnwise.cli import (
     holds,
     init,
     keys,
+    learn,
     lint,
     mcp,
     prune,
@@ -41,7 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, replay, chat, run, serve, mcp, a2a_kit, worker, prune, schema):
+for group in (init, check, lint, select, eval, replay, learn, chat, run, serve, mcp, a2a_kit, worker, prune, schema):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")

@@ -26,7 +26,7 @@ Obstacle = Literal["inside_turn", "rewound", "deleted", "no_text", "no_facts", "
 - `rewound`: a rewind hides its message.
 - `deleted`: the session was deleted during the replay.
 - `no_text`: the message has no text any more.
-- `no_facts`: an older release recorded it, without the facts of the request.
+- `no_facts`: its record was pruned, or an older release made it.
 - `asked`: a selector would ask another service, and its verdict is not in the record.
 - `nobody_eligible`: none of the agents may take the message.
 """
@@ -35,7 +35,7 @@ OBSTACLES: Mapping[Obstacle, str] = {
     "rewound": "hidden by a rewind",
     "deleted": "deleted meanwhile",
     "no_text": "the message was erased",
-    "no_facts": "recorded by an older release",
+    "no_facts": "its record was pruned, or an older release made it",
     "asked": "another service would be asked, and its verdict is not kept",
     "nobody_eligible": "no agent may take the message",
 }
@@ -72,6 +72,8 @@ class Redecision:
     after: Selection | None
     """The decision made now; None when there is an obstacle."""
     obstacle: Obstacle | None = None
+    active_agent: str | None = None
+    """The agent that had answered last; None at the beginning of a session."""
 
     @property
     def is_equal(self) -> bool:
@@ -203,7 +205,7 @@ async def decide_again(cascade: Cascade, session: Session, event: Event, place: 
         return Redecision(place, event.text, before, None, "asked")
     except NobodyEligible:
         return Redecision(place, event.text, before, None, "nobody_eligible")
-    return Redecision(place, event.text, before, after)
+    return Redecision(place, event.text, before, after, active_agent=session.head.active_agent)
 
 
 def _obstacle(event: Event, before: Selection) -> Obstacle | None:
