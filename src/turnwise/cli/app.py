@@ -26,6 +26,7 @@ from turnwise.cli import (
     select,
     serve,
     sessions,
+    users,
     worker,
 )
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
@@ -45,6 +46,7 @@ for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, w
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")
 app.add_typer(holds.app, name="holds")
 app.add_typer(audit.app, name="audit")
