@@ -10,6 +10,7 @@ import typer
 from turnwise.cli import (
     a2a_kit,
     audit,
+    backup,
     chat,
     check,
     decisions,
@@ -41,7 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, prune, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, prune, backup, schema):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
