@@ -159,7 +159,7 @@ class UserExport:
         after = 0
         while events := await self._store.events(key, after=after, limit=EVENTS, hidden=True):
             yield b"".join(_json(self._view.event(event).model_dump(mode="json", exclude_defaults=True)) for event in events)
-            after = events[-1].sequence
+            after = events[-1].sequence or 0
 
     async def _decisions(self, key: SessionKey) -> AsyncGenerator[bytes, None]:
         after: str | None = None

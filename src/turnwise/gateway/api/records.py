@@ -6,7 +6,7 @@ from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
+from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.api.parameters import After, Limit, UserId, UserServices
 from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.ports.audit import AuditEntry
@@ -78,7 +78,7 @@ async def list_audit(
     return AuditPage(entries=[_entry(each) for each in page.items], next=page.next)
 
 
-_ARCHIVE = {200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}}
+_ARCHIVE: Responses = {200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 @router.get(
