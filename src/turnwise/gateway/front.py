@@ -1,6 +1,7 @@
 """`Front`: the runner, configuration and services that every protocol's routes use, and their FastAPI dependencies."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Query
@@ -18,6 +19,7 @@ from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.health import HealthCheck
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
@@ -75,7 +77,7 @@ def front(
         quotas=quotas,
         scope=scope,
         messages=messages,
-        sessions=Sessions(runner, scope),
+        sessions=Sessions(runner, scope, Prices(runner, quotas)),
         invocations=Invocations(runner, scope, messages),
         artifacts=Artifacts(runner, scope),
         decisions=Decisions(runner, scope),
@@ -104,7 +106,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
 
     Raises:
         NotAuthenticated: The credential is missing or invalid.
-        TooMany: The caller's rate limit is exceeded.
+        TooMany: The caller's rate limit is exceeded, or too many of its requests are open.
     """
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is not None:
@@ -114,6 +116,9 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     address = connection.client.host if connection.client else ""
     caller = await front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
     await front.quotas.request(caller, caller.user)
+    places: AsyncExitStack | None = getattr(connection.state, "places", None)
+    if places is not None:
+        await places.enter_async_context(front.quotas.connection(caller, caller.user))
     connection.state.caller = caller
     return caller
 

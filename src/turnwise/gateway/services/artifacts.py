@@ -89,10 +89,10 @@ class Artifacts:
         self, caller: Caller, permission: Permission, session: str, user: str | None
     ) -> tuple[ArtifactStore, SessionKey]:
         key = self._scope.session(caller, permission, session, user)
-        if self._runner.artifacts is None:
+        if self._runner.limited_artifacts is None:
             raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)
-        return self._runner.artifacts, key
+        return self._runner.limited_artifacts, key
 
 
 def _check_size(size: int, most: int) -> None:

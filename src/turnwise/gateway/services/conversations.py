@@ -135,7 +135,7 @@ class Conversations:
         async with self._locks.setdefault((user, base), asyncio.Lock()):
             find = self._place_by_content if request.session is None else self._place_in_named_session
             try:
-                place = await find(self._runner.key(user, base), request, ids)
+                place = await find(caller, self._runner.key(user, base), request, ids)
                 content = await self._content(self._runner.key(user, place.session), request)
                 message = MessageRequest(
                     place.session, content, user, place.message_id, request.context, request.config, request.agent
@@ -145,7 +145,9 @@ class Conversations:
                 self._refused.add(signature)
                 raise
 
-    async def _place_in_named_session(self, key: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
+    async def _place_in_named_session(
+        self, caller: Caller, key: SessionKey, request: ConversationRequest, ids: Sequence[str]
+    ) -> _Place:
         """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
         if request.message.tool_results:
@@ -153,7 +155,7 @@ class Conversations:
         may_make = (request.config or self._runner.config).create_session
         while request.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
-                session = await self._import_turns(key, request, ids)
+                session = await self._import_turns(caller, key, request, ids)
                 break
             session = await self._runner.store.open(key)
         if request.id is not None:
@@ -167,7 +169,9 @@ class Conversations:
                 return _Place(key.id, id_)
         return _Place(key.id, await self._free_id(key, numbered[0]))
 
-    async def _place_by_content(self, base: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
+    async def _place_by_content(
+        self, caller: Caller, base: SessionKey, request: ConversationRequest, ids: Sequence[str]
+    ) -> _Place:
         """Returns the place in the session that matches the conversation; forks, imports or starts one if needed."""
         newest = await self._highest_number(base)
         id_ = ids[-1] if request.key is None else _keyed(ids[-1], request.key)
@@ -185,13 +189,13 @@ class Conversations:
         if not request.past:
             return _Place(_numbered(base, newest + 1).id, id_)
         if session is None:
-            return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
-        key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
+            return _Place((await self._import_to_new_session(caller, base, newest, request, ids)).id, id_)
+        key = session.key if found.before is None else await self._fork(caller, session, found.before, base, newest)
         if found.turns < len(request.past):
             try:
-                await self._import_turns(key, request, ids, found.turns)
+                await self._import_turns(caller, key, request, ids, found.turns)
             except (SessionBusy, StaleWriter):  # another request continues the session differently
-                return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
+                return _Place((await self._import_to_new_session(caller, base, newest, request, ids)).id, id_)
         return _Place(key.id, await self._free_id(key, id_) if whole else id_)
 
     async def _place_of_retry(self, sessions: Sequence[Session], id_: str, request: ConversationRequest) -> _Place | None:
@@ -237,16 +241,17 @@ class Conversations:
         return content.with_parts((instructions, *content.parts))
 
     async def _import_to_new_session(
-        self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
+        self, caller: Caller, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
     ) -> SessionKey:
         """Creates a session and imports the conversation's past turns."""
         while True:
             newest += 1
             with suppress(SessionExists):
-                return (await self._import_turns(_numbered(base, newest), request, ids, new=True)).key
+                return (await self._import_turns(caller, _numbered(base, newest), request, ids, new=True)).key
 
-    async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
+    async def _fork(self, caller: Caller, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
         """Copies the session's events before the invocation to a new session."""
+        await self._messages.prices.fork(caller, session.key)
         while True:
             newest += 1
             with suppress(SessionExists):
@@ -254,9 +259,17 @@ class Conversations:
                 return copy.key
 
     async def _import_turns(
-        self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
+        self,
+        caller: Caller,
+        key: SessionKey,
+        request: ConversationRequest,
+        ids: Sequence[str],
+        begin: int = 0,
+        *,
+        new: bool = False,
     ) -> Session:
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
+        await self._messages.prices.imports(caller, key, len(past))
         return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
 
     async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:

@@ -15,6 +15,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
@@ -94,6 +95,7 @@ class Messages:
 
     def __init__(self, runner: Runner, scope: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
         self._runner, self._scope, self._quotas, self._closing = runner, scope, quotas, closing
+        self.prices = Prices(runner, quotas)
         self._held_slots: set[asyncio.Task[None]] = set()
 
     async def start(self, caller: Caller, request: MessageRequest) -> Invocation:
@@ -143,6 +145,7 @@ class Messages:
             Closing, TooMany: As for `start`.
         """
         key = self._scope.session(caller, "messages:write", session, user)
+        await self.prices.change(caller, key)
         if expected is not None:
             expected.check(await self._runner.sessions.get(key))
         context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)

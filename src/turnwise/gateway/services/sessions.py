@@ -12,12 +12,16 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Page
 from turnwise.ports.stores import SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
+
+PAGE_BYTES = 1024 * 1024
+"""The size at which a page of events ends, beside its number of events."""
 
 
 class Window(NamedTuple):
@@ -47,8 +51,8 @@ class Sessions:
     errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, prices: Prices, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._prices, self._issuer = runner, scope, prices, issuer or SystemIssuer()
 
     async def create(
         self,
@@ -78,6 +82,7 @@ class Sessions:
         if not past:
             return await self._runner.sessions.create(key, state=dict(state))
         self._scope.session(caller, "messages:write", key.id, user)
+        await self._prices.imports(caller, key, len(past))
         await self._runner.sessions.create(key, state=dict(state))
         try:
             return await self._runner.sessions.bring(key, past, author=author)
@@ -102,11 +107,14 @@ class Sessions:
         await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
-            found = await self._runner.sessions.events(key, **asked | {"limit": None})
+            found = await self._runner.sessions.events(key, **asked | {"limit": None}, max_bytes=PAGE_BYTES)
             return Events(tuple(found), None)
-        found = await self._runner.sessions.events(key, **asked | {"limit": window.limit + 1})
-        shown = tuple(found[: window.limit])
-        return Events(shown, shown[-1].sequence if len(found) > window.limit else None)
+        shown = await self._runner.sessions.events(key, **asked, max_bytes=PAGE_BYTES)
+        if not shown:
+            return Events((), None)
+        rest = asked | {"after": shown[-1].sequence, "limit": 1}
+        more = await self._runner.sessions.events(key, **rest, max_bytes=1)
+        return Events(tuple(shown), shown[-1].sequence if more else None)
 
     async def rewind(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
@@ -118,6 +126,7 @@ class Sessions:
             PreconditionFailed: The session does not have an expected revision.
         """
         key = self._scope.session(caller, "sessions:write", session, user)
+        await self._prices.change(caller, key)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
@@ -138,6 +147,7 @@ class Sessions:
             PreconditionFailed: The session does not have an expected revision.
         """
         key = self._scope.session(caller, "sessions:write", session, user)
+        await self._prices.fork(caller, key)
         await self._revision(key, expected)
         copy = self._scope.session(caller, "sessions:write", self._id(new), user)
         return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
@@ -165,6 +175,7 @@ class Sessions:
     async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
         key = self._scope.session(caller, "sessions:write", session, user)
+        await self._prices.change(caller, key)
         if expected is not None:
             expected.check(await self._runner.store.open(key))
         await self._runner.sessions.delete(key)

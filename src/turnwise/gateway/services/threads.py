@@ -109,10 +109,10 @@ class Threads:
         """
         key = self._scope.session(caller, "messages:write", request.session, request.user)
         answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
-        await answered.feed.closed()
+        await answered.feed.complete()
         # Two concurrent requests that continue one answer must not both find the same place free.
         async with self._turns.setdefault(key, asyncio.Lock()):
-            place = await self._place(key, answered.feed.stored, request, copy, apart=apart)
+            place = await self._place(caller, key, answered.feed.stored, request, copy, apart=apart)
             return await self._messages.start(caller, request._replace(session=place))
 
     async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
@@ -146,6 +146,7 @@ class Threads:
             raise SessionError("The message has not been started.", fix="Cancel it instead.")
         if await self._next(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
+        await self._messages.prices.change(caller, key)
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
         else:
@@ -196,7 +197,14 @@ class Threads:
         return KnownMessage(receipt, reading)
 
     async def _place(
-        self, key: SessionKey, events: Sequence[Event], request: MessageRequest, copy: str | None, *, apart: bool
+        self,
+        caller: Caller,
+        key: SessionKey,
+        events: Sequence[Event],
+        request: MessageRequest,
+        copy: str | None,
+        *,
+        apart: bool,
     ) -> str:
         """Returns the id of the session that the message goes to, which follows these events of one message."""
         if not events:
@@ -217,6 +225,7 @@ class Threads:
         if following is not None and following.invocation_id == events[0].invocation_id:
             raise SessionError("The question to continue from has been answered already.", fix="Continue from a later answer.")
         copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
+        await self._messages.prices.fork(caller, key)
         with suppress(SessionExists):
             before = following.invocation_id if following else None
             await self._runner.sessions.fork(key, copy, before_invocation=before)

@@ -82,12 +82,14 @@ class Planner:
             UnfinishedMessage: An older message is unfinished, unless this one interrupts an orphan of a dead process.
             LeftToOtherProcesses: The message may answer the question of an agent that only other processes know.
             SessionMissing: The session does not exist and may not be created.
+            SessionFull, StateFull, UserLimitReached: The session or the user has reached a limit.
             UnknownToolCall: The message answers a call or question that is not open for this caller.
             NobodyEligible: No agent is eligible.
         """
         session = await self._runtime.store.open(run.key, blank=run.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {run.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        await self._runtime.allowances.check_message(session, run.message.context.state, run.config.limits)
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Protocol
 
 from turnwise.facts.errors import SessionBusy, SessionError, TurnwiseError
-from turnwise.facts.events import USER
+from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.signals import Watch
 from turnwise.ports.stores import Receipt, SessionStore
@@ -14,6 +14,8 @@ from turnwise.runner.message.invocation import MessageRun
 
 FIRST_LOOK_SECONDS = 0.02
 """The first pause between two reads of the store."""
+PAGE_EVENTS, PAGE_BYTES = 500, 256 * 1024
+"""How many stored events a follower reads at once. It reads more when a reader has taken them."""
 RECOVERY_SECONDS = 5.0
 """The longest pause between attempts to recover a session."""
 
@@ -62,14 +64,22 @@ class RemoteFollower:
 
     async def _publish_stored(self) -> bool:
         """Publishes newly stored events. Returns True when the user's next message follows them."""
-        for event in await self._store.events(self._run.key, after=self._seen, invocation_id=self._id, hidden=True):
-            self._seen = event.sequence or self._seen
-            if self._has_begun and not self._whole and event.author == USER:
-                return True
-            self._has_begun = self._has_begun or event.id == self._run.event_id
-            if self._has_begun:
-                self._run.invocation.feed.publish(event)
+        feed = self._run.invocation.feed
+        while page := await self._next_page():
+            for event in page:
+                self._seen = event.sequence or self._seen
+                if self._has_begun and not self._whole and event.author == USER:
+                    return True
+                self._has_begun = self._has_begun or event.id == self._run.event_id
+                if self._has_begun:
+                    feed.publish(event)
+            await feed.wanted()
         return False
+
+    async def _next_page(self) -> Sequence[Event]:
+        return await self._store.events(
+            self._run.key, after=self._seen, invocation_id=self._id, hidden=True, limit=PAGE_EVENTS, max_bytes=PAGE_BYTES
+        )
 
     def _is_over(self, session: Session | None) -> bool:
         return session is None or is_over(session, self._id)

@@ -48,7 +48,11 @@ class InboxQueue:
         self._driver, self._store, self._followers = driver, store, followers
 
     async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Stores the message in the inbox and queues its run; follows it if it was begun before. Raises QueueFull."""
+        """Stores the message in the inbox and queues its run; follows it if it was begun before.
+
+        Raises QueueFull, SessionFull, StateFull, UserLimitReached.
+        """
+        await self._driver.check_room(run)
         # Guardrails run first, so that nothing they remove is stored.
         await self._driver.prepare(run)
         limit = run.config.limits.queue

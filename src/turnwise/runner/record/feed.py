@@ -19,6 +19,11 @@ class EventFeed:
         self._partial_indices: dict[str, list[int]] = {}
         """Indices of partial events, by the id that they share with the final event."""
         self._waiters: list[asyncio.Future[None]] = []
+        self._readers: dict[object, int] = {}
+        """How many events each reader has taken."""
+        self._takers = 0
+        """How many callers wait for all events."""
+        self._taken = asyncio.Event()
         self._closed = False
         self._problem: BaseException | None = None
 
@@ -48,7 +53,26 @@ class EventFeed:
         """Ends the feed. Readers get the remaining events, then the end or the problem."""
         if not self._closed:
             self._closed, self._problem = True, problem
+            self._taken.set()
             self._wake()
+
+    async def wanted(self) -> None:
+        """Waits until a reader has taken all events. Returns at once while nobody reads, or a caller waits for all events."""
+        while not self._closed and not self._is_wanted():
+            self._taken.clear()
+            await self._taken.wait()
+
+    def _is_wanted(self) -> bool:
+        return self._takers > 0 or not self._readers or any(place >= len(self._events) for place in self._readers.values())
+
+    async def complete(self) -> None:
+        """Waits until the feed is closed, as `closed` does, for a caller that needs all events."""
+        self._takers += 1
+        self._taken.set()
+        try:
+            await self.closed()
+        finally:
+            self._takers -= 1
 
     async def closed(self) -> None:
         """Waits until the feed is closed. Raises its problem."""
@@ -65,16 +89,23 @@ class EventFeed:
         Args:
             after: Yield only stored events with a higher sequence number. Partial events are not filtered.
         """
-        at = 0
-        while True:
-            while at < len(self._events):
-                event = self._events[at]
-                at += 1
-                if event is not None and (event.partial or (event.sequence or 0) > after):
-                    yield event
-            if self._closed:
-                break
-            await self._change()
+        at, reader = 0, object()
+        self._readers[reader] = 0
+        try:
+            while True:
+                while at < len(self._events):
+                    event = self._events[at]
+                    at += 1
+                    if event is not None and (event.partial or (event.sequence or 0) > after):
+                        yield event
+                self._readers[reader] = at
+                self._taken.set()
+                if self._closed:
+                    break
+                await self._change()
+        finally:
+            del self._readers[reader]
+            self._taken.set()
         if self._problem:
             raise self._problem
 

@@ -127,7 +127,8 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
             # After a gap, folding cannot derive the number from the position.
             visible.append(stored.replace(sequence=sequence))
     delta = split_state(changed) if changed else NO_DELTA
-    after = fold(rewound or session, visible).replace(revision=session.revision + 1)
+    size = sum(len(row["body"]) for row in rows)
+    after = fold(rewound or session, visible).replace(revision=session.revision + 1, bytes=session.bytes + size)
     if hidden or rewound:
         after = _with_shared_state(after, session, delta)
     if hidden:
@@ -135,7 +136,6 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
     state_changes = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
     spans = _spans_after(log.spans, events, first) if log is not None else None
-    size = sum(len(row["body"]) for row in rows)
     hide_from = first_hidden(session, events)
     return AppendPlan(session, after, rows, decisions, delta, hide_from, spans, size, state_changes, jobs)
 

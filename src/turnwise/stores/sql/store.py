@@ -19,7 +19,7 @@ from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo, Usage
 from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
@@ -151,10 +151,11 @@ class SqlSessionStore:
         invocation_id: str | None = None,
         hidden: bool = False,
         verdicts: bool = True,
+        max_bytes: int | None = None,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts, max_bytes)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
@@ -197,6 +198,9 @@ class SqlSessionStore:
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def delete(self, key: SessionKey) -> None:
         removal = await self._executor.write(lambda connection: removals.hide_session(connection, key))

@@ -1,0 +1,40 @@
+"""Prices of operations on sessions, in requests: an operation counts by the data that it touches."""
+
+from turnwise.access.quotas import Quotas
+from turnwise.facts.callers import Caller
+from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
+from turnwise.runner import Runner
+
+CHANGE, FORK = 2, 4
+"""The price of a rewind or deletion, and of a fork, before its data."""
+EVENTS, BYTES = 1_000, 1024 * 1024
+"""So many events, or so many bytes, cost one request more."""
+EXCHANGES = 10
+"""So many imported exchanges cost one request."""
+
+
+class Prices:
+    """Counts operations for the quotas of their callers. Every method raises TooMany before anything is done."""
+
+    def __init__(self, runner: Runner, quotas: Quotas) -> None:
+        self._runner, self._quotas = runner, quotas
+
+    async def change(self, caller: Caller, key: SessionKey) -> None:
+        """Counts a rewind, a regeneration or a deletion, by the session's log."""
+        await self._quotas.work(caller, key.user, CHANGE + log_price(await self._runner.store.open(key)))
+
+    async def fork(self, caller: Caller, key: SessionKey) -> None:
+        """Counts a fork, by the artifacts that it copies: it shares the events."""
+        artifacts = self._runner.artifacts
+        infos = () if artifacts is None else await artifacts.list(key)
+        size = sum(info.size for info in infos if not info.name.startswith(USER_PREFIX))
+        await self._quotas.work(caller, key.user, FORK + size // BYTES)
+
+    async def imports(self, caller: Caller, key: SessionKey, exchanges: int) -> None:
+        """Counts an import, by its exchanges. Its bytes were counted when they were received."""
+        await self._quotas.work(caller, key.user, exchanges // EXCHANGES)
+
+
+def log_price(session: Session | None) -> int:
+    """Returns the price of working on a session's whole log; 0 without a session."""
+    return 0 if session is None else session.last_sequence // EVENTS + session.bytes // BYTES
