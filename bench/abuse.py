@@ -36,7 +36,7 @@ async def desk() -> str:
 
 
 def send(text: str, **more: Any) -> Abuse:
-    async def work(client: httpx.AsyncClient, turn: int) -> httpx.Response:
+    async def work(client: httpx.AsyncClient, _: int) -> httpx.Response:
         return await client.post("/sessions/big/messages", json={"content": text, **more})
 
     return work
@@ -45,7 +45,7 @@ def send(text: str, **more: Any) -> Abuse:
 def post(path: str) -> Abuse:
     """Returns an operation on the newest answer of session `big`."""
 
-    async def work(client: httpx.AsyncClient, turn: int) -> httpx.Response:
+    async def work(client: httpx.AsyncClient, _: int) -> httpx.Response:
         last = (await client.get("/sessions/big/events", params={"last": 1})).json().get("events", [])
         id_ = last[0]["invocation_id"] if last else "none"
         return await client.post(path.format(id=id_), json={"invocation_id": id_} if path.endswith("rewind") else {})
@@ -58,7 +58,7 @@ async def delete(client: httpx.AsyncClient, turn: int) -> httpx.Response:
     return await client.delete(f"/sessions/gone-{turn}")
 
 
-async def export(client: httpx.AsyncClient, turn: int) -> httpx.Response:
+async def export(client: httpx.AsyncClient, _: int) -> httpx.Response:
     return await client.get("/sessions/big/events", params={"limit": 200, "hidden": True, "blobs": True})
 
 
@@ -68,7 +68,7 @@ async def state(client: httpx.AsyncClient, turn: int) -> httpx.Response:
     )
 
 
-async def unread(client: httpx.AsyncClient, turn: int) -> httpx.Response:
+async def unread(client: httpx.AsyncClient, _: int) -> httpx.Response:
     """Begins a stream and does not read it."""
     request = client.build_request("POST", "/sessions/big/messages", json={"content": "x" * 200_000})
     request.headers["Accept"] = "text/event-stream"
@@ -187,9 +187,8 @@ def abused(folder: Path, seconds: float = SECONDS) -> bool:
     disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     factor = percentile(beside, 99) / percentile(alone, 99)
     for name, times in (("alone", alone), ("beside ten abusers", beside)):
-        print(
-            f"{name}: {len(times)} messages, p50 {percentile(times, 50) * 1000:.1f} ms, p99 {percentile(times, 99) * 1000:.1f} ms"
-        )
+        half, most = percentile(times, 50) * 1000, percentile(times, 99) * 1000
+        print(f"{name}: {len(times)} messages, p50 {half:.1f} ms, p99 {most:.1f} ms")
     print(f"factor of p99: {factor:.1f} (bound {MOST_FACTOR:g}); failed: {failed_alone} alone, {failed_beside} beside")
-    print(f"server's memory: {before >> 20} MiB, then {after >> 20} MiB; disk: {disk >> 20} MiB; abusers' answers: {statuses}")
+    print(f"memory: {before >> 20} MiB, then {after >> 20} MiB; disk: {disk >> 20} MiB; abusers' answers: {statuses}")
     return factor <= MOST_FACTOR and not failed_alone and not failed_beside
