@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import contextual_phrases as say
@@ -116,7 +117,7 @@ def _with_right(turn: Turn, step: Step) -> Turn:
     label = step.label
     if label is None or label in (NOBODY, SMALLTALK, STAY) or label in turn.named:
         return turn
-    return turn._replace(named={**turn.named, label: 0.0})
+    return replace(turn, named={**turn.named, label: 0.0})
 
 
 def _turn(

@@ -93,7 +93,7 @@ class Report(NamedTuple):
         return display_path(self.path)
 
 
-def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
+def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
     """Builds the app of a configuration file.
 
     Imports the modules that the file names. Opens nothing before the first message.
@@ -127,7 +127,7 @@ class LoadedStore(NamedTuple):
     """The settings under `gateway`."""
 
 
-def load_store(path: Path | None = None) -> LoadedStore:
+def load_store(path: Path | str | None = None) -> LoadedStore:
     """Loads only the session store of an app, for commands that administer stored data.
 
     Agents and policy are not built, so they may have errors.
@@ -143,7 +143,7 @@ def load_store(path: Path | None = None) -> LoadedStore:
     return LoadedStore(settings.file.app, store, _without_secrets(settings.file.store), assembly.gateway)
 
 
-def check_app(path: Path | None = None) -> Report:
+def check_app(path: Path | str | None = None) -> Report:
     """Checks a configuration file without running an agent or opening a store. Must not run inside an event loop.
 
     Also builds the policy's semantic index and caches it, so the app starts faster.

@@ -1,5 +1,6 @@
 """Content: what is said, its parts, the events that carry it, and the messages that callers send."""
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -23,6 +24,7 @@ __all__ = [
     "ArtifactPart",
     "Await",
     "BlobPart",
+    "Branch",
     "Content",
     "DataPart",
     "End",

@@ -104,5 +104,5 @@ def test_every_desk_has_its_place_and_its_tools(tmp_path: Path, service: FakeOpe
     """The same tree, cards and patterns; the model is named, its key is not."""
     shown = said("check", tmp_path, service)
     assert shown.count("openai:played") == 12
-    assert "ok · turnwise.yaml · app helpdesk · 12 agents, 13 patterns" in shown
+    assert "ok · turnwise.yaml · app helpdesk · 12 agents, 14 patterns" in shown
     assert KEY not in shown

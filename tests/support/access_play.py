@@ -55,8 +55,8 @@ def jwk(key: Any, id: str | None, **more: Any) -> dict[str, Any]:
 
 
 def token(key: Any = SECRET, algorithm: str = "HS256", kid: str | None = None, /, **claims: Any) -> str:
-    """A token of ann that is good for a minute, but for these claims; one that is None is left out."""
-    whole = {"sub": "ann", "exp": time.time() + 60, **claims}
+    """A token of ann that is good for an hour, but for these claims; one that is None is left out."""
+    whole = {"sub": "ann", "exp": time.time() + 3600, **claims}
     headers = None if kid is None else {"kid": kid}
     told = {name: value for name, value in whole.items() if value is not None}
     return jwt.encode(told, key, algorithm=algorithm, headers=headers)

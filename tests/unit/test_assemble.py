@@ -115,6 +115,20 @@ async def test_the_file_is_found_from_a_folder_below(project: Project, tmp_path:
     assert (await _closed(load_app())).path == path
 
 
+def test_a_path_is_a_path_or_a_text(tmp_path: Path) -> None:
+    """Of the file or of its folder."""
+    (tmp_path / "turnwise.yaml").write_text("agents: {}\n")
+    for path in (tmp_path, tmp_path / "turnwise.yaml", tmp_path / "missing.yaml"):
+        outcomes = []
+        for given in (path, str(path)):
+            with pytest.raises(ConfigError) as refused:
+                load_app(given)
+            outcomes.append(
+                (str(refused.value), [problem.code for problem in check_app(given).errors] if path.exists() else [])
+            )
+        assert outcomes[0] == outcomes[1]
+
+
 async def test_relative_places_are_beside_the_file(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project("app: shop\nroot: M:desk\nartifacts: files\n")
     monkeypatch.chdir("/")

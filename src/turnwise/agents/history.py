@@ -110,7 +110,7 @@ class TranscriptReader:
         seen = self._seen or log.last
         if seen is None or log.last is None or _sequence(log.last) > _sequence(seen) or log.holds(view.invocation_id):
             return False
-        new = await self._history.since(seen)
+        new = await self._history.since(seen, transcript=True)
         if new is None or not log.extend([event for event in new if event.invocation_id != view.invocation_id]):
             return False
         self._current = [*self._current, *(event for event in new if event.invocation_id == view.invocation_id)]
@@ -170,7 +170,7 @@ async def _read_backwards(history: History, view: View, budget: Budget, limit: i
     page_events = min(PAGE, budget.events + NEWS, max(NEWS, budget.tokens // _SHORT_EVENT))
     pages: list[Sequence[Event]] = []
     event_count, tokens, next_check, has_summary = 0, 0, 1, False
-    async for page in history.backwards(page_events):
+    async for page in history.backwards(page_events, transcript=True):
         pages.append(page)
         event_count += len(page)
         tokens += _tokens(page)

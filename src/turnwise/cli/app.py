@@ -7,7 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import a2a_kit, chat, check, eval, flow, init, keys, lint, mcp, run, schema, select, serve, sessions, worker
+from turnwise.cli import (
+    a2a_kit,
+    chat,
+    check,
+    decisions,
+    eval,
+    flow,
+    init,
+    keys,
+    lint,
+    mcp,
+    run,
+    schema,
+    select,
+    serve,
+    sessions,
+    worker,
+)
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -24,6 +41,7 @@ for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, w
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(decisions.app, name="decisions")
 app.add_typer(keys.app, name="keys")
 
 

@@ -139,7 +139,7 @@ def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, wri
     from turnwise.gateway.mcp.stdio import StdioServer
 
     visit = McpRequest(front, LOCAL.replace(user=user))
-    front.scope.user(visit.caller, "messages:write")  # checks that the user's name is valid
+    visit.services.scope.user("messages:write")  # checks that the user's name is valid
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
@@ -180,8 +180,7 @@ class _Input:
 async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "asyncio.Task[None]") -> None:
     """Waits for running answers and their output, then closes everything else."""
     await app.runner.idle(last=True)
-    await front.messages.settled()
-    await front.threads.settled()
+    await front.state.tasks.settled()
     if not serving.done():
         await spoken.wait_idle()
     serving.cancel()

@@ -153,8 +153,7 @@ async def _close(app: "App", serving: "Serving") -> None:
     """Waits for running answers and the responses that carry them, then closes everything else."""
     serving.front.closing.set()
     await app.runner.idle(last=True)
-    await serving.front.messages.settled()
-    await serving.front.threads.settled()
+    await serving.front.state.tasks.settled()
     await serving.end()
     await app.runner.close()
 

@@ -1,7 +1,8 @@
 """The client's resources: artifacts, agents, decisions and sessions."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from datetime import datetime
+from typing import Literal, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -117,12 +118,56 @@ class Decisions:
         self._gateway = gateway
 
     def search(
-        self, *, session: str | None = None, agent: str | None = None, method: str | None = None
+        self,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        method: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        min_confidence: float | None = None,
+        max_confidence: float | None = None,
+        outcome: Literal["chosen", "clarify"] | None = None,
+        label: str | None = None,
+        labelled: bool | None = None,
+        contradicted: bool = False,
+        policy: str | None = None,
+        words: str | None = None,
     ) -> AsyncIterator[DecisionShown]:
-        """Yields the matching decisions of the user, oldest first. Operators who name neither a user nor a session get
+        """Yields the matching decisions of the user, newest first. Operators who name neither a user nor a session get
         those of all users.
+
+        Args:
+            session: Only decisions of this session.
+            agent: Only decisions for this agent.
+            method: Only decisions by this method.
+            since: Only decisions made at this time or later.
+            until: Only decisions made before this time.
+            min_confidence: The lowest confidence.
+            max_confidence: The highest confidence.
+            outcome: `clarify` for decisions that asked the user to choose, `chosen` for the others.
+            label: Only decisions with this label; for operators, like the next two.
+            labelled: True for labelled decisions, False for unlabelled ones.
+            contradicted: Only decisions whose label is another agent than the selected one.
+            policy: Only decisions by this policy: its fingerprint, or its name.
+            words: Only decisions for messages with all these words.
         """
-        asked = get("/decisions", session_id=session, agent=agent, method=method)
+        asked = get(
+            "/decisions",
+            session_id=session,
+            agent=agent,
+            method=method,
+            since=since.isoformat() if since else None,
+            until=until.isoformat() if until else None,
+            min_confidence=min_confidence,
+            max_confidence=max_confidence,
+            outcome=outcome,
+            label=label,
+            labelled=labelled,
+            contradicted=contradicted or None,
+            policy=policy,
+            words=words,
+        )
         return paginate(self._gateway, DecisionPage, asked, lambda page: page.decisions)
 
     async def explain(self, session: str, sequence: int) -> DecisionShown:

@@ -36,13 +36,14 @@ class Settings(NamedTuple):
         return RunConfig(**{**dict(self.file.run), "limits": self.file.limits})
 
 
-def find_file(given: Path | None, start: Path | None = None) -> Path:
+def find_file(given: Path | str | None, start: Path | None = None) -> Path:
     """Finds the configuration file: the given one, the one in the given folder, or the nearest in this folder or above.
 
     Raises:
         ConfigError: if there is none, or the given one does not exist.
     """
     if given is not None:
+        given = Path(given)
         file = given / FILE_NAME if given.is_dir() else given
         if not file.exists():
             fix = "Check the path, or make a project with `turnwise init`."

@@ -71,6 +71,21 @@ class Fact(BaseModel):
     # Lets pydantic read nested facts without the strict constructor above.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    @classmethod
+    def of_valid(cls, values: dict[str, Any], given: set[str]) -> Self:
+        """Returns the fact of values that were checked before, in a tenth of the time that validation takes.
+
+        Args:
+            values: The values of all fields. The fact keeps the dictionary.
+            given: The fields that were given; the others have their defaults. Facts may share the set.
+        """
+        fact = object.__new__(cls)
+        _set_values(fact, values)
+        _set_given(fact, given)
+        _set_extra(fact, {})
+        _set_private(fact, None)
+        return fact
+
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with the given fields replaced. The other values are shared.
 

@@ -12,41 +12,21 @@ from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.agents import Addressees, Agents
-from turnwise.gateway.services.artifacts import Artifacts
-from turnwise.gateway.services.conversations import Conversations
-from turnwise.gateway.services.decisions import Decisions
+from turnwise.gateway.services.bound import Services, SharedState
 from turnwise.gateway.services.health import HealthCheck
-from turnwise.gateway.services.invocations import Invocations, Tasks
-from turnwise.gateway.services.messages import Messages
-from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.pushes import Pushes
-from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.gateway.services.sessions import Sessions
-from turnwise.gateway.services.threads import Threads
 from turnwise.runner import Runner
 from turnwise.telemetry.metrics import Metrics
 
 
 class Front(NamedTuple):
-    """One app with its configuration and the services of the gateway."""
+    """One app with its configuration and what its requests share."""
 
     runner: Runner
     config: GatewayConfig
     authenticator: Authenticator
     quotas: Quotas
-    scope: SessionScope
-    messages: Messages
-    sessions: Sessions
-    invocations: Invocations
-    artifacts: Artifacts
-    decisions: Decisions
-    agents: Agents
-    addressees: Addressees
-    conversations: Conversations
-    threads: Threads
-    tasks: Tasks
-    pushes: Pushes
+    state: SharedState
+    """What the services of all requests share."""
     health: HealthCheck
     closing: asyncio.Event
     """Set when this process accepts no more messages."""
@@ -56,6 +36,10 @@ class Front(NamedTuple):
     """The Prometheus metrics; None if they are off."""
     traced: bool = False
     """Whether requests continue the traces that they name."""
+
+    def services(self, caller: Caller, named: str | None = None) -> Services:
+        """Returns the services for a caller, and for the user that the request names; None for the caller."""
+        return Services(self.state, caller, named)
 
 
 def front(
@@ -68,25 +52,13 @@ def front(
     traced: bool = False,
 ) -> Front:
     """Returns the front of an app. Has to be called inside an event loop."""
-    closing, ready, scope = asyncio.Event(), asyncio.Event(), SessionScope(runner)
-    messages = Messages(runner, scope, quotas, closing)
+    closing, ready = asyncio.Event(), asyncio.Event()
     return Front(
         runner=runner,
         config=config,
         authenticator=authenticator,
         quotas=quotas,
-        scope=scope,
-        messages=messages,
-        sessions=Sessions(runner, scope, Prices(runner, quotas)),
-        invocations=Invocations(runner, scope, messages),
-        artifacts=Artifacts(runner, scope),
-        decisions=Decisions(runner, scope),
-        agents=Agents(runner, scope),
-        addressees=Addressees(runner, scope),
-        conversations=Conversations(runner, scope, messages),
-        threads=Threads(runner, scope, messages),
-        tasks=Tasks(runner, scope),
-        pushes=Pushes(runner, scope),
+        state=SharedState(runner, quotas, closing),
         health=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,
@@ -137,9 +109,30 @@ TheFront = Annotated[Front, Depends(_the_front)]
 TheCaller = Annotated[Caller, Depends(caller_of)]
 
 
+async def _the_services(connection: HTTPConnection, caller: TheCaller) -> Services:
+    return front_of(connection).services(caller)
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """Returns the services for the authenticated caller of the request."""
+    return front_of(connection).services(connection.state.caller)
+
+
+TheServices = Annotated[Services, Depends(_the_services)]
+"""The services for the caller, for the caller as the user."""
+
+
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Requests with the same key are the same request.")
 ]
 User = Annotated[str | None, Query(description="The user's id; the caller if omitted.")]
+
+
+async def _for_user(services: TheServices, user: User = None) -> Services:
+    return services.for_user(user)
+
+
+UserServices = Annotated[Services, Depends(_for_user)]
+"""The services for the caller, for the user that the query names."""
 STREAM: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 """The OpenAPI entry of a response that may be a stream."""

@@ -22,6 +22,7 @@ from turnwise.facts.content import (
 )
 
 _SEALED = (TextPart, ThinkingPart, ToolCallPart)
+_GIVEN = {"role", "parts"}
 
 
 def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
@@ -33,12 +34,20 @@ def outgoing(messages: Sequence[Content], system: str) -> list[Content]:
     """
     turns: list[tuple[Role, list[Part]]] = []
     for content in messages:
-        parts = [sent for part in content.parts for sent in _outgoing_part(part, content.role, system)]
+        parts = _outgoing_parts(content, system)
         if parts and turns and turns[-1][0] == content.role:
             turns[-1][1].extend(parts)
         elif parts:
             turns.append((content.role, parts))
-    return [Content(role=role, parts=tuple(_results_first(parts))) for role, parts in turns]
+    # Without validation: the parts were validated when they were read, and there may be thousands of messages.
+    return [Content.of_valid({"role": role, "parts": _results_first(parts)}, _GIVEN) for role, parts in turns]
+
+
+def _outgoing_parts(content: Content, system: str) -> list[Part]:
+    parts = content.parts
+    if len(parts) == 1 and type(parts[0]) is TextPart and parts[0].seal is None:  # the usual message
+        return [parts[0]] if parts[0].text else []
+    return [sent for part in parts for sent in _outgoing_part(part, content.role, system)]
 
 
 def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
@@ -59,8 +68,8 @@ def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
             yield TextPart(text=f"[file: {part.title or part.name}]")
 
 
-def _results_first(parts: Sequence[Part]) -> list[Part]:
-    return sorted(parts, key=lambda part: not isinstance(part, ToolResultPart))
+def _results_first(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return tuple(parts if len(parts) == 1 else sorted(parts, key=lambda part: not isinstance(part, ToolResultPart)))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,40}")

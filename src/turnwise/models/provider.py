@@ -8,8 +8,9 @@ import importlib.util
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -238,37 +239,44 @@ def _history(request: ModelRequest, system: str) -> "list[theirs.ModelMessage]":
 
     history: list[theirs.ModelMessage] = []
     ids = WireIds(system)
+    # One time for all: the library would ask the clock for each message.
+    instructions, sent = request.instructions or None, datetime.now(UTC)
     for content in outgoing(request.messages, system):
         if content.role == "user":
-            history.append(theirs.ModelRequest(list(_request_parts(content, ids)), instructions=request.instructions or None))
+            history.append(theirs.ModelRequest(_request_parts(content, ids, sent), instructions=instructions))
         else:
             said = [_response_part(part, system, ids) for part in content.parts]
-            history.append(theirs.ModelResponse(said, provider_name=system))
+            history.append(theirs.ModelResponse(said, provider_name=system, timestamp=sent))
     return history
 
 
-def _request_parts(content: Content, ids: WireIds) -> "Iterable[theirs.ModelRequestPart]":
+def _request_parts(content: Content, ids: WireIds, sent: datetime) -> "list[theirs.ModelRequestPart]":
     from pydantic_ai import messages as theirs
 
+    parts: list[theirs.ModelRequestPart] = []
     said: list[theirs.UserContent] = []
     for part in content.parts:
         match part:
             case ToolResultPart():
                 result: Any = "(nothing)" if part.result in ("", None) else part.result
                 call_id = ids.of_result(part.call_id)
-                yield theirs.ToolReturnPart(part.tool, result, call_id, outcome="failed" if part.failed else "success")
+                outcome: Any = "failed" if part.failed else "success"
+                parts.append(theirs.ToolReturnPart(part.tool, result, call_id, outcome=outcome, timestamp=sent))
             case TextPart():
                 said.append(part.text)
             case BlobPart():
                 said.append(theirs.BinaryContent(part.data, media_type=part.mime_type))
     if said:
         alone = said[0] if len(said) == 1 else None
-        yield theirs.UserPromptPart(alone if isinstance(alone, str) else said)
+        parts.append(theirs.UserPromptPart(alone if isinstance(alone, str) else said, timestamp=sent))
+    return parts
 
 
 def _response_part(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
     from pydantic_ai import messages as theirs
 
+    if type(part) is TextPart and part.seal is None:  # the usual part
+        return theirs.TextPart(part.text)
     seal = getattr(part, "seal", None)
     sealed: dict[str, Any] = {name: seal.data[name] for name in _SEAL_FIELDS if name in seal.data} if seal else {}
     if sealed:

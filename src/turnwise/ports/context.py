@@ -47,18 +47,26 @@ class History(Protocol):
         """Returns events with higher sequence numbers, oldest first."""
         ...
 
-    async def since(self, event: Event) -> list[Event] | None:
+    async def since(self, event: Event, *, transcript: bool = False) -> list[Event] | None:
         """Returns the events after that one, oldest first.
 
         None means that the log does not hold the event any more, or that more than limits.history_events follow it. Then
         earlier reads are no longer valid: a rewind hides all events up to the end of the log.
+
+        Args:
+            event: The newest event that was read.
+            transcript: Read only what transcripts show; see `SessionStore.events`.
         """
         ...
 
-    def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+    def backwards(self, page: int = 40, *, transcript: bool = False) -> AsyncIterator[list[Event]]:
         """Yields pages from the newest to the oldest, each oldest first; at most limits.history_events in all.
 
         A page covers `page` stored events, without those that this agent may not see. A reader that has enough may stop.
+
+        Args:
+            page: The number of events of a page.
+            transcript: Read only what transcripts show; see `SessionStore.events`.
         """
         ...
 

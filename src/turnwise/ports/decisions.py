@@ -1,8 +1,9 @@
 """The protocol of the decisions of a session store, and the pages of its lists."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
@@ -31,6 +32,50 @@ class Decision(NamedTuple):
     """The agent that should have been chosen, as labelled by a person; None means unlabelled."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionFilter:
+    """The decisions to search: those that match every field. None and "" match all."""
+
+    agent: str | None = None
+    method: str | None = None
+    since: datetime | None = None
+    """Only decisions made at this time or later. A time without a zone is UTC."""
+    until: datetime | None = None
+    """Only decisions made before this time."""
+    min_confidence: float | None = None
+    max_confidence: float | None = None
+    """The highest confidence, included."""
+    outcome: str | None = None
+    """`chosen` or `clarify`."""
+    label: str | None = None
+    """Only decisions with this label."""
+    labelled: bool | None = None
+    """True for labelled decisions, False for unlabelled ones."""
+    contradicted: bool = False
+    """Only decisions whose label is another agent than the selected one."""
+    policy: str | None = None
+    """A fingerprint, or the name of a policy. A name finds the policies whose versions are stored (`put_version`)."""
+    words: str = ""
+    """Words that the beginning of the message contains, in any order and case. A text without any word matches nothing."""
+
+
+ALL_DECISIONS = DecisionFilter()
+
+VersionKind = Literal["policy", "tree"]
+
+
+class Version(NamedTuple):
+    """A policy or an agent tree that decisions refer to."""
+
+    kind: VersionKind
+    version: str
+    """The fingerprint of the policy, or the version of the tree."""
+    name: str
+    body: str
+    """Its content as JSON."""
+    created_at: datetime
+
+
 class InvocationInfo(NamedTuple):
     """An invocation in a list."""
 
@@ -57,15 +102,17 @@ class Decisions(Protocol):
         *,
         user: str | None = None,
         key: SessionKey | None = None,
-        agent: str | None = None,
-        method: str | None = None,
+        filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        """Returns decisions, oldest first, of all users and sessions or of one. Raises CursorInvalid.
+        """Returns decisions, newest first, of all users and sessions or of one. Raises CursorInvalid.
+
+        The work of one page is bounded. A page may therefore have fewer than `limit` decisions, or none, although it has
+        a next one. A fork's inherited decisions are listed only for the fork's own key.
 
         Args:
-            after: The cursor of a page.
+            after: The cursor of a page with the same filter.
         """
         ...
 
@@ -78,6 +125,14 @@ class Decisions(Protocol):
 
         None removes the label. Raises InvocationMissing when there is no decision.
         """
+        ...
+
+    async def put_version(self, app: str, version: Version) -> None:
+        """Stores a policy or a tree. Does nothing if it is stored already."""
+        ...
+
+    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
+        """Returns a stored policy or tree; None when it is not stored."""
         ...
 
     async def invocations(

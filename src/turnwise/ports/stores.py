@@ -89,13 +89,16 @@ class BackgroundJob(NamedTuple):
 class Inbox(Protocol):
     """The accepted messages of a session, in order of acceptance."""
 
-    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
         """Stores the message in the session's inbox. Accepting the same id again changes nothing and returns the first
-        receipt.
+        receipt. `revision` is as for `SessionStore.begin`.
 
         Raises:
-            SessionMissing: The session does not exist and `create` is False.
+            SessionMissing: The session does not exist, and `create` is False or a revision is given.
             QueueFull: `limit` messages are queued.
+            StaleWriter: The session does not have the revision. Nothing is stored.
         """
         ...
 
@@ -259,7 +262,7 @@ class SessionStore(Protocol):
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
-        verdicts: bool = True,
+        transcript: bool = False,
         max_bytes: int | None = None,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
@@ -271,14 +274,22 @@ class SessionStore(Protocol):
             limit: At most this many events, oldest first.
             invocation_id: Only events of this invocation.
             hidden: Also events that a rewind hides.
-            verdicts: Read the verdicts of selections, too. Without them, a selection names only the agent, the method, the
-                confidence and the outcome, and reading is cheaper.
+            transcript: Read only what transcripts show. A selection names only the agent, the method, the confidence and
+                the outcome; events may lack steps, usage, state, saved artifacts, positions and finished branches.
             max_bytes: Stop before the event with which the stored events would exceed this size, but return at least one.
         """
         ...
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+        self,
+        session: Session,
+        lease: Lease,
+        message: Message,
+        events: Sequence[Event],
+        *,
+        queue_limit: int | None,
+        new: bool = False,
+        revision: int | None = None,
     ) -> Session:
         """Begins an invocation in one transaction: takes the lease (the epoch increases), appends, and marks the message as
         started.
@@ -288,21 +299,29 @@ class SessionStore(Protocol):
 
         Args:
             queue_limit: The limit of the inbox; None does not queue the message.
+            new: The message was not read from the inbox. A message that is there under its id stays as it is, and the
+                call raises SessionBusy.
+            revision: Stores a message that was not accepted before only while the session has this revision and its
+                inbox is empty. None means any.
 
         Raises:
-            SessionBusy: Another holder has the lease, or older messages are in the inbox. Unless `queue_limit` is
-                None, the message is then in the inbox, as by `Inbox.accept`.
+            SessionBusy: Another holder has the lease, or messages are in the inbox. Unless `queue_limit` is None, the
+                message is then in the inbox, as by `Inbox.accept`.
             StaleWriter: The revision is old, or the message was started before. Nothing is stored.
         """
         ...
 
-    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+    async def take(
+        self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False, empty_inbox: bool = False
+    ) -> Session:
         """Takes the lease of a session that no process holds (the epoch increases), and appends as `append` does, in one
         transaction.
 
+        `release` releases the lease again. With `empty_inbox` the session's inbox has to be empty.
+
         Raises:
             SessionBusy: Another holder has the lease. Nothing is stored.
-            StaleWriter: The revision is old. Nothing is stored.
+            StaleWriter: The revision is old, or the inbox is not empty although it has to be. Nothing is stored.
         """
         ...
 
@@ -329,11 +348,19 @@ class SessionStore(Protocol):
         """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
         ...
 
-    async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and jobs. Idempotent.
+    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+        """Deletes the session with its log, inbox, decisions and jobs, and returns whether there was one.
 
         It disappears at once; its rows are deleted in short transactions (see `Maintenance.finish_deletions`). Events that
         a fork inherited stay until the fork is deleted, too.
+
+        Args:
+            revision: Delete only while the session has this revision and its inbox is empty. None means any; then the
+                call is idempotent.
+
+        Raises:
+            SessionMissing: There is no session, and a revision is given.
+            StaleWriter: The session does not have the revision. Nothing is deleted.
         """
         ...
 
@@ -341,12 +368,15 @@ class SessionStore(Protocol):
         """Deletes every session of that user and the user's state, as `delete` does. Idempotent."""
         ...
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         """Stores a new session that begins with the visible log, or with its part before the invocation.
 
         Leaves out open invocations. The fork shares the events and their numbers with the session; neither sees what the
-        other appends or rewinds later. The cost does not depend on the number of events. Raises SessionMissing,
-        SessionExists, InvocationMissing.
+        other appends or rewinds later. The cost does not depend on the number of events.
+
+        `revision` is as for `delete`. Raises SessionMissing, SessionExists, InvocationMissing, StaleWriter.
         """
         ...
 

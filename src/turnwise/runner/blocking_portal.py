@@ -4,7 +4,8 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Coroutine, Set
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError, Future
+from typing import Any, Generic, TypeVar
 
 from turnwise.facts.errors import ConfigError
 
@@ -36,11 +37,13 @@ class BlockingPortal:
         else:
             coroutine.close()
             raise ConfigError("run_sync was called inside an event loop.", fix=self._fix)
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+        loop, call = self._running_loop(), _Call(coroutine)
         try:
-            return future.result()
+            loop.call_soon_threadsafe(call.start)
+            return call.result.result()
         except BaseException:
-            future.cancel()
+            # An interrupt may come at any instruction, also before the call began.
+            loop.call_soon_threadsafe(call.cancel)
             raise
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -51,6 +54,37 @@ class BlockingPortal:
                 thread.start()
                 weakref.finalize(self, _close, self._loop, thread)
             return self._loop
+
+
+class _Call(Generic[T]):
+    """A coroutine with the result that another thread waits for. `start` and `cancel` run in the loop, in any order."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.result: Future[T] = Future()
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._cancelled = False
+
+    def start(self) -> None:
+        if self._cancelled:
+            return
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
+
+    def _finish(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.result.set_exception(CancelledError())
+        elif (error := task.exception()) is not None:
+            self.result.set_exception(error)
+        else:
+            self.result.set_result(task.result())
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -153,6 +153,7 @@ class Runner:
         context: MessageContext | None = None,
         config: RunConfig | None = None,
         digest: str = "",
+        revision: int | None = None,
     ) -> Invocation:
         """Accepts the message and returns once it is stored; the run continues in the background.
 
@@ -164,6 +165,8 @@ class Runner:
             context: Further facts about the message.
             config: The configuration of this run.
             digest: As of `Message`; stored with it.
+            revision: Accepts a new message only while the session has this revision and no queued messages. None
+                means any.
 
         Raises:
             MessageError: The message is invalid or blocked. Nothing was stored, except which guardrail blocked it.
@@ -172,9 +175,10 @@ class Runner:
             QueueFull: Too many messages wait in the session.
             SessionFull, StateFull: The session's log or state has reached its limit.
             UserLimitReached: The user has as much as one user may have.
+            StaleWriter: The session does not have the revision. Nothing was stored.
             StoreError: The store failed.
         """
-        run = self._run(message, self.key(user, session), message_id, context, config, digest)
+        run = self._run(message, self.key(user, session), message_id, context, config, digest, revision)
         if message_id is not None and await self._follow_if_started(run):
             return run.invocation
         await self._loop_runtimes.current.queues.submit(run)
@@ -223,18 +227,32 @@ class Runner:
         return await self.cascade.decide(head=head, message=content, context=context or MessageContext())
 
     async def regenerate(
-        self, key: SessionKey, invocation_id: str, *, context: MessageContext | None = None, config: RunConfig | None = None
+        self,
+        key: SessionKey,
+        invocation_id: str,
+        *,
+        context: MessageContext | None = None,
+        config: RunConfig | None = None,
+        revision: int | None = None,
     ) -> Invocation:
         """Rewinds the session to before the invocation and answers its message again, in the same context unless another is
         given.
 
         A message that arrives in between is answered first; the regenerated one then waits and is never rejected.
 
+        Args:
+            key: The session.
+            invocation_id: The invocation.
+            context: The context; None means that of the message.
+            config: The configuration of the run; None means that of the message.
+            revision: As for `Sessions.rewind`.
+
         Raises:
             SessionMissing: The session does not exist.
             InvocationMissing: The invocation does not exist.
             SessionBusy: The session is answering a message.
             MessageError: The message is refused now. The session was not rewound.
+            StaleWriter: The session does not have the revision.
         """
         asked = await self.sessions.message_of(key, invocation_id)
         config = (config or asked.config or self.config).replace(when_busy="queue")
@@ -242,7 +260,7 @@ class Runner:
         await self._loop_runtimes.current.driver.prepare(run)
         if run.blocked:
             raise run.blocked
-        await self.sessions.rewind(key, invocation_id)
+        await self.sessions.rewind(key, invocation_id, revision=revision)
         await self._loop_runtimes.current.queues.submit(run)
         return run.invocation
 
@@ -312,6 +330,7 @@ class Runner:
         loop_runtime.jobs.stop()
         await loop_runtime.queues.close()
         await loop_runtime.jobs.close()
+        await loop_runtime.driver.close()
         await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:
@@ -329,6 +348,7 @@ class Runner:
         context: MessageContext | None,
         config: RunConfig | None,
         digest: str = "",
+        revision: int | None = None,
     ) -> MessageRun:
         check_config(config)
         limits = (config or self.config).limits
@@ -336,7 +356,7 @@ class Runner:
         known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         sent = Message(id=id_, content=content, context=known, config=config, digest=digest)
-        return MessageRun(key, sent, config or self.config, copy_context())
+        return MessageRun(key, sent, config or self.config, copy_context(), revision)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
         checked_id("invocation", invocation_id)

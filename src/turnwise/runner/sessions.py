@@ -242,7 +242,7 @@ class Sessions:
         Does not restore `app:` and `user:` state, or artifacts.
 
         Args:
-            revision: The revision that the session must have; None means any.
+            revision: The revision that the session must have, with no queued messages; None means any.
 
         Raises:
             SessionMissing: The session does not exist.
@@ -262,7 +262,7 @@ class Sessions:
         """Writes state keys through a user event without content. None removes a key.
 
         Args:
-            revision: The revision that the session must have; None means any.
+            revision: As for `rewind`.
 
         Raises:
             SessionMissing: The session does not exist.
@@ -316,14 +316,16 @@ class Sessions:
             return False
         return True
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         """Creates a session of the same user with the visible log, or with the part before the invocation. Copies all
         artifacts.
 
-        Raises SessionMissing, SessionExists, InvocationMissing, UserLimitReached.
+        Raises SessionMissing, SessionExists, InvocationMissing, UserLimitReached; StaleWriter as `rewind` does.
         """
         await self._runtime.allowances.check_new(key, self._limits, fork=True, more=await self._copied_bytes(key))
-        session = await self._store.fork(key, new_id, before_invocation=before_invocation)
+        session = await self._store.fork(key, new_id, before_invocation=before_invocation, revision=revision)
         if self._artifacts is not None:
             for latest in await self._artifacts.list(key):
                 if not latest.name.startswith("user:"):
@@ -361,7 +363,7 @@ class Sessions:
 
     async def _check_import(self, key: SessionKey, events: Sequence[Event]) -> None:
         """Checks the limits of the session and the user for these events. Raises SessionFull, UserLimitReached."""
-        size, session = sum(len(event.model_dump_json()) for event in events), await self._store.open(key, blank=True)
+        size, session = sum(len(event.model_dump_json().encode()) for event in events), await self._store.open(key, blank=True)
         assert session is not None
         check_log(session, self._limits, events=len(events), size=size)
         if session.revision == 0:
@@ -369,15 +371,21 @@ class Sessions:
         else:
             await self._runtime.allowances.check_storage(key, self._limits, more=size)
 
-    async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent. Raises
-        SessionBusy.
+    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent without a
+        revision.
+
+        Raises SessionBusy; SessionMissing and StaleWriter as `rewind` does, if a revision is given.
+
+        Returns:
+            Whether there was a session.
         """
-        if await self._store.open(key) is not None:
-            await self._require_idle(key)
-        await self._store.delete(key)
+        if revision is not None or await self._store.open(key) is not None:
+            await self._require_idle(key, revision)
+        deleted = await self._store.delete(key, revision=revision)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
+        return deleted
 
     async def delete_user(self, user: str) -> None:
         """Deletes all data of a user in this app. Idempotent. Raises SessionBusy."""
@@ -401,7 +409,7 @@ class Sessions:
         """
         for _ in range(WRITE_RETRIES):
             try:
-                return await self._write(session, events)
+                return await self._write(session, events, empty_inbox=revision is not None)
             except StaleWriter:
                 if revision is not None:
                     raise
@@ -411,10 +419,10 @@ class Sessions:
                 session = now
         return await self._write(session, events)
 
-    async def _write(self, session: Session, events: Sequence[Event]) -> Session:
+    async def _write(self, session: Session, events: Sequence[Event], *, empty_inbox: bool = False) -> Session:
         """Appends to a session that no process holds. The epoch increases, so an earlier holder can no longer write."""
         lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
-        return await append_between_runs(self._store, self._hooks, session, lease, events)
+        return await append_between_runs(self._store, self._hooks, session, lease, events, empty_inbox=empty_inbox)
 
     async def _copied_bytes(self, key: SessionKey) -> int:
         """Returns the size of the artifacts that a fork copies: at least their latest versions."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -175,6 +175,19 @@ class Cascade:
         """
         orders = [each for each in self._stage_orders if (each.spec.label if each.spec else None) == segment]
         return {stage.name: stage.options for order in orders[:1] for stage in order.stages}
+
+    def description(self) -> JsonValue:
+        """Returns the policy as plain data: for each segment its stages with all options. The last is the base policy."""
+        segments = [
+            {
+                "segment": order.spec.label if order.spec else None,
+                "when": order.spec.model_dump(mode="json")["when"] if order.spec else {},
+                "default": order.default_agent,
+                "stages": [{"name": each.name, "selector": each.kind, "options": each.options} for each in order.stages],
+            }
+            for order in self._stage_orders
+        ]
+        return cast("JsonValue", {"several": self.spec.several, "segments": segments})
 
     async def prepare(self, progress: Progress | None = None) -> None:
         """Prepares everything that the meaning stages need. Otherwise the first decision does most of this work.

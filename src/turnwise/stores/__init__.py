@@ -6,7 +6,12 @@ from turnwise.facts.face import face
 
 if TYPE_CHECKING:
     from turnwise.facts.sessions import Head as Head, Session as Session, SessionKey as SessionKey
-    from turnwise.ports.decisions import Decision as Decision, Decisions as Decisions, Page as Page
+    from turnwise.ports.decisions import (
+        Decision as Decision,
+        DecisionFilter as DecisionFilter,
+        Decisions as Decisions,
+        Page as Page,
+    )
     from turnwise.ports.signals import Signals as Signals
     from turnwise.ports.stores import (
         Artifact as Artifact,
@@ -29,7 +34,7 @@ __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.facts.sessions": "Head Session SessionKey",
-        "turnwise.ports.decisions": "Decision Decisions Page",
+        "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
         "turnwise.ports.signals": "Signals",
         "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
         "Usage",

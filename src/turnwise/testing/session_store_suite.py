@@ -10,12 +10,15 @@ store that exists in one process only.
 """
 
 from turnwise.testing.session_store_cases import (
+    decisions,
+    histories,
     inboxes,
     jobs,
     lives,
     logs,
     recoveries,
     repeats,
+    revisions,
     rewinds,
     sharing,
     standings,
@@ -28,13 +31,16 @@ CASES: tuple[Case, ...] = (
     *logs.CASES,
     *writers.CASES,
     *inboxes.CASES,
+    *decisions.CASES,
     *jobs.CASES,
     *rewinds.CASES,
     *recoveries.CASES,
     *repeats.CASES,
+    *revisions.CASES,
     *standings.CASES,
+    *histories.CASES,
 )
 
-SHARED_CASES: tuple[SharedCase, ...] = sharing.CASES
+SHARED_CASES: tuple[SharedCase, ...] = (*sharing.CASES, *revisions.SHARED_CASES)
 
 __all__ = ["CASES", "SHARED_CASES", "Case", "SharedCase"]

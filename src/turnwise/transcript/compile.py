@@ -13,7 +13,7 @@ from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, ChosenGroups, cho
 from turnwise.transcript.view import Budget, View, tokens_of_part
 from turnwise.transcript.visible import not_rewound, visible_log
 
-_BLANK = Content()
+_GIVEN = {"role", "parts"}
 NOTE_REVOKED = "The notes before this one no longer apply."
 """The note on the reader's situation when it is usual again."""
 
@@ -82,8 +82,8 @@ class Assembler:
 
     def _close(self) -> None:
         if self._role is not None:
-            # Copies skip validation: the parts were validated when they were read, and there may be thousands.
-            self._done.append(_BLANK.replace(role=self._role, parts=tuple(self._parts)))
+            # Without validation: the parts were validated when they were read, and there may be thousands.
+            self._done.append(Content.of_valid({"role": self._role, "parts": tuple(self._parts)}, _GIVEN))
         self._role, self._parts = None, []
 
 

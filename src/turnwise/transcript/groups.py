@@ -122,6 +122,10 @@ def _own_parts(event: Event, calls: Sequence[LoggedCall], interleaved: Sequence[
     Thinking keeps its position and is only included in the current run: there, providers require it unchanged, with its
     seal.
     """
+    if not calls and not interleaved and event.actions.awaits is None and event.content is not None:
+        parts = event.content.parts
+        if len(parts) == 1 and type(parts[0]) is TextPart:  # the usual case, and there may be thousands
+            return _texts_of(parts[0], sealed=sealed)
     shown = {id(call.part) for call in calls}
     words: list[Part] = []
     calls_and_thinking: list[Part] = []

@@ -28,6 +28,11 @@ class View:
     calls_as_text: bool = False
     """True to show the reader's own calls and results as text, for a model without tools."""
 
+    def __post_init__(self) -> None:
+        # Callers may give the branch as text, as it stands in an event's JSON.
+        if not isinstance(self.branch, Branch):
+            object.__setattr__(self, "branch", Branch(self.branch))
+
 
 class Budget(NamedTuple):
     """The maximum size of a transcript."""

@@ -179,7 +179,13 @@ class AgentPage(BaseModel):
 
 
 class Alive(BaseModel):
-    status: Literal["alive", "ready"]
+    status: Literal["alive"]
+
+
+class Ready(BaseModel):
+    status: Literal["ready"]
+    guardrail_threads_stuck: int
+    """The number of threads of this process in a check that took longer than its limit."""
 
 
 class Version(BaseModel):

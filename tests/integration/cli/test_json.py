@@ -102,6 +102,8 @@ def test_each_prints_one_document(project: Path) -> None:
     assert told("flow", "resume", "-s", "f") == {"session": "f", "user": "local", "flow": None}
     assert told("flow", "show", "report", "-s", "f") == ended
     assert [each["session"] for each in told("sessions", "list")["sessions"]] == ["f", "s"]
+    (newest, _) = told("decisions", "list", "-s", "s")["decisions"]
+    assert told("decisions", "show", "s", str(newest["sequence"]))["text"] == newest["text"] == "hello again"
     assert told("sessions", "cancel", "s") == {"session": "s", "cancelled": False, "invocation_id": None}
     assert told("sessions", "fork", "s", "copy") == {"session": "copy", "of": "s", "events": 4}
     assert told("sessions", "rewind", "s")["before"] == 3

@@ -40,7 +40,7 @@ async def test_decisions_are_searched_and_paged(make_runner: MakeRunner) -> None
     async with served(make_runner(desk, policy="staples")) as client:
         for user, text in (("ann", "my order"), ("bo", "what"), ("ann", "an order")):
             await client.send_message(text, params={"user": user})
-        every = [("ann", "my order", "orders"), ("bo", "what", "desk"), ("ann", "an order", "orders")]
+        every = [("ann", "an order", "orders"), ("bo", "what", "desk"), ("ann", "my order", "orders")]
         assert await search(client) == every
         assert await search(client, user="ann") == [every[0], every[2]]
         assert await search(client, agent="desk") == [every[1]]
@@ -48,8 +48,46 @@ async def test_decisions_are_searched_and_paged(make_runner: MakeRunner) -> None
         assert await search(client, session_id="s", user="bo") == [every[1]]
         first = (await client.get(f"{API}/decisions?limit=2")).json()
         rest = (await client.get(f"{API}/decisions", params={"after": first["next"]})).json()
-        assert [each["text"] for each in rest["decisions"]] == ["an order"]
+        assert [each["text"] for each in rest["decisions"]] == ["my order"]
         assert rest["next"] is None
+
+
+async def test_decisions_are_filtered(make_runner: MakeRunner) -> None:
+    """E1: by time, confidence, outcome, policy and words, and by several at once."""
+    async with served(make_runner(desk, policy="staples")) as client:
+        for text in ("my order", "what is that", "an Order, please"):
+            await client.send_message(text)
+        (sure, unsure, first) = (await client.get(f"{API}/decisions")).json()["decisions"]
+
+        async def found(**params: Any) -> list[str]:
+            return [text for _, text, _ in await search(client, **params)]
+
+        assert await found(since=unsure["created_at"]) == ["an Order, please", "what is that"]
+        assert await found(until=unsure["created_at"]) == ["my order"]
+        assert await found(max_confidence=unsure["selection"]["confidence"]) == ["what is that"]
+        assert await found(min_confidence=first["selection"]["confidence"]) == ["an Order, please", "my order"]
+        assert await found(outcome="clarify") == await found(policy="other") == await found(words="nothing") == []
+        assert await found(policy=sure["selection"]["fingerprint"], words="ORDER please", agent="orders") == [
+            "an Order, please"
+        ]
+        for wrong in ({"min_confidence": "2"}, {"since": "soon"}, {"outcome": "lost"}, {"labelled": "perhaps"}):
+            assert (await client.get(f"{API}/decisions", params=wrong)).status_code == 422, wrong
+
+
+async def test_filters_by_label_are_for_who_may_label(make_runner: MakeRunner) -> None:
+    """E4: a label may name an agent that users do not know."""
+    runner = make_runner(desk, policy="staples")
+    async with served(runner, LOCKED) as client:
+        ann, olga = await key_for(runner, user="ann"), await key_for(runner, role="operator", user="olga")
+        await client.send_message("my order", headers=ann)
+        await client.send_message("what", headers=ann)
+        label = f"{API}/sessions/s/decisions/1/label?user=ann"
+        assert (await client.put(label, json={"agent": "vault"}, headers=olga)).status_code == 204
+        for params in ({"label": "vault"}, {"labelled": "true"}, {"contradicted": "true"}):
+            assert (await client.get(f"{API}/decisions", params=params, headers=ann)).status_code == 403
+            assert await search(client, olga, **params) == [("ann", "my order", "orders")]
+        assert await search(client, olga, labelled="false") == [("ann", "what", "desk")]
+        assert await search(client, ann, words="order") == [("ann", "my order", "orders")]
 
 
 async def test_a_decision_is_explained_and_labelled(make_runner: MakeRunner) -> None:

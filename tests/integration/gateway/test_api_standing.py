@@ -1,14 +1,17 @@
 """Whether the process is alive and can serve, and its metrics."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 
-from gateway_play import key_for, served
+from gateway_play import Served, key_for, served
 from runner_play import Fails, Holds, InFront, soon
 
-from turnwise import Runner, agent
+from turnwise import Limits, RunConfig, Runner, agent
+from turnwise.facts.content import Content
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.telemetry.metrics import Metrics
 
 MakeRunner = Callable[..., Runner]
@@ -24,7 +27,7 @@ def desk(message: str) -> str:
 async def test_nobody_needs_a_credential_to_ask(make_runner: MakeRunner) -> None:
     async with served(make_runner(desk), LOCKED) as client:
         assert (await client.get(f"{API}/health")).json() == {"status": "alive"}
-        assert (await client.get(f"{API}/ready")).json() == {"status": "ready"}
+        assert (await client.get(f"{API}/ready")).json() == {"status": "ready", "guardrail_threads_stuck": 0}
         assert set((await client.get(f"{API}/version")).json()) == {"version"}
 
 
@@ -47,6 +50,38 @@ async def test_it_is_not_ready_without_its_store_and_does_not_say_where_that_is(
         assert (answer.status_code, answer.json()["title"]) == (503, "The session store is not writable.")
         assert "db.example" not in answer.text
         assert (await client.get(f"{API}/ready")).status_code == 200
+
+
+class Stuck:
+    """A guardrail whose check hangs until it is released."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def check(self, place: str, content: Content, agent: str | None) -> GuardrailVerdict:
+        self.release.wait()
+        return ALLOW
+
+
+async def _stuck_falls_to_zero(client: Served) -> bool:
+    while (await client.get(f"{API}/ready")).json()["guardrail_threads_stuck"]:
+        pass
+    return True
+
+
+async def test_it_is_ready_with_stuck_guardrails_and_says_how_many(make_runner: MakeRunner) -> None:
+    guardrail, config = Stuck(), RunConfig(limits=Limits(guardrail_seconds=0.05))
+    async with served(make_runner(desk, guardrails=[guardrail], config=config)) as client:
+        try:
+            for number in (1, 2):
+                assert not (await client.send_message("hi")).is_success
+                answer = await client.get(f"{API}/ready")
+                assert (answer.status_code, answer.json()["guardrail_threads_stuck"]) == (200, number)
+        finally:
+            guardrail.release.set()
+        assert await soon(_stuck_falls_to_zero(client))
 
 
 async def test_those_who_ask_at_once_look_once(make_runner: MakeRunner) -> None:

@@ -1,6 +1,7 @@
 """The client and a gateway over real sockets: sessions, artifacts, decisions and agents."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from gateway_play import Served, key_for, served
@@ -158,14 +159,25 @@ async def test_decisions_are_searched_explained_and_labelled(make_runner: MakeRu
         await client.send("s", "my order", context=MessageContext(roles=("staff",)))
         await client.send("t", "my order")
         found = [(each.session_id, each.selection.agent) async for each in client.decisions.search()]
-        assert found == [("s", "orders"), ("t", "desk")]
+        assert found == [("t", "desk"), ("s", "orders")]
         (one,) = [each async for each in client.decisions.search(session="s")]
         (two,) = [each async for each in client.decisions.search(agent="desk", method="default_fallback")]
         assert (one.sequence, two.session_id) == (1, "t")
         explained = await client.decisions.explain("s", one.sequence)
         assert explained == one
         assert explained.selection.verdicts
+        late, sure = one.created_at + timedelta(days=1), {"min_confidence": 0.5, "max_confidence": 1.0, "words": "order"}
+        narrow = {
+            "since": one.created_at,
+            "until": late,
+            "labelled": False,
+            "policy": one.selection.fingerprint,
+            "outcome": "chosen",
+        }
+        assert [each async for each in client.decisions.search(agent="orders", **narrow, **sure)] == [one]  # type: ignore[arg-type]
+        assert [each async for each in client.decisions.search(since=late)] == []
         await client.decisions.label("s", one.sequence, "desk")
+        assert [each.label async for each in client.decisions.search(contradicted=True, label="desk")] == ["desk"]
         assert (await client.decisions.explain("s", one.sequence)).label == "desk"
         await client.decisions.label("s", one.sequence, None)
         assert (await client.decisions.explain("s", one.sequence)).label is None

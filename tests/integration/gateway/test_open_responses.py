@@ -93,7 +93,7 @@ async def test_a_tool_is_called_and_its_output_taken(make_runner: MakeRunner, to
         output = {"type": "function_call_output", "call_id": call["call_id"], "output": "Rain."}
         answered = await made(gateway, input=[said("user", "How is the weather?"), call, output], tools=[tool], store=store)
         assert answered["output"][0]["type"] == "message"
-        await gateway.front.threads.settled()
+        await gateway.front.state.tasks.settled()
         left = (await gateway.front.runner.store.list(gateway.front.runner.app)).items
         assert len(left) == (1 if store else 0)
 
@@ -121,7 +121,7 @@ async def test_what_is_not_stored_cannot_be_had_again(make_runner: MakeRunner, s
         else:
             response = await made(gateway, **body)
         assert (response["store"], response["output"][0]["content"][0]["text"]) == (False, "one | two")
-        await gateway.front.threads.settled()
+        await gateway.front.state.tasks.settled()
         id_ = response["id"]
         for method, path in (
             ("GET", id_),
@@ -161,7 +161,7 @@ async def test_items_of_a_response_that_was_not_stored_are_the_conversation(make
             response = await made(gateway, input=items, store=False)
             items += response["output"]
         assert response["output"][0]["content"][0]["text"] == "one | two | three"
-        await gateway.front.threads.settled()
+        await gateway.front.state.tasks.settled()
         assert not (await runner.store.list(runner.app)).items
 
 
@@ -219,7 +219,7 @@ async def test_a_connection_keeps_the_newest(make_runner: MakeRunner) -> None:
     runner = make_runner(parrot)
     async with served(runner) as gateway, connect(at(gateway), proxy=None) as socket:
         ids = [(await turn(socket, input="hi", store=False))["response"]["id"] for _ in range(34)]
-        await gateway.front.threads.settled()
+        await gateway.front.state.tasks.settled()
         assert len((await runner.store.list(runner.app)).items) == 32
         for place, there in ((0, False), (33, True)):
             last = await turn(socket, input="on", store=False, previous_response_id=ids[place])

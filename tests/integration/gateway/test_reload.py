@@ -25,7 +25,7 @@ def test_a_change_counts_at_once_and_a_mistake_is_waited_out(tmp_path: Path, end
         assert answer(at) == "They said hi"
         settings = (folder / "turnwise.yaml").read_text()
         (folder / "turnwise.yaml").write_text(settings + "polcy: x\n")
-        heard(process, "There is no key 'polcy'")
+        heard(process, "has no key 'polcy'")
         heard(process, "It is started again when a file changes")
         (folder / "turnwise.yaml").write_text(settings)
         at = address(process)

@@ -147,7 +147,10 @@ async def test_metrics_and_what_is_open_to_all_tell_of_nobody() -> None:
         texts += [(await client.get(path)).text for path in ("/openapi.json", "/docs", "/api/v1/health", "/api/v1/ready")]
         for text in texts:
             assert not [id_ for id_ in things if isinstance(id_, str) and len(id_) > 3 and id_ in text]
-        assert [json.loads(text) for text in texts[3:]] == [{"status": "alive"}, {"status": "ready"}]
+        assert [json.loads(text) for text in texts[3:]] == [
+            {"status": "alive"},
+            {"status": "ready", "guardrail_threads_stuck": 0},
+        ]
 
 
 @agent

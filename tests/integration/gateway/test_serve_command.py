@@ -38,7 +38,7 @@ def test_it_says_where_it_is_what_it_serves_who_may_call_it_and_what_to_try(tmp_
         answer = client.post(url, content=body, headers={name: value})
         assert answer.json()["text"] == "You said Hello"
         assert client.get("/docs").status_code == 200
-        assert client.get("/api/v1/ready").json() == {"status": "ready"}
+        assert client.get("/api/v1/ready").json() == {"status": "ready", "guardrail_threads_stuck": 0}
     line = json.loads(process.hears('"POST /api/v1/sessions/{session_id}/messages 200 in '))
     assert (line["level"], line["request"]) == ("info", answer.headers["x-request-id"])
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from runner_play import ask, key
+from runner_play import Holds, InFront, ask, key, soon
 
 from turnwise import AgentContext, Limits, RunConfig, Runner, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.facts.errors import QueueFull, SessionBusy
+from turnwise.facts.errors import QueueFull, SessionBusy, SessionError
 
 MakeRunner = Callable[..., Runner]
 
@@ -104,6 +104,25 @@ async def test_a_queued_message_can_be_cancelled(make_runner: MakeRunner) -> Non
     assert end is not None
     assert end.reason == "cancelled"
     assert "never" not in [e.text for e in await runner.store.events(key())]
+
+
+async def test_who_attaches_while_a_queued_message_is_cancelled_is_told_at_once(make_runner: MakeRunner) -> None:
+    """A32: although the message before it is still being answered."""
+    slow, began, go = slow_agent()
+    inner = make_runner(slow).store
+    inbox = Holds(inner.inbox, "refuse")
+    runner = make_runner(slow, store=InFront(inner, inbox=inbox))
+    first = await runner.start("slow", user="ada", session="s")
+    await began.wait()
+    second = await runner.start("never", user="ada", session="s")
+    second.interrupt()
+    await inbox.reached.wait()
+    attached = await runner.attach(user="ada", session="s", message_id=second.message_id)
+    inbox.go.set()
+    with pytest.raises(SessionError, match="cancelled"):
+        await soon(attached.result())
+    go.set()
+    assert (await first.result()).text == "answer to slow"
 
 
 async def test_a_full_queue_refuses(make_runner: MakeRunner) -> None:

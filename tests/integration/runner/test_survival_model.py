@@ -1,7 +1,8 @@
 """Programs of what may happen to processes on one store, against a model of what must be true (decisions 2, 3, 6; A21, A23,
 A32, A33, A34, A41, A42, A44, E7).
 
-Messages are sent, repeated, replied to, cancelled, interrupted and rewound in up to three processes at a time, which crash,
+Messages are sent, repeated, replied to, cancelled, interrupted and rewound, sessions are forked and forks deleted in up to
+three processes at a time, which crash,
 stand still and go on, lose their leases and their store, and take up what others left. Everything runs on an event loop
 without chance, so that a program does the same each time, and shrinks. By default 40 programs run on a file and 20 on one
 store in memory, always the same ones. TURNWISE_MODEL_RUNS=2000 runs that many of each, and other ones each time;
@@ -73,6 +74,8 @@ operations = st.one_of(
     *_do("boot", 1, **kinds),
     *_do("cancel", 2, p=numbers, m=numbers, by_handle=st.booleans()),
     *_do("rewind", 2, p=numbers, m=numbers),
+    *_do("fork", 1, session=message["session"], f=numbers),
+    *_do("delete_fork", 1, f=numbers),
     *_do("attach", 1, p=numbers, m=numbers, whole=st.booleans()),
     *_do("time_passes", 1, seconds=st.sampled_from((0.1, 1.0, 250.0))),
 )
@@ -90,6 +93,9 @@ class Survival:
         """What was just sent by who does not wait, and whether the session was busy."""
         self._recovers: Process | None = None
         """Who was just told to take up what is left."""
+        self._forks: dict[str, list[str]] = {}
+        """The events of each fork. Nothing that happens to its source changes them."""
+        self._forked = 0
 
     async def run(self, first: dict[str, Any], program: Sequence[Do]) -> None:
         """Does it all, lets everything come to its end, and raises AssertionError for the first thing that is wrong."""
@@ -168,6 +174,21 @@ class Survival:
         began = [*self._world.history.invocations.items()][::-1]
         if began:
             self._world.rewind(self._up(p), *began[m % len(began)])
+
+    def fork(self, session: str, f: int) -> None:
+        """Forks a session, or one of its forks."""
+        source = sorted(self._forks)[f] if f < len(self._forks) else session
+        if source in self._forks or look(self._world, session) is not None:
+            self._forked += 1
+            new_id = f"fork {self._forked:02}"
+            self._world.fork(source, new_id)
+            self._forks[new_id] = self._world.event_ids(new_id)
+
+    def delete_fork(self, f: int) -> None:
+        if f < len(self._forks):
+            deleted = sorted(self._forks)[f]
+            del self._forks[deleted]
+            self._world.delete(deleted)
 
     def attach(self, p: int, m: int, whole: bool) -> None:
         if id_ := self._message(m):
@@ -254,6 +275,8 @@ class Survival:
         problems = [*self._world.problems, *self._world.history.problems]
         for view in self._views():
             problems += (f"{view.session.id}: {line}" for line in always(self._world, view, settled=self._settled))
+        if self._settled:
+            problems += (f"{id_} changed" for id_, events in self._forks.items() if self._world.event_ids(id_) != events)
         problems += more
         if problems:
             raise AssertionError("\n".join(["", *problems, *self._world.told(), *(v.told() for v in self._views())]))

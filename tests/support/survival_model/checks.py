@@ -46,7 +46,7 @@ def look(world: World, name: str) -> View | None:
     if session is None:
         return None
     stored, shown = finish(world.store.events(key, hidden=True)), finish(world.store.events(key))
-    decisions = finish(world.store.decisions.search(world.app, key=key, limit=1_000)).items
+    decisions = finish(world.store.decisions.search(world.app, key=key, limit=1_000)).items[::-1]
     return View(session, stored, shown, decisions, Walk(world.messages, stored).walk(shown))
 
 

@@ -279,6 +279,10 @@ class Wire:
     def jobs(self) -> "Wire":
         return Wire(self._line, self._end.jobs)
 
+    @property
+    def maintenance(self) -> "Wire":
+        return Wire(self._line, self._end.maintenance)
+
     async def close(self) -> None:
         """The store is others' as well."""
 

@@ -19,6 +19,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Invocation
 from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.testing.session_store_cases.making import check_fold
 
 USER_NAME = "ada"
 PROCESSES = 3
@@ -178,6 +179,18 @@ class World:
     def rewind(self, process: Process, message: str, invocation: str) -> Op:
         key = self.key(self.messages[message].session)
         return self._do(process, "rewind", message, _nothing(process.runner.sessions.rewind(key, invocation)))
+
+    def fork(self, session: str, new_id: str) -> None:
+        """Forks a session that exists."""
+        self.loop.finish(self.store.fork(self.key(session), new_id))
+
+    def delete(self, session: str) -> None:
+        self.loop.finish(self.store.delete(self.key(session)))
+
+    def event_ids(self, session: str) -> list[str]:
+        """The visible events of a session. AssertionError when its row is not their fold."""
+        self.loop.finish(check_fold(self.store, self.key(session)))
+        return [event.id for event in self.loop.finish(self.store.events(self.key(session)))]
 
     def recover(self, process: Process) -> Op:
         return self._do(process, "recover", None, _nothing(process.runner.recover()))

@@ -5,7 +5,7 @@ import json
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
-from sqlalchemy import Executable, create_engine, select
+from sqlalchemy import Executable, and_, create_engine, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
@@ -68,9 +68,10 @@ async def settled(url: str, seconds: float) -> list[str]:
 
 
 def _accepted_in_order(url: str) -> dict[str, list[str]]:
-    asked = select(sessions.c.session_id, messages.c.message_id).join(sessions, sessions.c.id == messages.c.session)
+    is_here = and_(sessions.c.owner == messages.c.owner, sessions.c.number == messages.c.session)
+    asked = select(sessions.c.session_id, messages.c.message_id).join(sessions, is_here)
     found: dict[str, list[str]] = {}
-    for session, message in _rows(url, asked.order_by(messages.c.id)):
+    for session, message in _rows(url, asked.order_by(messages.c.position)):
         found.setdefault(session, []).append(message)
     return found
 

@@ -45,7 +45,7 @@ class Context:
     def event(self) -> Event:
         return event(len(self.log) + 1).replace(author="clerk")
 
-    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+    async def backwards(self, page: int = 40, *, transcript: bool = False) -> AsyncIterator[list[Event]]:
         for end in range(len(self.log), 0, -page):
             self.pages += 1
             yield self.log[max(0, end - page) : end]

@@ -155,11 +155,11 @@ class FailingStore(SqlSessionStore):
         super().__init__("sqlite://")
         self._left = 2
 
-    async def begin(self, session: Any, lease: Lease, message: Message, events: Any, *, queue_limit: int | None) -> Any:
+    async def begin(self, session: Any, lease: Lease, message: Message, events: Any, **options: Any) -> Any:
         if self._left == 0:
             raise StoreUnavailable("The store went away.")
         self._left -= 1
-        return await super().begin(session, lease, message, events, queue_limit=queue_limit)
+        return await super().begin(session, lease, message, events, **options)
 
 
 async def test_a_store_that_fails_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,22 @@
-"""The estimate of tokens."""
+"""The estimate of tokens, and the view of a reader."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from turnwise.facts.branch import Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from turnwise.transcript.view import CALL_TOKENS, FILE_TOKENS, PART_TOKENS, as_text, tokens_of, tokens_of_part, tokens_of_parts
+from turnwise.transcript.view import (
+    CALL_TOKENS,
+    FILE_TOKENS,
+    PART_TOKENS,
+    View,
+    as_text,
+    tokens_of,
+    tokens_of_part,
+    tokens_of_parts,
+)
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("д" * 9, 9), ("語" * 3, 5), ("😀" * 3, 7)])
@@ -37,3 +49,11 @@ def test_a_text_that_cannot_be_written_is_counted_too() -> None:
 def test_every_kind_of_part_has_its_size(part: TextPart, tokens: int) -> None:
     assert tokens_of_part(part) == tokens
     assert tokens_of_parts([part, part]) == 2 * tokens
+
+
+def test_a_branch_may_be_given_as_text() -> None:
+    """As it stands in an event's JSON, for callers of the public face."""
+    text: Any = "1/~left"
+    view = View("a", text, "i-1")
+    assert view == View("a", Branch("1/~left"), "i-1")
+    assert view.branch.is_in_parallel

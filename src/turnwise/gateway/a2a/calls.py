@@ -13,7 +13,6 @@ from fastapi import Request
 from google.protobuf.message import Message
 from starlette.responses import Response
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of
 from turnwise.gateway.a2a.json_values import message_json, task_page_json
@@ -23,6 +22,7 @@ from turnwise.gateway.a2a.request import VERSION_HEADER, OperationRequest, check
 from turnwise.gateway.a2a.stream import StreamItem
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of, request_id_of
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.sse import event_stream
 
 
@@ -67,9 +67,9 @@ Encode = Callable[[dict[str, Any] | Refusal], bytes]
 """Encodes one stream item, or an error, as the bytes of a server-sent event."""
 
 
-def call_context(request: Request, front: Front, caller: Caller, user: str | None) -> ServerCallContext:
-    """Builds the SDK's call context for a request. user: the user that the request names; None = the caller's own."""
-    return context_of(OperationRequest(caller, redactor_of(request), user, base_of(request, front)))
+def call_context(request: Request, front: Front, services: Services) -> ServerCallContext:
+    """Builds the SDK's call context for a request."""
+    return context_of(OperationRequest(services, redactor_of(request), base_of(request, front)))
 
 
 def base_of(request: Request, front: Front) -> str:

@@ -23,6 +23,7 @@ from turnwise.gateway.a2a.messages import INPUT_MODES
 from turnwise.gateway.a2a.request import PROTOCOL_VERSION
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.selection.eligibility import eligible
 
 MOST_SKILLS = 200
@@ -41,14 +42,14 @@ def public_card(front: Front, base: str) -> AgentCard:
     return _card(front, base, Redactor(ANONYMOUS, front.runner.tree))
 
 
-def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
+def extended_card(front: Front, services: Services, base: str) -> AgentCard:
     """Builds the card of all agents that the caller may reach. Raises Forbidden without `agents:read`."""
-    front.scope.require(caller, "agents:read")
-    return _card(front, base, Redactor(caller, front.runner.tree))
+    services.scope.require("agents:read")
+    return _card(front, base, Redactor(services.scope.caller, front.runner.tree))
 
 
 def _card(front: Front, base: str, view: Redactor) -> AgentCard:
-    config, tree, supports_push = front.config.protocols.a2a, front.runner.tree, front.pushes.kept is not None
+    config, tree, supports_push = front.config.protocols.a2a, front.runner.tree, front.state.push_feed.kept is not None
     root = tree.card(tree.root)
     description = config.description or (root.description if view.reaches(root.name) else "")
     schemes = dict(_schemes(front.config.auth))

@@ -12,14 +12,14 @@ from turnwise.facts.events import Event
 from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, referenced_files
 from turnwise.gateway.a2a.request import OperationRequest, TaskId, parse_task_id
 from turnwise.gateway.a2a.task_state import TaskRecord, task_record
-from turnwise.gateway.front import Front
+from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import SEGMENT
 
 MOST_FILES = 50
 """Maximum number of artifacts loaded for one response; further ones appear by name only."""
 
 
-async def find_task(front: Front, operation: OperationRequest, task_id: str, *, to: Permission = "sessions:read") -> TaskRecord:
+async def find_task(operation: OperationRequest, task_id: str, *, to: Permission = "sessions:read") -> TaskRecord:
     """Returns the task with this id.
 
     Args:
@@ -32,18 +32,18 @@ async def find_task(front: Front, operation: OperationRequest, task_id: str, *, 
     name = parse_task_id(task_id)
     try:
         if name is None:
-            front.scope.require(operation.caller, to)
+            operation.services.scope.require(to)
             raise InvocationMissing("This is not a task id.")
         if None not in (operation.user, name.user) and operation.user != name.user:
-            front.scope.user(operation.caller, to, operation.user)
+            operation.services.scope.user(to)
             raise InvocationMissing("The task belongs to another user than the request names.")
-        known = await front.threads.whole(operation.caller, name.session, name.message, user_of_task(operation, name), to=to)
+        known = await services_of_task(operation, name).threads.whole(name.session, name.message, to=to)
     except (InvocationMissing, SessionMissing):
         raise TaskNotFoundError("There is no such task.") from None
     except Forbidden:
         # Do not reveal that a task of another user exists to a caller who may not reach it.
         if operation.user is None and name is not None and name.user is not None:
-            front.scope.require(operation.caller, to)
+            operation.services.scope.require(to)
             raise TaskNotFoundError("There is no such task.") from None
         raise
     return task_record(name, known)
@@ -54,22 +54,27 @@ def user_of_task(operation: OperationRequest, name: TaskId) -> str | None:
     return name.user if operation.user is None else operation.user
 
 
-async def files_of(front: Front, operation: OperationRequest, name: TaskId, events: Iterable[Event]) -> Mapping[FileId, File]:
+def services_of_task(operation: OperationRequest, name: TaskId) -> Services:
+    """Returns the services for the task's user."""
+    return operation.services.for_user(user_of_task(operation, name))
+
+
+async def files_of(operation: OperationRequest, name: TaskId, events: Iterable[Event]) -> Mapping[FileId, File]:
     """Loads the artifacts that these events refer to; missing ones are left out.
 
     Bytes are included until `MOST_INLINE` is used up; larger files have a URL only.
     """
     files: dict[FileId, File] = {}
-    bytes_left, user = MOST_INLINE, user_of_task(operation, name)
+    bytes_left, artifacts = MOST_INLINE, services_of_task(operation, name).artifacts
     for id_ in referenced_files(events)[:MOST_FILES]:
         artifact, version = id_
         try:
-            infos = await front.artifacts.versions(operation.caller, name.session, artifact, user)
+            infos = await artifacts.versions(name.session, artifact)
             info = next(candidate for candidate in reversed(infos) if version in (None, candidate.version))
             url = _url(operation, name, artifact, info.version)
             files[id_] = File(url, info.mime_type)
             if info.size <= bytes_left:
-                loaded = await front.artifacts.load(operation.caller, name.session, artifact, info.version, user)
+                loaded = await artifacts.load(name.session, artifact, info.version)
                 files[id_], bytes_left = File(url, info.mime_type, loaded.data), bytes_left - info.size
         except (ArtifactError, NothingHere, SessionMissing, Forbidden, StopIteration):
             continue

@@ -31,7 +31,7 @@ from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError, Unsuppor
 
 from turnwise.facts.events import LIMIT
 from turnwise.gateway.a2a.card import extended_card
-from turnwise.gateway.a2a.lookup import find_task, user_of_task
+from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
 from turnwise.gateway.a2a.push.configs import PushConfigs
 from turnwise.gateway.a2a.request import OperationRequest, TaskId, operation_request
@@ -69,9 +69,7 @@ async def list_tasks(front: Front, operation: OperationRequest, params: ListTask
         raise invalid_field("status", "Unknown task state.")
     history = history_of(params) or 0
     since = params.status_timestamp_after.ToDatetime(UTC) if params.HasField("status_timestamp_after") else None
-    page = await front.tasks.page(
-        operation.caller,
-        user=operation.user,
+    page = await operation.services.tasks.page(
         session=params.context_id or None,
         states=INVOCATION_STATUSES[state] if state else None,
         since=since,
@@ -88,7 +86,7 @@ async def _task(
     """Loads one task; None if it was removed since the page was read."""
     name = TaskId(listed.session, listed.message_id, None if operation.user == operation.caller.user else operation.user)
     try:
-        record = await find_task(front, operation, name.id)
+        record = await find_task(operation, name.id)
     except TaskNotFoundError:
         return None
     return await TaskStream(front, operation, name, history).task(record, artifacts=params.include_artifacts)
@@ -133,7 +131,7 @@ class Operations:
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         """Returns the current task."""
         operation, history = operation_request(context), history_of(params)
-        record = await find_task(self._front, operation, params.id)
+        record = await find_task(operation, params.id)
         return await TaskStream(self._front, operation, record.name, history).task(record)
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -147,15 +145,15 @@ class Operations:
             TaskNotCancelableError: The task is over, or ended before it could be stopped.
         """
         operation = operation_request(context)
-        record = await find_task(self._front, operation, params.id, to="invocations:cancel")
-        name, caller, user = record.name, operation.caller, user_of_task(operation, record.name)
+        record = await find_task(operation, params.id, to="invocations:cancel")
+        name, services = record.name, services_of_task(operation, record.name)
         if record.state(operation.view) not in FINAL_STATES and record.events:
-            await self._front.invocations.cancel(caller, name.session, record.events[0].invocation_id, user)
+            await services.invocations.cancel(name.session, record.events[0].invocation_id)
         elif record.status == "queued":
-            await self._front.threads.cancel(caller, name.session, name.message, user)
+            await services.threads.cancel(name.session, name.message)
         else:
             raise TaskNotCancelableError("The task is over.")
-        record = await find_task(self._front, operation, params.id, to="invocations:cancel")
+        record = await find_task(operation, params.id, to="invocations:cancel")
         if record.state(operation.view) != TaskState.TASK_STATE_CANCELED:
             raise TaskNotCancelableError("The task ended before it could be cancelled.")
         return await TaskStream(self._front, operation, name).task(record)
@@ -165,7 +163,7 @@ class Operations:
     ) -> AsyncGenerator[StreamItem]:
         """Yields the current task, then its updates until it is over. Raises UnsupportedOperationError for a finished task."""
         operation = operation_request(context)
-        record = await find_task(self._front, operation, params.id)
+        record = await find_task(operation, params.id)
         if record.state(operation.view) in FINAL_STATES:
             raise UnsupportedOperationError("The task is over and has no more updates. Use GetTask.")
         async for item in TaskStream(self._front, operation, record.name).follow(record):
@@ -198,7 +196,7 @@ class Operations:
     async def on_get_extended_agent_card(self, params: GetExtendedAgentCardRequest, context: ServerCallContext) -> AgentCard:
         """Returns the card of all agents that the caller may reach."""
         operation = operation_request(context)
-        return extended_card(self._front, operation.caller, operation.base)
+        return extended_card(self._front, operation.services, operation.base)
 
     async def _send(
         self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool

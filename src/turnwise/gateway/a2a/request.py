@@ -9,6 +9,7 @@ from a2a.utils.errors import VersionNotSupportedError
 from turnwise.facts.callers import Caller
 from turnwise.facts.ids import is_storable_id
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.shared.packed_ids import pack_ids, unpack_ids
 
 _KEY = "turnwise"
@@ -21,17 +22,26 @@ _MOST_QUOTED = 20
 class OperationRequest(NamedTuple):
     """The caller and the view of one request."""
 
-    caller: Caller
+    services: Services
+    """The services for the caller and the user that the request names."""
     view: Redactor
     """Redacts events for the caller."""
-    user: str | None
-    """The user that the request names; None = the caller's own."""
     base: str
     """This gateway's URL for the caller, without a trailing slash."""
 
+    @property
+    def caller(self) -> Caller:
+        return self.services.scope.caller
+
+    @property
+    def user(self) -> str | None:
+        """The user that the request names; None = the caller's own."""
+        return self.services.scope.named
+
     def for_user(self, user: str | None) -> "OperationRequest":
         """Uses the message's user if the request names none and the caller acts for users."""
-        return self._replace(user=user) if self.user is None and self.caller.acts_for_users else self
+        uses_it = self.user is None and self.caller.acts_for_users
+        return self._replace(services=self.services.for_user(user)) if uses_it else self
 
 
 def context_of(operation: OperationRequest) -> ServerCallContext:

@@ -34,7 +34,7 @@ from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
-from turnwise.gateway.front import Front, TheCaller, TheFront, User
+from turnwise.gateway.front import Front, TheFront, UserServices
 from turnwise.gateway.shared.ranges import etag_of, is_known
 
 STATE_PREFIX = "TASK_STATE_"
@@ -80,12 +80,12 @@ PATHS = (
 def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
     method = METHODS[path.method]
 
-    async def answer(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
+    async def answer(request: Request, front: TheFront, services: UserServices) -> Response:
         try:
             check_content(request)
             check_protocol_version(request)
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
-            outcome = method.operation(Operations(front), params, call_context(request, front, caller, user))
+            outcome = method.operation(Operations(front), params, call_context(request, front, services))
             if method.streamed:
                 return await stream_response(outcome, request, front, _encode_sse, retry_with=":subscribe")
             body = json.dumps(result_json(await outcome, method) or {})
@@ -153,7 +153,7 @@ rpc_router = APIRouter(include_in_schema=False)
 
 @rpc_router.post("")
 @rpc_router.post("/")
-async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
+async def call(request: Request, front: TheFront, services: UserServices) -> Response:
     """Serves one JSON-RPC call, as a response or a stream."""
     id_: CallId = None
     try:
@@ -162,9 +162,7 @@ async def call(request: Request, front: TheFront, caller: TheCaller, user: User 
         id_ = _id_of(body)
         check_protocol_version(request)
         method, params = _method_and_params(body)
-        outcome = method.operation(
-            Operations(front), message_of(params, method.params), call_context(request, front, caller, user)
-        )
+        outcome = method.operation(Operations(front), message_of(params, method.params), call_context(request, front, services))
         if method.streamed:
             return await stream_response(outcome, request, front, _rpc_encoder(id_), retry_with="SubscribeToTask")
         return JSONResponse({"jsonrpc": JSON_RPC_VERSION, "id": id_, "result": result_json(await outcome, method)})

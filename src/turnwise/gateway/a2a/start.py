@@ -12,11 +12,12 @@ from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.waits import Wait
-from turnwise.gateway.a2a.lookup import find_task, user_of_task
+from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
@@ -97,38 +98,38 @@ async def send_message(
     """
     config = front.runner.config.replace(streaming=streaming, create_session=True)
     message = request.message
-    draft = MessageRequest("", incoming.content, operation.user, message.message_id, incoming.context, config)
+    draft = MessageRequest("", incoming.content, message.message_id, incoming.context, config)
     if message.task_id:
-        return await _answer_task(front, operation, request, incoming, draft)
-    if incoming.agent is not None and not front.addressees.has(operation.caller, incoming.agent):
+        return await _answer_task(operation, request, incoming, draft)
+    if incoming.agent is not None and not operation.services.addressees.has(incoming.agent):
         raise invalid_field(
             f"metadata.{AGENT}", "No agent of that name is available to this caller.", fix="See the skills of the agent card."
         )
     session = message.context_id or new_session()
-    return await _start_task(front, operation, draft._replace(session=session, agent=incoming.agent))
+    return await _start_task(operation, draft._replace(session=session, agent=incoming.agent))
 
 
-async def _start_task(front: Front, operation: OperationRequest, draft: MessageRequest) -> SentMessage | TaskRecord:
+async def _start_task(operation: OperationRequest, draft: MessageRequest) -> SentMessage | TaskRecord:
     try:
-        invocation = await front.messages.start(operation.caller, draft)
+        invocation = await operation.services.messages.start(draft)
     except MessageBlocked:
-        user = front.scope.user(operation.caller, "messages:write", draft.user)
+        user = operation.services.scope.user("messages:write")
         name = _name(operation, draft.session, draft.id or "", user)
-        return await find_task(front, operation, name.id, to="messages:write")
+        return await find_task(operation, name.id, to="messages:write")
     key = invocation.session
     assert isinstance(draft.content, Content)
     return SentMessage(_name(operation, key.id, invocation.message_id, key.user), draft.content, (), invocation)
 
 
 async def _answer_task(
-    front: Front, operation: OperationRequest, request: SendMessageRequest, incoming: IncomingMessage, draft: MessageRequest
+    operation: OperationRequest, request: SendMessageRequest, incoming: IncomingMessage, draft: MessageRequest
 ) -> SentMessage:
     message = request.message
-    record = await find_task(front, operation, message.task_id, to="messages:write")
+    record = await find_task(operation, message.task_id, to="messages:write")
     if message.context_id and message.context_id != record.name.session:
         raise invalid_field("message.contextId", "The task belongs to another context.", fix="Leave out contextId.")
-    draft = draft._replace(session=record.name.session, user=user_of_task(operation, record.name))
-    if (invocation := await _find_repeated(front, operation, record, draft)) is not None:
+    draft, services = draft._replace(session=record.name.session), services_of_task(operation, record.name)
+    if (invocation := await _find_repeated(services, record, draft)) is not None:
         return SentMessage(record.name, incoming.content, record.before(invocation.message_id), invocation)
     if record.state(operation.view) in FINAL_STATES:
         raise UnsupportedOperationError("The task is over. Start another: send the message with its contextId alone.")
@@ -136,24 +137,22 @@ async def _answer_task(
     if not waits:
         raise UnsupportedOperationError("The task does not wait for a message. Send it with the contextId alone, or later.")
     content, context = answer_to(waits, incoming)
-    invocation = await front.messages.start(operation.caller, draft._replace(content=content, context=context))
+    invocation = await services.messages.start(draft._replace(content=content, context=context))
     return SentMessage(record.name, content, record.events, invocation)
 
 
-async def _find_repeated(
-    front: Front, operation: OperationRequest, record: TaskRecord, draft: MessageRequest
-) -> Invocation | None:
+async def _find_repeated(services: Services, record: TaskRecord, draft: MessageRequest) -> Invocation | None:
     """Returns the invocation of a message id that the task already has; None for a new id."""
     assert draft.id is not None
     try:
-        known = await front.threads.known(operation.caller, draft.session, draft.id, draft.user, to="messages:write")
+        known = await services.threads.known(draft.session, draft.id, to="messages:write")
     except InvocationMissing:
         return None
     result = known.reading.result if known.reading else None
     is_first = draft.id == record.name.message
     if not is_first and (result is None or not record.events or result.invocation_id != record.events[0].invocation_id):
         raise invalid_field("message.messageId", "Another message of this context has that id.", fix="Send it under a new id.")
-    return await front.messages.start(operation.caller, draft._replace(content=known.receipt.message.content))
+    return await services.messages.start(draft._replace(content=known.receipt.message.content))
 
 
 def _name(operation: OperationRequest, session: str, message: str, user: str) -> TaskId:

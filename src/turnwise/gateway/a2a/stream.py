@@ -7,7 +7,7 @@ from a2a.types import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, Ta
 
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.lookup import files_of, find_task, user_of_task
+from turnwise.gateway.a2a.lookup import files_of, find_task, services_of_task
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
@@ -105,7 +105,7 @@ class TaskStream:
     ) -> None:
         self._front, self._operation, self._name = front, operation, name
         self._history, self._modes, self._to = history, list(modes), to
-        self._user = user_of_task(operation, name)
+        self._services = services_of_task(operation, name)
         self._delivered = TaskRecord(name, "queued")
 
     async def task(self, record: TaskRecord, *, artifacts: bool = True) -> Task:
@@ -164,7 +164,7 @@ class TaskStream:
                     yield await self._update()
                     continue
             # Find it by its message: only then are partial events included.
-            invocation = await self._front.messages.find(self._operation.caller, self._name.session, message, self._user)
+            invocation = await self._services.messages.find(self._name.session, message)
             initial = self._delivered
             async for item in self._updates(before, invocation):
                 yield item
@@ -173,11 +173,9 @@ class TaskStream:
 
     async def _wait_for_more(self) -> TaskRecord:
         """Waits until the log holds more of the task than was sent, and returns the new record."""
-        events, caller, session = self._delivered.events, self._operation.caller, self._name.session
-        await self._front.threads.wait_for_progress(
-            caller, session, events[0].invocation_id, _last_sequence(events), self._user
-        )
-        return await find_task(self._front, self._operation, self._name.id, to=self._to)
+        events, session = self._delivered.events, self._name.session
+        await self._services.threads.wait_for_progress(session, events[0].invocation_id, _last_sequence(events))
+        return await find_task(self._operation, self._name.id, to=self._to)
 
     async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[StreamItem]:
         """Yields updates for the message's new events until it ends or waits. before: the task's events before the message."""
@@ -209,12 +207,10 @@ class TaskStream:
 
     async def _settled_record(self, record: TaskRecord) -> TaskRecord:
         """Reloads a waiting task, because a repeated message may have been answered since."""
-        return (
-            await find_task(self._front, self._operation, self._name.id, to=self._to) if record.status == "waiting" else record
-        )
+        return await find_task(self._operation, self._name.id, to=self._to) if record.status == "waiting" else record
 
     async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
-        files = await files_of(self._front, self._operation, self._name, events)
+        files = await files_of(self._operation, self._name, events)
         return PartWriter(self._operation.view, files, self._modes)
 
     def _has_tag(self, record: TaskRecord) -> bool:

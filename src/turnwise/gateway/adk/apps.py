@@ -3,15 +3,15 @@
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version as version_of
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NothingHere
-from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.front import Front, TheFront, TheServices
 from turnwise.gateway.services.agents import VisibleAgent
+from turnwise.gateway.services.bound import Services
 
 router = APIRouter(include_in_schema=False)
 ALL_AGENTS = 1_000_000
@@ -25,9 +25,17 @@ def check_app(front: Front, name: str | None) -> None:
         raise NothingHere("There is no such app.", fix="See GET /list-apps.", where=("appName",))
 
 
-def tree_of(front: Front, caller: Caller) -> dict[str, VisibleAgent]:
+async def _for_user(user_id: str, services: TheServices) -> Services:
+    return services.for_user(user_id)
+
+
+UserServices = Annotated[Services, Depends(_for_user)]
+"""The services for the caller, for the user in the path."""
+
+
+def tree_of(services: Services) -> dict[str, VisibleAgent]:
     """Returns the agents that the caller may know of, in tree order. Raises Forbidden."""
-    page, _ = front.agents.page(caller, after=None, limit=ALL_AGENTS)
+    page, _ = services.agents.page(after=None, limit=ALL_AGENTS)
     return {agent.card.name: agent for agent in page}
 
 
@@ -38,24 +46,24 @@ async def is_alive() -> Response:
 
 
 @router.get("/version")
-async def get_version(front: TheFront, caller: TheCaller) -> Response:
+async def get_version(services: TheServices) -> Response:
     """Returns Turnwise's version, not the ADK's."""
-    front.scope.require(caller, "agents:read")
+    services.scope.require("agents:read")
     body = {"version": version_of("turnwise"), "language": LANGUAGE, "language_version": platform.python_version()}
     return JSONResponse(body)
 
 
 @router.get("/list-apps")
-async def list_apps(front: TheFront, caller: TheCaller, detailed: bool = False) -> Response:
+async def list_apps(front: TheFront, services: TheServices, detailed: bool = False) -> Response:
     """Lists the only app."""
-    tree = tree_of(front, caller)
+    tree = tree_of(services)
     return JSONResponse({"apps": [_info(front, tree)]} if detailed else [front.runner.app])
 
 
 @router.get("/apps/{app_name}/app-info")
-async def get_app_info(app_name: str, front: TheFront, caller: TheCaller) -> Response:
+async def get_app_info(app_name: str, front: TheFront, services: TheServices) -> Response:
     """Describes the app and its agents. Instructions and tools are never revealed."""
-    tree = tree_of(front, caller)
+    tree = tree_of(services)
     check_app(front, app_name)
     agents = {
         name: {"name": name, "description": agent.card.description, **_HIDDEN, "sub_agents": list(agent.children)}

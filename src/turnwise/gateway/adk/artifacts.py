@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
-from turnwise.facts.callers import Caller, Permission
+from turnwise.facts.callers import Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
-from turnwise.gateway.adk.apps import check_app
+from turnwise.gateway.adk.apps import UserServices, check_app
 from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
-from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.front import Front, TheFront
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
@@ -22,23 +23,21 @@ _AT = "/{artifact_name:path}"
 
 
 @router.get("")
-async def list_artifacts(app_name: str, user_id: str, session_id: str, front: TheFront, caller: TheCaller) -> Response:
+async def list_artifacts(app_name: str, session_id: str, front: TheFront, services: UserServices) -> Response:
     """Lists the names of the session's artifacts and of its user's."""
-    infos = await front.artifacts.list(caller, session_id, user_id)
+    infos = await services.artifacts.list(session_id)
     check_app(front, app_name)
     return JSONResponse([info.name for info in infos])
 
 
 @router.post("")
 async def save_artifact(
-    app_name: str, user_id: str, session_id: str, body: SaveBody, front: TheFront, caller: TheCaller
+    app_name: str, user_id: str, session_id: str, body: SaveBody, front: TheFront, services: UserServices
 ) -> Response:
     """Saves a text, or the bytes of `inlineData`, as a new version."""
-    _check(front, caller, "artifacts:write", app_name, user_id)
+    _check(front, services, "artifacts:write", app_name)
     data, mime_type = _content_of(body)
-    info = await front.artifacts.save(
-        caller, session_id, body.filename, _single_chunk(data), mime_type=mime_type, size=len(data), user=user_id
-    )
+    info = await services.artifacts.save(session_id, body.filename, _single_chunk(data), mime_type=mime_type, size=len(data))
     return json_response(_wire_version(front, info, user_id, session_id))
 
 
@@ -50,10 +49,10 @@ async def get_version_metadata(
     artifact_name: str,
     version_id: str,
     front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
 ) -> Response:
     """Describes one version, without its content."""
-    infos = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
+    infos = await services.artifacts.versions(session_id, artifact_name)
     check_app(front, app_name)
     number = _parse_version(version_id)
     info = next((info for info in reversed(infos) if number in (None, info.version)), None)
@@ -64,10 +63,10 @@ async def get_version_metadata(
 
 @router.get(_AT + "/versions/metadata")
 async def list_versions_metadata(
-    app_name: str, user_id: str, session_id: str, artifact_name: str, front: TheFront, caller: TheCaller
+    app_name: str, user_id: str, session_id: str, artifact_name: str, front: TheFront, services: UserServices
 ) -> Response:
     """Describes all versions, oldest first."""
-    infos = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
+    infos = await services.artifacts.versions(session_id, artifact_name)
     check_app(front, app_name)
     return json_response([_wire_version(front, info, user_id, session_id) for info in infos])
 
@@ -75,23 +74,22 @@ async def list_versions_metadata(
 @router.get(_AT + "/versions/{version_id}")
 async def load_version(
     app_name: str,
-    user_id: str,
     session_id: str,
     artifact_name: str,
     version_id: str,
     front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
 ) -> Response:
     """Returns the content of one version."""
-    return await _load(front, caller, app_name, user_id, session_id, artifact_name, version_id)
+    return await _load(front, services, app_name, session_id, artifact_name, version_id)
 
 
 @router.get(_AT + "/versions")
 async def list_versions(
-    app_name: str, user_id: str, session_id: str, artifact_name: str, front: TheFront, caller: TheCaller
+    app_name: str, session_id: str, artifact_name: str, front: TheFront, services: UserServices
 ) -> Response:
     """Lists the version numbers, from 0."""
-    infos = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
+    infos = await services.artifacts.versions(session_id, artifact_name)
     check_app(front, app_name)
     return JSONResponse([to_adk_version(info.version) for info in infos])
 
@@ -99,37 +97,36 @@ async def list_versions(
 @router.get(_AT)
 async def load_artifact(
     app_name: str,
-    user_id: str,
     session_id: str,
     artifact_name: str,
     front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
     version: str = LATEST,
 ) -> Response:
     """Returns the content of the latest version, or of the one in the query."""
-    return await _load(front, caller, app_name, user_id, session_id, artifact_name, version)
+    return await _load(front, services, app_name, session_id, artifact_name, version)
 
 
 @router.delete(_AT)
 async def delete_artifact(
-    app_name: str, user_id: str, session_id: str, artifact_name: str, front: TheFront, caller: TheCaller
+    app_name: str, session_id: str, artifact_name: str, front: TheFront, services: UserServices
 ) -> Response:
     """Deletes all versions. Idempotent."""
-    _check(front, caller, "artifacts:write", app_name, user_id)
-    await front.artifacts.delete(caller, session_id, artifact_name, user_id)
+    _check(front, services, "artifacts:write", app_name)
+    await services.artifacts.delete(session_id, artifact_name)
     return JSONResponse(None)
 
 
-async def _load(front: Front, caller: Caller, app: str, user: str, session: str, name: str, version: str) -> Response:
-    _check(front, caller, "artifacts:read", app, user)
-    artifact: Artifact = await front.artifacts.load(caller, session, name, _parse_version(version), user)
+async def _load(front: Front, services: Services, app: str, session: str, name: str, version: str) -> Response:
+    _check(front, services, "artifacts:read", app)
+    artifact: Artifact = await services.artifacts.load(session, name, _parse_version(version))
     blob = Blob(data=encode_bytes(artifact.data), mime_type=artifact.info.mime_type)
     return json_response(Part(inline_data=blob))
 
 
-def _check(front: Front, caller: Caller, permission: Permission, app: str, user: str) -> None:
+def _check(front: Front, services: Services, permission: Permission, app: str) -> None:
     """Checks the permission before the app's name, so Forbidden reveals nothing about apps."""
-    front.scope.user(caller, permission, user)
+    services.scope.user(permission)
     check_app(front, app)
 
 

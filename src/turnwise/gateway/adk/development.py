@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from turnwise.facts.errors import NothingHere
-from turnwise.gateway.adk.apps import check_app, tree_of
-from turnwise.gateway.front import TheCaller, TheFront
+from turnwise.gateway.adk.apps import UserServices, check_app, tree_of
+from turnwise.gateway.front import TheFront, TheServices
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.gateway.services.sessions import Window
 
@@ -79,8 +79,8 @@ def _quoted(name: str) -> str:
 
 
 def _add_empty_answer(path: str, value: Any) -> None:
-    async def get_nothing(app_name: str, front: TheFront, caller: TheCaller) -> Response:
-        tree_of(front, caller)
+    async def get_nothing(app_name: str, front: TheFront, services: TheServices) -> Response:
+        tree_of(services)
         check_app(front, app_name)
         return JSONResponse(value)
 
@@ -92,34 +92,34 @@ for _path, _value in EMPTY_ANSWERS.items():
 
 
 @router.get("/config/telemetry")
-async def get_consent(front: TheFront, caller: TheCaller) -> Response:
+async def get_consent(services: TheServices) -> Response:
     """Tells the page not to send usage statistics."""
-    front.scope.require(caller, "agents:read")
+    services.scope.require("agents:read")
     return JSONResponse({"telemetry": False})
 
 
 @router.get(_APP + "/builder")
-async def get_definition(app_name: str, front: TheFront, caller: TheCaller) -> Response:
+async def get_definition(app_name: str, front: TheFront, services: TheServices) -> Response:
     """Returns an empty agent file: agents cannot be edited here."""
-    tree_of(front, caller)
+    tree_of(services)
     check_app(front, app_name)
     return PlainTextResponse("")
 
 
 @router.get(_APP + "/build_graph")
-async def get_structure(app_name: str, front: TheFront, caller: TheCaller) -> Response:
+async def get_structure(app_name: str, front: TheFront, services: TheServices) -> Response:
     """Returns the agents that the caller may know of, nested."""
-    tree = tree_of(front, caller)
+    tree = tree_of(services)
     check_app(front, app_name)
     return JSONResponse({"name": app_name, "root_agent": _nested(tree, front.runner.tree.root, DEEPEST)})
 
 
 @router.get(_APP + "/build_graph_image")
 async def get_images(
-    app_name: str, front: TheFront, caller: TheCaller, dark_mode: bool = False, node: str | None = None
+    app_name: str, front: TheFront, services: TheServices, dark_mode: bool = False, node: str | None = None
 ) -> Response:
     """Draws all agents, or those below the last agent of the path `node`."""
-    tree = tree_of(front, caller)
+    tree = tree_of(services)
     check_app(front, app_name)
     names = [name for name in (node or "").split("/") if name]
     root = names[-1] if names else front.runner.tree.root
@@ -129,24 +129,22 @@ async def get_images(
 
 
 @router.get(_APP + "/graph")
-async def get_graph(app_name: str, front: TheFront, caller: TheCaller, dark_mode: bool = False) -> Response:
+async def get_graph(app_name: str, front: TheFront, services: TheServices, dark_mode: bool = False) -> Response:
     """Draws all agents."""
-    tree = tree_of(front, caller)
+    tree = tree_of(services)
     check_app(front, app_name)
     return JSONResponse({"dotSrc": dot_of(_children(tree), front.runner.tree.root, dark=dark_mode)})
 
 
 @router.get(_APP + "/users/{user_id}/sessions/{session_id}/events/{event_id}/graph")
-async def get_event_graph(
-    app_name: str, user_id: str, session_id: str, event_id: str, front: TheFront, caller: TheCaller
-) -> Response:
+async def get_event_graph(app_name: str, session_id: str, event_id: str, front: TheFront, services: UserServices) -> Response:
     """Draws all agents and highlights the event's author; an empty object for an unknown event."""
-    events = (await front.sessions.events(caller, session_id, Window(last=MOST_EVENTS_SEARCHED), user_id)).events
+    events = (await services.sessions.events(session_id, Window(last=MOST_EVENTS_SEARCHED))).events
     check_app(front, app_name)
     event = next((event for event in events if event.id == event_id), None)
     if event is None:
         return JSONResponse({})
-    children = _children(tree_of(front, caller))
+    children = _children(tree_of(services))
     return JSONResponse({"dotSrc": dot_of(children, front.runner.tree.root, event.author)})
 
 

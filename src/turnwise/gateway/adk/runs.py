@@ -8,7 +8,6 @@ from fastapi.sse import format_sse_event
 from pydantic import JsonValue
 from starlette.responses import Response
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
@@ -18,7 +17,8 @@ from turnwise.gateway.adk.apps import check_app
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
 from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_error
-from turnwise.gateway.front import Front, IdempotencyKey, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, IdempotencyKey, TheFront, TheServices, redactor_of
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
@@ -29,21 +29,23 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 @router.post("/run")
-async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
+async def run(body: RunBody, request: Request, front: TheFront, services: TheServices, key: IdempotencyKey = None) -> Response:
     """Sends a message and returns its events once it ends or waits. Disconnecting does not stop it."""
-    invocation = await _start(front, caller, body, key, streaming=False)
+    invocation = await _start(front, services, body, key, streaming=False)
     result = await invocation.result()
     events = write_events(result.events, invocation.session, redactor_of(request))
     return json_response([event for event in events if event.author != USER])
 
 
 @router.post("/run_sse")
-async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
+async def run_sse(
+    body: RunBody, request: Request, front: TheFront, services: TheServices, key: IdempotencyKey = None
+) -> Response:
     """Sends a message and streams its events; with `streaming`, partial events too.
 
     An error before the first event is an HTTP error; a later one is a stream item.
     """
-    invocation = await _start(front, caller, body, key, streaming=body.streaming)
+    invocation = await _start(front, services, body, key, streaming=body.streaming)
     items = _event_items(request, invocation, streaming=body.streaming)
     closing = Closing("This process is being stopped.", fix="Read the session again.")
     return event_stream(
@@ -55,41 +57,41 @@ async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheC
     )
 
 
-async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
+async def _start(front: Front, services: Services, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
     """Starts the invocation, or attaches to one if there is no message.
 
     Raises:
         RequestInvalid, SessionMissing, NothingHere: The request does not fit. Errors of `Messages.start` pass through.
     """
-    front.scope.session(caller, "messages:write", body.session_id, body.user_id)
+    services = services.for_user(body.user_id)
+    services.scope.session("messages:write", body.session_id)
     check_app(front, body.app_name)
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:
-        return await _attach(front, caller, body)
+        return await _attach(services, body)
     message_request = MessageRequest(
         session=body.session_id,
         content=content,
-        user=body.user_id,
         id=key,
-        context=await _context(front, caller, body, content),
+        context=await _context(services, body, content),
         config=front.runner.config.replace(streaming=streaming, create_session=False),
     )
-    return await front.messages.start(caller, message_request)
+    return await services.messages.start(message_request)
 
 
-async def _attach(front: Front, caller: Caller, body: RunBody) -> Invocation:
+async def _attach(services: Services, body: RunBody) -> Invocation:
     """Attaches to the invocation that the request names, without a new message."""
     if body.invocation_id is None or body.state_delta:
         raise RequestInvalid("There is no message.", fix="Send 'newMessage' with its parts.", where=MESSAGE)
-    await front.sessions.get(caller, body.session_id, body.user_id)
-    return await front.messages.attach(caller, body.session_id, body.invocation_id, body.user_id)
+    await services.sessions.get(body.session_id)
+    return await services.messages.attach(body.session_id, body.invocation_id)
 
 
-async def _context(front: Front, caller: Caller, body: RunBody, content: Content) -> MessageContext:
+async def _context(services: Services, body: RunBody, content: Content) -> MessageContext:
     attributes: dict[str, JsonValue] = dict(body.custom_metadata or {})
     answers = None
     if body.invocation_id is not None and not content.tool_results:
-        head = (await front.sessions.get(caller, body.session_id, body.user_id)).head
+        head = (await services.sessions.get(body.session_id)).head
         open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
         if not open_questions:
             raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")

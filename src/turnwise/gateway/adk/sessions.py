@@ -8,12 +8,13 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestError, RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
-from turnwise.gateway.adk.apps import check_app
+from turnwise.gateway.adk.apps import UserServices, check_app
 from turnwise.gateway.adk.events import write_events
 from turnwise.gateway.adk.parts import past_exchanges
 from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, json_response
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, TheFront, redactor_of
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import SessionInfo
 
@@ -26,12 +27,12 @@ _AT = "/sessions/{session_id}"
 
 
 @router.get("/sessions")
-async def list_sessions(app_name: str, user_id: str, request: Request, front: TheFront, caller: TheCaller) -> Response:
+async def list_sessions(app_name: str, request: Request, front: TheFront, services: UserServices) -> Response:
     """Lists the user's sessions with their state, without events, newest first."""
     infos: list[SessionInfo] = []
     after: str | None = None
     while len(infos) < MOST_SCANNED:
-        page = await front.sessions.page(caller, user=user_id, everybody=False, after=after, limit=PAGE)
+        page = await services.sessions.page(everybody=False, after=after, limit=PAGE)
         infos += page.items
         if (after := page.next) is None:
             break
@@ -39,7 +40,7 @@ async def list_sessions(app_name: str, user_id: str, request: Request, front: Th
     view, sessions = redactor_of(request), list[Session]()
     for info in sorted(infos, key=lambda info: info.updated_at, reverse=True)[:MOST_LISTED]:
         try:
-            session = await front.sessions.get(caller, info.key.id, user_id)
+            session = await services.sessions.get(info.key.id)
         except SessionMissing:  # deleted meanwhile
             continue
         sessions.append(_wire_session(session, [], view))
@@ -48,87 +49,83 @@ async def list_sessions(app_name: str, user_id: str, request: Request, front: Th
 
 @router.post("/sessions")
 async def create_session(
-    app_name: str, user_id: str, request: Request, front: TheFront, caller: TheCaller, body: CreateBody | None = None
+    app_name: str, request: Request, front: TheFront, services: UserServices, body: CreateBody | None = None
 ) -> Response:
     """Creates a session with a state and an imported conversation."""
-    return await _create(front, caller, request, app_name, user_id, body or CreateBody())
+    return await _create(front, services, request, app_name, body or CreateBody())
 
 
 @router.post(_AT)
 async def create_session_with_id(
     app_name: str,
-    user_id: str,
     session_id: str,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
     state: State | None = None,
 ) -> Response:
     """Creates a session under this id; the body is its state."""
-    return await _create(front, caller, request, app_name, user_id, CreateBody(session_id=session_id, state=state))
+    return await _create(front, services, request, app_name, CreateBody(session_id=session_id, state=state))
 
 
 @router.get(_AT)
-async def get_session(
-    app_name: str, user_id: str, session_id: str, request: Request, front: TheFront, caller: TheCaller
-) -> Response:
+async def get_session(app_name: str, session_id: str, request: Request, front: TheFront, services: UserServices) -> Response:
     """Returns the session with its state and events."""
-    session = await front.sessions.get(caller, session_id, user_id)
+    session = await services.sessions.get(session_id)
     check_app(front, app_name)
-    return json_response(await _with_events(front, caller, session, redactor_of(request)))
+    return json_response(await _with_events(services, session, redactor_of(request)))
 
 
 @router.patch(_AT)
 async def update_session(
     app_name: str,
-    user_id: str,
     session_id: str,
     body: PatchBody,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
+    services: UserServices,
 ) -> Response:
     """Writes to the state without running an agent."""
-    _check_user(front, caller, app_name, user_id, returned=True)
-    session = await front.sessions.write_state(caller, session_id, body.state_delta, user_id)
-    return json_response(await _with_events(front, caller, session, redactor_of(request)))
+    _check_user(front, services, app_name, returned=True)
+    session = await services.sessions.write_state(session_id, body.state_delta)
+    return json_response(await _with_events(services, session, redactor_of(request)))
 
 
 @router.delete(_AT)
-async def delete_session(app_name: str, user_id: str, session_id: str, front: TheFront, caller: TheCaller) -> Response:
+async def delete_session(app_name: str, session_id: str, front: TheFront, services: UserServices) -> Response:
     """Deletes the session. Idempotent."""
-    _check_user(front, caller, app_name, user_id)
-    await front.sessions.delete(caller, session_id, user_id)
+    _check_user(front, services, app_name)
+    await services.sessions.delete(session_id)
     return JSONResponse(None)
 
 
 @router.patch("/memory")
-async def add_to_memory(app_name: str, user_id: str, body: MemoryBody, front: TheFront, caller: TheCaller) -> Response:
+async def add_to_memory(app_name: str, body: MemoryBody, front: TheFront, services: UserServices) -> Response:
     """Always refused, as by an ADK server without a memory service: agents manage their own memory."""
-    _check_user(front, caller, app_name, user_id)
-    await front.sessions.get(caller, body.session_id, user_id)
+    _check_user(front, services, app_name)
+    await services.sessions.get(body.session_id)
     raise RequestError("This gateway has no memory service.", fix="Use the memory of the agents instead.")
 
 
-def _check_user(front: Front, caller: Caller, app: str, user: str, *, returned: bool = False) -> None:
+def _check_user(front: Front, services: Services, app: str, *, returned: bool = False) -> None:
     """Checks permissions before the app's name. Raises Forbidden, NothingHere.
 
     Args:
         returned: Whether the response returns the session, which requires the permission to read it.
     """
-    front.scope.user(caller, "sessions:write", user)
+    services.scope.user("sessions:write")
     if returned:
-        front.scope.user(caller, "sessions:read", user)
+        services.scope.user("sessions:read")
     check_app(front, app)
 
 
-async def _create(front: Front, caller: Caller, request: Request, app: str, user: str, body: CreateBody) -> Response:
-    _check_user(front, caller, app, user, returned=bool(body.events))
+async def _create(front: Front, services: Services, request: Request, app: str, body: CreateBody) -> Response:
+    _check_user(front, services, app, returned=bool(body.events))
     if body.options:
         raise RequestInvalid("Session options are not supported.", fix="Leave them out.", where=("body", "options"))
-    past, author = past_exchanges(body.events or ()), _last_author(front, caller, body.events or ())
-    session = await front.sessions.create(caller, body.session_id, body.state or {}, user, past=past, author=author)
-    return json_response(await _with_events(front, caller, session, redactor_of(request)))
+    past, author = past_exchanges(body.events or ()), _last_author(front, services.scope.caller, body.events or ())
+    session = await services.sessions.create(body.session_id, body.state or {}, past=past, author=author)
+    return json_response(await _with_events(services, session, redactor_of(request)))
 
 
 def _last_author(front: Front, caller: Caller, events: Sequence[PastEvent]) -> str | None:
@@ -140,10 +137,10 @@ def _last_author(front: Front, caller: Caller, events: Sequence[PastEvent]) -> s
     return next((name for name in names if view.reaches(name)), None)
 
 
-async def _with_events(front: Front, caller: Caller, session: OurSession, view: Redactor) -> Session:
+async def _with_events(services: Services, session: OurSession, view: Redactor) -> Session:
     if not session.last_sequence:
         return _wire_session(session, [], view)
-    events = (await front.sessions.events(caller, session.id, Window(last=MOST_EVENTS), session.user)).events
+    events = (await services.sessions.events(session.id, Window(last=MOST_EVENTS))).events
     return _wire_session(session, write_events(events, session.key, view), view)
 
 

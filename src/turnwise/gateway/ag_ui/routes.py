@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.sse import EventSourceResponse
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
@@ -26,8 +25,9 @@ from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
-from turnwise.gateway.front import Front, TheCaller, TheFront, User, redactor_of
+from turnwise.gateway.front import Front, TheFront, UserServices, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
 from turnwise.gateway.sse import event_stream
@@ -41,8 +41,8 @@ ACCEPTED_TYPES = ("text/event-stream", "text/*", "*/*", "application/json")
 class RunStream:
     """Streams one run to one reader. The run continues if the reader disconnects."""
 
-    def __init__(self, front: Front, request: Request, caller: Caller, body: RunBody, run_request: RunRequest) -> None:
-        self._front, self._request, self._caller, self._body, self._run_request = front, request, caller, body, run_request
+    def __init__(self, front: Front, request: Request, services: Services, body: RunBody, run_request: RunRequest) -> None:
+        self._front, self._request, self._services, self._body, self._run_request = front, request, services, body, run_request
         self._view = redactor_of(request)
         self._client = client_state(body.messages)
         self._mirror = ClientStateMirror(self._view.state(run_request.session) if run_request.session else {})
@@ -111,7 +111,7 @@ class RunStream:
         if result is not None and is_failed(result):
             return [{**error_of(self._failure(result)), **({} if usage is None else {"usage": usage})}]
         stopped = result is not None and is_stopped(result)
-        session = await current_session(self._front, self._caller, self._run_request.key)
+        session = await current_session(self._services, self._run_request.key)
         interrupts = [] if session is None or stopped else await self._interrupts(session)
         wires = [*self._converter.close(), *self._converter.speakers.close(_interrupts_by_tag(interrupts))]
         if session is not None:
@@ -139,14 +139,14 @@ class RunStream:
     async def _log(self, invocation_id: str | None = None) -> Sequence[Event]:
         window = Window(last=MOST_EVENTS_READ, invocation_id=invocation_id)
         key = self._run_request.key
-        return (await self._front.sessions.events(self._caller, key.id, window, key.user)).events
+        return (await self._services.sessions.events(key.id, window)).events
 
     async def _messages(self) -> list[Wire]:
         return messages_in(await self._log(), self._view)
 
     async def _record_metadata(self, last: Invocation, result: Result) -> dict[str, Any]:
         """Returns the ids of the run's record, and its selection."""
-        waits = await self._front.invocations.waits(last, result)
+        waits = await self._services.invocations.waits(last, result)
         where = DecisionInfo(session_id=self._run_request.key.id, message_id=last.message_id)
         pending = any(wait.call and is_late(wait.call) for wait in waits)
         return where.known(result.invocation_id, result.selection, self._view, pending=pending).model_dump(mode="json")
@@ -182,11 +182,11 @@ router = APIRouter(include_in_schema=False)
 
 @router.post("")
 @router.post("/")
-async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> EventSourceResponse:
+async def run(body: RunBody, request: Request, front: TheFront, services: UserServices) -> EventSourceResponse:
     """Starts a run and streams it. The run continues if the connection is lost."""
     _check_accepted(request)
-    run_request = await start_run(front, caller, body, user, redactor_of(request))
-    run_stream = RunStream(front, request, caller, body, run_request)
+    run_request = await start_run(front, services, body, redactor_of(request))
+    run_stream = RunStream(front, request, services, body, run_request)
     ping = front.config.stream_ping_seconds
     return event_stream(
         run_stream.wires(), sse_event, ping=ping, closing=front.closing, hint=lambda: sse_event(run_stream.closing())

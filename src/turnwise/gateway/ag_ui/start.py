@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents.approval import Answer
-from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
 from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid, SessionMissing
@@ -35,6 +34,7 @@ from turnwise.gateway.ag_ui.schema import RunBody
 from turnwise.gateway.ag_ui.state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
 from turnwise.gateway.shared.exchanges import joined_instructions
@@ -120,38 +120,42 @@ class RunRequest(NamedTuple):
 
 
 async def start_run(
-    front: Front, caller: Caller, body: RunBody, user: str | None, view: Redactor, issuer: Issuer | None = None
+    front: Front, services: Services, body: RunBody, view: Redactor, issuer: Issuer | None = None
 ) -> RunRequest:
     """Validates a run request and hands in its first message. Nothing is started if it raises.
 
     Args:
-        user: The user that the request names.
+        front: The app.
+        services: The services for the caller and the user that the request names.
+        body: The request.
+        view: Redacts events for the caller.
+        issuer: The source of ids.
 
     Raises:
         RequestInvalid, NothingHere: The request does not fit. Errors of the gateway's services pass through.
     """
     ids = issuer or SystemIssuer()
     props = forwarded_props(body)
-    key = front.scope.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
+    key = services.scope.session("messages:write", body.thread_id or ids.new_id("session"))
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
         raise RequestInvalid("This is not a valid run id.", fix=fix, where=("body", "runId"))
-    session = await current_session(front, caller, key)
+    session = await current_session(services, key)
     as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
     run_request = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
     if session is not None:
         try:
-            return run_request._replace(first=await front.messages.find(caller, key.id, run, key.user))
+            return run_request._replace(first=await services.messages.find(key.id, run))
         except InvocationMissing:
             pass
-    return await _Start(front, caller, body, props, view, run_request).execute()
+    return await _Start(front, services, body, props, view, run_request).execute()
 
 
-async def current_session(front: Front, caller: Caller, key: SessionKey) -> Session | None:
+async def current_session(services: Services, key: SessionKey) -> Session | None:
     """Returns the session; None if there is none. Raises Forbidden."""
     try:
-        return await front.sessions.get(caller, key.id, key.user)
+        return await services.sessions.get(key.id)
     except SessionMissing:
         return None
 
@@ -160,9 +164,9 @@ class _Start:
     """Executes one run request."""
 
     def __init__(
-        self, front: Front, caller: Caller, body: RunBody, props: ForwardedProps, view: Redactor, run_request: RunRequest
+        self, front: Front, services: Services, body: RunBody, props: ForwardedProps, view: Redactor, run_request: RunRequest
     ) -> None:
-        self._front, self._caller, self._body, self._props, self._run_request = front, caller, body, props, run_request
+        self._front, self._services, self._body, self._props, self._run_request = front, services, body, props, run_request
         self._key, self._session = run_request.key, run_request.session
         self._offers = offered_tools(body)
         self._state = changed_keys(body.state, view.state(run_request.session) if run_request.session else {})
@@ -179,12 +183,12 @@ class _Start:
         new = [parts for parts in new if not _repeats(merged_content([parts]), answers)]
         for answer in answers:
             if answer.answer is None:
-                await self._front.invocations.cancel(self._caller, self._key.id, answer.wait.invocation_id, self._key.user)
+                await self._services.invocations.cancel(self._key.id, answer.wait.invocation_id)
         steps = self._steps([answer for answer in answers if answer.answer is not None], merged_content(new) if new else None)
         run_request = self._run_request._replace(unknown=(*unknown, *late), skipped=new_input.skipped)
         if steps:
             first = await steps[0]()
-            return run_request._replace(first=first, rest=self._front.invocations.run_in_order(first, steps[1:]))
+            return run_request._replace(first=first, rest=self._services.invocations.run_in_order(first, steps[1:]))
         return await self._without_message(run_request, read_on=not answers)
 
     def _steps(self, answers: Sequence[InterruptAnswer], message: Content | None) -> list[Step]:
@@ -207,12 +211,12 @@ class _Start:
             wait_answer = wait_answer._replace(answer=answer.approved, reason=answer.reason)
         elif answer is not None:
             wait_answer = wait_answer._replace(answer=answer)
-        return await self._front.invocations.answer(self._caller, self._key.id, wait.invocation_id, wait_answer, self._key.user)
+        return await self._services.invocations.answer(self._key.id, wait.invocation_id, wait_answer)
 
     async def _send(self, message: Content, state: Mapping[str, JsonValue]) -> Invocation:
         body, props = self._body, self._props
         agent = None if message.tool_results else props.agent  # a result goes to the agent that made the call
-        if agent is not None and not self._front.addressees.has(self._caller, agent):
+        if agent is not None and not self._services.addressees.has(agent):
             where = ("forwardedProps", "agent")
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix="Correct it.", where=where)
         context = MessageContext(
@@ -227,27 +231,26 @@ class _Start:
             past=past_turns(body.messages) if is_new else (),
             message=message,
             instructions=joined_instructions(instructions_in(body.messages, body.context or ())),
-            user=self._key.user,
             session=self._key.id,
             agent=agent,
             context=context,
             config=self._front.runner.config.replace(streaming=True),
             id=self._run_request.run,
         )
-        return await self._front.conversations.send(self._caller, conversation)
+        return await self._services.conversations.send(conversation)
 
     async def _without_message(self, run_request: RunRequest, *, read_on: bool) -> RunRequest:
         """Attaches to the running invocation, or stores the front end's state."""
-        sessions, key = self._front.sessions, self._key
+        sessions, key = self._services.sessions, self._key
         open_ = self._session.head.invocations if self._session else {}
         running = [id_ for id_, each in open_.items() if each.state == "running"]
         if running and read_on:
-            first = await self._front.messages.attach(self._caller, key.id, running[-1], key.user)
+            first = await self._services.messages.attach(key.id, running[-1])
             return run_request._replace(first=first, is_reattached=True)
         if self._state and self._session is not None:
-            await sessions.write_state(self._caller, key.id, self._state, key.user)
+            await sessions.write_state(key.id, self._state)
         elif self._state:
-            await sessions.create(self._caller, key.id, self._state, key.user)
+            await sessions.create(key.id, self._state)
         return run_request
 
 

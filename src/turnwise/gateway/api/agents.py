@@ -8,7 +8,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import AgentId, Limit
 from turnwise.gateway.api.representations import agent_details
-from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.wire.messages import PLAIN
 from turnwise.wire.resources import AgentPage, AgentShown
 
@@ -31,8 +31,7 @@ router = api_router("agents")
 )
 async def list_agents(
     request: Request,
-    front: TheFront,
-    caller: TheCaller,
+    services: TheServices,
     after: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="The `next` of the previous page.")] = None,
     limit: Limit = 50,
 ) -> AgentPage:
@@ -41,7 +40,7 @@ async def list_agents(
     Agents that the caller may not use are left out. Only operators and admins see an agent's matching data (patterns
     and examples).
     """
-    page, next_ = front.agents.page(caller, after=after, limit=limit)
+    page, next_ = services.agents.page(after=after, limit=limit)
     view = redactor_of(request)
     return AgentPage(agents=[agent_details(known, view) for known in page], next=next_)
 
@@ -53,6 +52,6 @@ async def list_agents(
     response_description="The agent.",
     responses=problems(404),
 )
-async def get_agent(agent_name: AgentId, request: Request, front: TheFront, caller: TheCaller) -> AgentShown:
+async def get_agent(agent_name: AgentId, request: Request, services: TheServices) -> AgentShown:
     """Returns one agent with its parent and children. Answers 404 for an agent that the caller may not use."""
-    return agent_details(front.agents.get(caller, agent_name), redactor_of(request))
+    return agent_details(services.agents.get(agent_name), redactor_of(request))

@@ -8,9 +8,8 @@ from fastapi import Query, Request, Response
 from turnwise.facts.errors import NoSuchRange
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router, link
-from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, User
+from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, UserServices
 from turnwise.gateway.api.representations import artifact_details
-from turnwise.gateway.front import TheCaller, TheFront
 from turnwise.gateway.shared.ranges import etag_of, is_known, part_of
 from turnwise.ports.stores import Artifact
 from turnwise.wire.resources import ArtifactList, ArtifactShown
@@ -36,17 +35,15 @@ _VERSION = Query(ge=1, le=_MOST_VERSION, description="The version; the latest if
     response_description="The latest version of each artifact, or all versions of one.",
     responses=problems(404),
 )
-async def list_artifacts(
-    session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, name: Name = None
-) -> ArtifactList:
+async def list_artifacts(session_id: SessionId, services: UserServices, name: Name = None) -> ArtifactList:
     """Lists the artifacts of the session and of its user, sorted by name, with the latest version of each.
 
     With `name`, lists all versions of that artifact instead, oldest first.
     """
     if name is None:
-        found = await front.artifacts.list(caller, session_id, user)
+        found = await services.artifacts.list(session_id)
     else:
-        found = await front.artifacts.versions(caller, session_id, name, user)
+        found = await services.artifacts.versions(session_id, name)
     return ArtifactList(artifacts=[artifact_details(info) for info in found])
 
 
@@ -70,22 +67,18 @@ async def list_artifacts(
     },
     openapi_extra={"requestBody": {"content": _ANY, "description": "The raw bytes."}},
 )
-async def put_artifact(
-    session_id: SessionId, name: ArtifactId, request: Request, front: TheFront, caller: TheCaller, user: User = None
-) -> ArtifactShown:
+async def put_artifact(session_id: SessionId, name: ArtifactId, request: Request, services: UserServices) -> ArtifactShown:
     """Stores the request body as a new version of the artifact, with the request's `Content-Type`.
 
     The version number is one above the latest. The body may have at most `limits.blob_bytes` bytes.
     """
     size = request.headers.get("content-length", "")
-    info = await front.artifacts.save(
-        caller,
+    info = await services.artifacts.save(
         session_id,
         name,
         request.stream(),
         mime_type=request.headers.get("content-type") or "application/octet-stream",
         size=int(size) if size.isdecimal() and len(size) < 19 else None,
-        user=user,
     )
     return artifact_details(info)
 
@@ -106,16 +99,14 @@ async def get_artifact(
     session_id: SessionId,
     name: ArtifactId,
     request: Request,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     version: Annotated[int | None, _VERSION] = None,
 ) -> Response:
     """Downloads an artifact. Supports `Range` (a single range), `If-Range` and `If-None-Match`.
 
     The response is always an attachment, so browsers save the file and never display it.
     """
-    artifact = await front.artifacts.load(caller, session_id, name, version, user)
+    artifact = await services.artifacts.load(session_id, name, version)
     data, given = artifact.data, request.headers
     headers = _headers(artifact)
     if is_known(given.get("if-none-match"), headers["ETag"]):
@@ -144,13 +135,11 @@ async def get_artifact(
 async def head_artifact(
     session_id: SessionId,
     name: ArtifactId,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     version: Annotated[int | None, _VERSION] = None,
 ) -> Response:
     """Returns the headers of the download, including `Content-Length`, without the bytes."""
-    artifact = await front.artifacts.load(caller, session_id, name, version, user)
+    artifact = await services.artifacts.load(session_id, name, version)
     return Response(None, 200, {**_headers(artifact), "Content-Length": str(len(artifact.data))})
 
 
@@ -162,11 +151,9 @@ async def head_artifact(
     response_description="The artifact is deleted.",
     responses=problems(404),
 )
-async def delete_artifact(
-    session_id: SessionId, name: ArtifactId, front: TheFront, caller: TheCaller, user: User = None
-) -> None:
+async def delete_artifact(session_id: SessionId, name: ArtifactId, services: UserServices) -> None:
     """Deletes all versions of an artifact. Succeeds also if there is no such artifact."""
-    await front.artifacts.delete(caller, session_id, name, user)
+    await services.artifacts.delete(session_id, name)
 
 
 def _headers(artifact: Artifact) -> dict[str, str]:

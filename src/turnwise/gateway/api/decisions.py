@@ -1,14 +1,16 @@
 """Routes that search, explain and label selection decisions."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
+from pydantic import JsonValue, WithJsonSchema
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router, link
-from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, User
+from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
 from turnwise.gateway.api.representations import decision_details
-from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import redactor_of
+from turnwise.ports.decisions import DecisionFilter
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.resources import DecisionPage, DecisionShown, LabelDecision
 
@@ -16,38 +18,93 @@ router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
 
 
-@router.get(
-    "/decisions",
-    summary="Search decisions",
-    response_model=DecisionPage,
-    response_description="A page of decisions, oldest first.",
-    responses={**problems(), 200: {"links": {"explain": link("explain_decision", "The first decision of the page.", _FIRST)}}},
-)
-async def search_decisions(
-    request: Request,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
-    session_id: Annotated[
-        str | None,
-        Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
-    ] = None,
+_OUTCOMES: dict[str, JsonValue] = {"type": "string", "enum": ["chosen", "clarify"], "maxLength": 7}
+_Outcome = Annotated[Literal["chosen", "clarify"], WithJsonSchema(_OUTCOMES)]
+
+
+def _filter(
     agent: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="Only decisions for this agent.")] = None,
     method: Annotated[
         str | None,
         Query(max_length=64, pattern=PLAIN, description="Only decisions by this method.", examples=["strong_intent_match"]),
     ] = None,
+    since: Annotated[
+        Time | None, Query(description="Only decisions made at this time or later. A time without a zone is UTC.")
+    ] = None,
+    until: Annotated[Time | None, Query(description="Only decisions made before this time.")] = None,
+    min_confidence: Annotated[float | None, Query(ge=0, le=1, description="The lowest confidence.")] = None,
+    max_confidence: Annotated[float | None, Query(ge=0, le=1, description="The highest confidence.")] = None,
+    outcome: Annotated[
+        _Outcome | None,
+        Query(description="`clarify`: only decisions that asked the user to choose. `chosen`: only the others."),
+    ] = None,
+    label: Annotated[
+        str | None, Query(min_length=1, max_length=64, pattern=PLAIN, description="Only decisions with this label.")
+    ] = None,
+    labelled: Annotated[bool | None, Query(description="Only labelled decisions, or only unlabelled ones.")] = None,
+    contradicted: Annotated[
+        bool, Query(description="Only decisions whose label is another agent than the selected one.")
+    ] = False,
+    policy: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=MOST_CHARACTERS,
+            pattern=PLAIN,
+            description="Only decisions by this policy: its fingerprint, or its name.",
+        ),
+    ] = None,
+    words: Annotated[
+        str,
+        Query(
+            max_length=MOST_CHARACTERS,
+            description="Only decisions for messages with these words in their first 500 characters, in any order and case.",
+        ),
+    ] = "",
+) -> DecisionFilter:
+    return DecisionFilter(
+        agent=agent,
+        method=method,
+        since=since,
+        until=until,
+        min_confidence=min_confidence,
+        max_confidence=max_confidence,
+        outcome=outcome,
+        label=label,
+        labelled=labelled,
+        contradicted=contradicted,
+        policy=policy,
+        words=words,
+    )
+
+
+@router.get(
+    "/decisions",
+    summary="Search decisions",
+    response_model=DecisionPage,
+    response_description="A page of decisions, newest first.",
+    responses={**problems(), 200: {"links": {"explain": link("explain_decision", "The first decision of the page.", _FIRST)}}},
+)
+async def search_decisions(
+    request: Request,
+    services: UserServices,
+    filter: Annotated[DecisionFilter, Depends(_filter)],
+    session_id: Annotated[
+        str | None,
+        Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
+    ] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> DecisionPage:
-    """Lists decisions, oldest first: which agent was chosen for which message, and why.
+    """Lists decisions, newest first: which agent was chosen for which message, and why.
 
     Covers the caller's own sessions. Operators who pass neither `user` nor `session_id` get the decisions of all
-    users.
+    users. Filters by label need the permission `decisions:label`.
+
+    The work for one page is bounded. With several filters a page may have fewer than `limit` decisions, or none, and a
+    `next` all the same. A list ends where `next` is null.
     """
-    page = await front.decisions.search(
-        caller, user=user, session=session_id, agent=agent, method=method, after=after, limit=limit
-    )
+    page = await services.decisions.search(session=session_id, filter=filter, after=after, limit=limit)
     view = redactor_of(request)
     return DecisionPage(decisions=[decision_details(each, view) for each in page.items], next=page.next)
 
@@ -60,10 +117,10 @@ async def search_decisions(
     responses=problems(404),
 )
 async def explain_decision(
-    session_id: SessionId, sequence: Sequence, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId, sequence: Sequence, request: Request, services: UserServices
 ) -> DecisionShown:
     """Returns why an agent was chosen: the verdict of every selector in call order, and the agents that rules excluded."""
-    return decision_details(await front.decisions.find(caller, session_id, sequence, user), redactor_of(request))
+    return decision_details(await services.decisions.find(session_id, sequence), redactor_of(request))
 
 
 @router.put(
@@ -74,12 +131,10 @@ async def explain_decision(
     response_description="The label is stored.",
     responses=problems(404, body=True),
 )
-async def label_decision(
-    session_id: SessionId, sequence: Sequence, body: LabelDecision, front: TheFront, caller: TheCaller, user: User = None
-) -> None:
+async def label_decision(session_id: SessionId, sequence: Sequence, body: LabelDecision, services: UserServices) -> None:
     """Stores which agent should have been chosen, for evaluating selection policies. Needs the permission
     `decisions:label`.
 
     A label of `null` removes the label. The session's log does not change.
     """
-    await front.decisions.label(caller, session_id, sequence, body.agent, user)
+    await services.decisions.label(session_id, sequence, body.agent)

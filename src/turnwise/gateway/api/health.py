@@ -6,7 +6,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.documentation import OPEN
 from turnwise.gateway.front import TheFront
-from turnwise.wire.resources import Alive, Version
+from turnwise.wire.resources import Alive, Ready, Version
 
 router = api_router("standing")
 _OPEN: Responses = {status: problems()[status] for status in (400, 500)}
@@ -28,17 +28,19 @@ async def is_alive() -> Alive:
 @router.get(
     "/ready",
     summary="Readiness probe",
-    response_model=Alive,
+    response_model=Ready,
     response_description="The process accepts messages.",
     responses={**_OPEN, 503: problems()[503]},
     openapi_extra=OPEN,
 )
-async def is_ready(front: TheFront) -> Alive:
+async def is_ready(front: TheFront) -> Ready:
     """Returns 200 if the process accepts messages: the store is writable, the policy is prepared, and no shutdown is in
     progress.
+
+    Guardrail threads that are stuck are reported, but do not make the process unready.
     """
     await front.health.check()
-    return Alive(status="ready")
+    return Ready(status="ready", guardrail_threads_stuck=front.runner.checks.stuck)
 
 
 @router.get(

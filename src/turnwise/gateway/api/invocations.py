@@ -10,9 +10,9 @@ from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.messages import ANSWERED, answered
 from turnwise.gateway.api.openapi import STREAM, api_router
-from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, User, Wait
+from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.messages import MOST_SEQUENCE, Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping
@@ -33,9 +33,7 @@ async def get_invocation(
     session_id: SessionId,
     invocation_id: InvocationId,
     request: Request,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Wait = False,
 ) -> Answer:
     """Returns the state of an invocation, across all its messages.
@@ -43,9 +41,9 @@ async def get_invocation(
     With `wait=true` the response comes when the invocation has ended or waits for the user.
     """
     if not wait:
-        reading = await front.invocations.now(caller, session_id, invocation_id, user)
+        reading = await services.invocations.now(session_id, invocation_id)
         return read_answer(session_id, reading, redactor_of(request))
-    invocation = await front.messages.attach(caller, session_id, invocation_id, user)
+    invocation = await services.messages.attach(session_id, invocation_id)
     return answer_of(invocation, await invocation.result(), redactor_of(request))
 
 
@@ -61,8 +59,7 @@ async def list_invocation_events(
     invocation_id: InvocationId,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a higher sequence number.")] = 0,
     limit: Limit = 50,
 ) -> EventPage | Response:
@@ -73,10 +70,10 @@ async def list_invocation_events(
     resumes the stream by sending `Last-Event-ID`.
     """
     if wants_stream(request):
-        return stream(front, request, await front.messages.attach(caller, session_id, invocation_id, user))
-    await front.invocations.now(caller, session_id, invocation_id, user)
+        return stream(front, request, await services.messages.attach(session_id, invocation_id))
+    await services.invocations.now(session_id, invocation_id)
     window = Window(after=after, limit=limit, invocation_id=invocation_id, hidden=True)
-    page, view = await front.sessions.events(caller, session_id, window, user), redactor_of(request)
+    page, view = await services.sessions.events(session_id, window), redactor_of(request)
     return EventPage(events=[view.event(event) for event in page.events], next=page.next)
 
 
@@ -91,9 +88,7 @@ async def cancel_invocation(
     session_id: SessionId,
     invocation_id: InvocationId,
     response: Response,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Annotated[bool, Query(description="Whether to respond only when the invocation has ended.")] = True,
 ) -> Stopping:
     """Cancels an invocation in whichever process it runs; an invocation that waits ends, too.
@@ -101,7 +96,7 @@ async def cancel_invocation(
     An invocation that has ended does not change. With `wait=false` the response may be 202, before the invocation has
     ended.
     """
-    reading = await front.invocations.cancel(caller, session_id, invocation_id, user, wait=wait)
+    reading = await services.invocations.cancel(session_id, invocation_id, wait=wait)
     response.status_code = 200 if reading.state == "ended" else 202
     end = reading.result.end if reading.result else None
     return Stopping(session_id=session_id, invocation_id=invocation_id, state=reading.state, end=end)
@@ -120,8 +115,7 @@ async def answer_invocation(
     body: Annotated[AnyAnswer, Body()],
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Wait = True,
 ) -> Answer | Response:
     """Answers an open wait of the invocation, and the invocation continues.
@@ -129,7 +123,7 @@ async def answer_invocation(
     A wait is a question, a tool call whose result is missing, or an approval request: see the invocation's `waits`.
     The request is idempotent, so it is safe to repeat.
     """
-    invocation = await front.invocations.answer(caller, session_id, invocation_id, _given(body), user)
+    invocation = await services.invocations.answer(session_id, invocation_id, _given(body))
     return await answered(front, request, invocation, wait=wait)
 
 
@@ -145,13 +139,12 @@ async def regenerate_answer(
     invocation_id: InvocationId,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Wait = True,
     expected: IfMatch = None,
 ) -> Answer | Response:
     """Rewinds the session to before the invocation and answers its message again. Not idempotent."""
-    invocation = await front.messages.regenerate(caller, session_id, invocation_id, user, expected)
+    invocation = await services.messages.regenerate(session_id, invocation_id, expected)
     return await answered(front, request, invocation, wait=wait)
 
 

@@ -8,9 +8,9 @@ from turnwise.gateway.api.answers import answer_of, pending, read_answer
 from turnwise.gateway.api.conditions import IfMatch, Key, digest_of, id_of
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import STREAM, Responses, api_router, link
-from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
+from turnwise.gateway.api.parameters import MessageId, SessionId, UserServices, Wait
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Invocation
 from turnwise.wire.messages import Answer, SelectAgent, SendMessage
@@ -57,8 +57,7 @@ async def send_message(
     body: SendMessage,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Wait = True,
     key: Key = None,
     expected: IfMatch = None,
@@ -70,10 +69,10 @@ async def send_message(
     disables that.
     """
     id_ = id_of(body, key)
-    ask = MessageRequest(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)
+    ask = MessageRequest(session_id, body.content, id_, body.context, _config(front, body, request), expected=expected)
     if id_ is not None:
         ask = ask._replace(digest=digest_of(body), alone=key is not None)
-    invocation = await front.messages.start(caller, ask)
+    invocation = await services.messages.start(ask)
     return await answered(front, request, invocation, wait=wait)
 
 
@@ -89,8 +88,7 @@ async def find_message(
     message_id: MessageId,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     wait: Wait = False,
 ) -> Answer | Response:
     """Returns the state of a message that was sent before; with `wait=true`, its final answer.
@@ -98,9 +96,9 @@ async def find_message(
     With `Accept: text/event-stream` the response is a stream of its events above `Last-Event-ID` and of new events.
     """
     if not wait and not wants_stream(request):
-        reading = await front.invocations.message_status(caller, session_id, message_id, user)
+        reading = await services.invocations.message_status(session_id, message_id)
         return read_answer(session_id, reading, redactor_of(request))
-    return await answered(front, request, await front.messages.find(caller, session_id, message_id, user), wait=True)
+    return await answered(front, request, await services.messages.find(session_id, message_id), wait=True)
 
 
 @router.post(
@@ -110,9 +108,9 @@ async def find_message(
     response_description="The decision with the verdict of every selector.",
     responses=problems(404, 409, 502, body=True),
 )
-async def select_agent(body: SelectAgent, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Selection:
+async def select_agent(body: SelectAgent, request: Request, services: UserServices) -> Selection:
     """Returns which agent would answer this message now, and why. Stores nothing and runs no agent."""
-    selection = await front.messages.select(caller, body.content, session=body.session_id, user=user, context=body.context)
+    selection = await services.messages.select(body.content, session=body.session_id, context=body.context)
     return redactor_of(request).selection(selection)
 
 

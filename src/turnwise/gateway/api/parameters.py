@@ -1,11 +1,16 @@
 """Path and query parameters of the REST API with their bounds, and the check for unknown query parameters."""
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+from fastapi import Depends, Path, Query, Request
+from pydantic import BeforeValidator, WithJsonSchema
 
 from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.front import TheServices
+from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 
 SessionId = Annotated[
@@ -41,11 +46,36 @@ User = Annotated[
         description="The user's id; the caller if omitted. Another user needs a credential that permits it.",
     ),
 ]
+
+
+async def _for_user(services: TheServices, user: User = None) -> Services:
+    return services.for_user(user)
+
+
+UserServices = Annotated[Services, Depends(_for_user)]
+"""The services for the caller, for the user that the request names."""
 Name = Annotated[str | None, Query(min_length=1, max_length=300, pattern=PLAIN)]
 Wait = Annotated[bool, Query(description="Whether to respond only when the message is answered or the invocation waits.")]
 After = Annotated[
     str | None, Query(max_length=MOST_CURSOR, pattern=r"^[^\x00]*$", description="The `next` of the previous page.")
 ]
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+_MOST_TIME = 40
+
+
+def _iso_time(value: object) -> object:
+    """Returns a time as it was written. A number is no time, although the parser would take it for seconds."""
+    if isinstance(value, str) and len(value) <= _MOST_TIME and _TIME.match(value):
+        return value
+    raise ValueError("should be a time in ISO 8601, such as 2026-11-24T10:00:00Z")
+
+
+Time = Annotated[
+    datetime,
+    BeforeValidator(_iso_time),
+    WithJsonSchema({"type": "string", "format": "date-time", "maxLength": _MOST_TIME, "examples": ["2026-11-24T10:00:00Z"]}),
+]
+"""A time in ISO 8601. Without a zone it is UTC."""
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The maximum number of items.")]
 
 

@@ -9,9 +9,9 @@ from turnwise.facts.sessions import Session
 from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router, link
-from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
+from turnwise.gateway.api.parameters import After, Limit, SessionId, UserId, UserServices
 from turnwise.gateway.api.representations import session_details, session_summary, without_large_blobs
-from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
 from turnwise.wire.resources import (
@@ -52,16 +52,14 @@ _STATE: Responses = {200: {"headers": ETAG}}
     response_description="The new session.",
     responses={**problems(409, body=True), **_CREATED},
 )
-async def create_session(
-    body: CreateSession, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
-) -> SessionShown:
+async def create_session(body: CreateSession, request: Request, response: Response, services: UserServices) -> SessionShown:
     """Creates an empty session, optionally with an initial state.
 
     State keys that begin with `user:` apply to all sessions of the user. Calling this is optional: the first message
     creates a missing session.
     """
-    session = await front.sessions.create(caller, body.id, body.state, user)
-    response.headers["Location"] = _place(request, session, user)
+    session = await services.sessions.create(body.id, body.state)
+    response.headers["Location"] = _place(request, session, services.scope.named)
     mark(response, session)
     return session_details(session, redactor_of(request))
 
@@ -74,9 +72,7 @@ async def create_session(
     responses=problems(),
 )
 async def list_sessions(
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     all_users: Annotated[bool, Query(description="Lists the sessions of all users; operators only.")] = False,
     after: After = None,
     limit: Limit = 50,
@@ -84,7 +80,7 @@ async def list_sessions(
     """Lists sessions of the caller, of `user`, or of all users, sorted by user and id. Rows contain neither state nor
     events.
     """
-    page = await front.sessions.page(caller, user=user, everybody=all_users, after=after, limit=limit)
+    page = await services.sessions.page(everybody=all_users, after=after, limit=limit)
     return SessionPage(sessions=[session_summary(info) for info in page.items], next=page.next)
 
 
@@ -95,11 +91,9 @@ async def list_sessions(
     response_description="The session.",
     responses={**problems(404), **_FOUND},
 )
-async def get_session(
-    session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
-) -> SessionShown:
+async def get_session(session_id: SessionId, request: Request, response: Response, services: UserServices) -> SessionShown:
     """Returns the status of a session: whether it is busy, its active agent, and its open waits."""
-    session = await front.sessions.get(caller, session_id, user)
+    session = await services.sessions.get(session_id)
     mark(response, session)
     return session_details(session, redactor_of(request))
 
@@ -114,9 +108,7 @@ async def get_session(
 async def list_events(
     session_id: SessionId,
     request: Request,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a higher sequence number.")] = 0,
     before: Annotated[
         int | None, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a lower sequence number.")
@@ -140,7 +132,7 @@ async def list_events(
     its `size` in place of its data.
     """
     window = Window(after, before, last, limit, invocation_id, hidden)
-    page, view = await front.sessions.events(caller, session_id, window, user), redactor_of(request)
+    page, view = await services.sessions.events(session_id, window), redactor_of(request)
     events = [view.event(event) for event in page.events]
     return EventPage(events=events if blobs else [without_large_blobs(event) for event in events], next=page.next)
 
@@ -152,11 +144,9 @@ async def list_events(
     response_description="The state of all scopes, merged.",
     responses={**problems(404), **_STATE},
 )
-async def get_state(
-    session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
-) -> SessionState:
+async def get_state(session_id: SessionId, request: Request, response: Response, services: UserServices) -> SessionState:
     """Returns the session's state, merged with the state that the user's sessions share."""
-    session = await front.sessions.get(caller, session_id, user)
+    session = await services.sessions.get(session_id)
     mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
 
@@ -173,16 +163,14 @@ async def write_state(
     body: WriteState,
     request: Request,
     response: Response,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     expected: IfMatch = None,
 ) -> SessionState:
     """Writes some keys of the session's state. Answers 409 while the session is processing a message.
 
     To write state together with a message, pass it in the message's `context` instead.
     """
-    session = await front.sessions.write_state(caller, session_id, body.state, user, expected)
+    session = await services.sessions.write_state(session_id, body.state, expected)
     mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
 
@@ -199,16 +187,14 @@ async def rewind_session(
     body: RewindSession,
     request: Request,
     response: Response,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     expected: IfMatch = None,
 ) -> SessionShown:
     """Rewinds the session to before an invocation. The events after that point stay in the log, hidden.
 
     Artifacts and state keys that begin with `user:` or `app:` do not change.
     """
-    session = await front.sessions.rewind(caller, session_id, body.invocation_id, user, expected)
+    session = await services.sessions.rewind(session_id, body.invocation_id, expected)
     mark(response, session)
     return session_details(session, redactor_of(request))
 
@@ -226,17 +212,15 @@ async def fork_session(
     body: ForkSession,
     request: Request,
     response: Response,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     expected: IfMatch = None,
 ) -> SessionShown:
     """Copies the session's visible events and its artifacts to a new session of the same user.
 
     With `before_invocation_id` the copy contains only the events before that invocation.
     """
-    session = await front.sessions.fork(caller, session_id, body.id, body.before_invocation_id, user, expected)
-    response.headers["Location"] = _place(request, session, user)
+    session = await services.sessions.fork(session_id, body.id, body.before_invocation_id, expected)
+    response.headers["Location"] = _place(request, session, services.scope.named)
     mark(response, session)
     return session_details(session, redactor_of(request))
 
@@ -249,14 +233,12 @@ async def fork_session(
     response_description="The session is deleted.",
     responses=problems(409, 412),
 )
-async def delete_session(
-    session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, expected: IfMatch = None
-) -> None:
+async def delete_session(session_id: SessionId, services: UserServices, expected: IfMatch = None) -> None:
     """Deletes a session with its log, inbox, decisions and artifacts. Succeeds also if there is no such session.
 
     Answers 409 while the session is processing a message.
     """
-    await front.sessions.delete(caller, session_id, user, expected)
+    await services.sessions.delete(session_id, expected)
 
 
 @router.delete(
@@ -267,9 +249,9 @@ async def delete_session(
     response_description="The user's data is deleted.",
     responses=problems(409),
 )
-async def delete_user(user_id: UserId, front: TheFront, caller: TheCaller) -> None:
+async def delete_user(user_id: UserId, services: TheServices) -> None:
     """Deletes all data of a user: sessions, state and artifacts. The user's credentials stay valid."""
-    await front.sessions.delete_user(caller, user_id)
+    await services.for_user(user_id).sessions.delete_user()
 
 
 def _place(request: Request, session: Session, user: str | None) -> str:

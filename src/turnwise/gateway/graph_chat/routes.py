@@ -2,13 +2,12 @@
 
 from fastapi import Request
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.api.openapi import api_router
-from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.front import Front, TheFront, TheServices, redactor_of
 from turnwise.gateway.graph_chat.schema import (
     ChatContext,
     ChatRequest,
@@ -18,6 +17,7 @@ from turnwise.gateway.graph_chat.schema import (
     error_responses,
 )
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Result
 
@@ -29,27 +29,27 @@ router = api_router("graph-chat")
 
 
 @router.post("/chat", summary="Ask the router", responses=error_responses(), response_description="The answer.")
-async def chat(body: ChatRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
+async def chat(body: ChatRequest, request: Request, front: TheFront, services: TheServices) -> ChatResponse:
     """Send a message. The router selects the agent; `context.direct_agent_id` overrides it if that agent exists."""
-    return await _answer(body, request, front, caller, None)
+    return await _answer(body, request, front, services, None)
 
 
 @router.post("/execute-agent", summary="Ask an agent", responses=error_responses(), response_description="The answer.")
-async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
+async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheFront, services: TheServices) -> ChatResponse:
     """Send a message to one agent without selection. The policy must allow it with the selector `direct`."""
-    if not front.addressees.has(caller, body.agent_id):
+    if not services.addressees.has(body.agent_id):
         raise NothingHere(
             f"There is no agent {body.agent_id[:NAME_CHARACTERS]!r} that callers may choose.",
-            fix=_choices(front, caller),
+            fix=_choices(services),
             where=("body", "agent_id"),
         )
-    return await _answer(body, request, front, caller, body.agent_id)
+    return await _answer(body, request, front, services, body.agent_id)
 
 
-def _choices(front: Front, caller: Caller) -> str:
+def _choices(services: Services) -> str:
     """Returns the fix that lists the agent ids that the caller may use."""
     try:
-        names = front.addressees.names(caller)
+        names = services.addressees.names()
     except Forbidden:
         return "Send the id of an agent that this credential reaches."
     if not names:
@@ -58,12 +58,13 @@ def _choices(front: Front, caller: Caller) -> str:
     return f"agent_id may be: {', '.join(names[:MOST_NAMED])}{more}."
 
 
-async def _answer(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
+async def _answer(body: ChatRequest, request: Request, front: Front, services: Services, agent: str | None) -> ChatResponse:
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
-    user = body.known.customer_id if caller.acts_for_users else None
+    if services.scope.caller.acts_for_users:
+        services = services.for_user(body.known.customer_id)
     config = front.runner.config.replace(streaming=False)
-    ask = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
-    invocation = await front.messages.start(caller, ask)
+    ask = MessageRequest(session, body.message, body.message_id, _context(body.known), config, agent)
+    invocation = await services.messages.start(ask)
     return _response(session, body.known, await invocation.result(), redactor_of(request))
 
 

@@ -101,16 +101,15 @@ async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, 
         raise _invalid(
             "'approved' answers a question whether a tool may be called.", "Name that question: answer_to.", "approved"
         )
-    if agent is not None and not request.front.addressees.has(request.caller, agent):
+    if agent is not None and not request.services.addressees.has(agent):
         fix = "Leave out the agent; the one that fits best is selected."
         raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix=fix, where=("arguments", "agent"))
     usual = request.front.runner.config.replace(streaming=streaming)
     config = usual if arguments.session is not None else usual.replace(create_session=True)
     # Derived from the message id: a repeated message reaches the same session before its sender knows it.
     session = new_session(arguments.message_id) if arguments.session is None else arguments.session
-    return await request.front.messages.start(
-        request.caller,
-        MessageRequest(session, arguments.message, request.user, arguments.message_id, config=config, agent=agent),
+    return await request.services.messages.start(
+        MessageRequest(session, arguments.message, arguments.message_id, config=config, agent=agent)
     )
 
 
@@ -120,10 +119,10 @@ async def _answer_wait(request: McpRequest, arguments: AskAgent, call_id: str, a
     if agent is not None:
         raise _invalid("An answer goes to the agent that waits.", "Leave out the agent, or answer_to.", "agent")
     # A call is answered once, so its id identifies the answer if the caller gave none.
-    invocations, id_ = request.front.invocations, arguments.message_id or f"answer-{digest(call_id)}"
-    wait = await invocations.wait_for(request.caller, arguments.session, call_id, request.user)
+    invocations, id_ = request.services.invocations, arguments.message_id or f"answer-{digest(call_id)}"
+    wait = await invocations.wait_for(arguments.session, call_id)
     answer = WaitAnswer(call_id, _answer_value(arguments, wait), arguments.message, id_)
-    return await invocations.answer(request.caller, arguments.session, wait.invocation_id if wait else "", answer, request.user)
+    return await invocations.answer(arguments.session, wait.invocation_id if wait else "", answer)
 
 
 def _answer_value(arguments: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
@@ -192,7 +191,7 @@ async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent
 
 
 async def _answer(request: McpRequest, invocation: Invocation, result: Result) -> Answered:
-    waits = await request.front.invocations.waits(invocation, result)
+    waits = await request.services.invocations.waits(invocation, result)
     return answer_value(invocation, result, waits, request.view)
 
 
@@ -226,15 +225,13 @@ async def _grace_almost_over(front: Front) -> None:
 
 async def select(request: McpRequest, arguments: Select) -> CallToolResult:
     """Selects an agent for a message without storing or running anything."""
-    selection = await request.front.messages.select(
-        request.caller, arguments.message, session=arguments.session, user=request.user, context=MessageContext()
-    )
+    selection = await request.services.messages.select(arguments.message, session=arguments.session, context=MessageContext())
     return _result(decision_value(request.view.selection(selection), arguments.session))
 
 
 async def explain(request: McpRequest, arguments: Explain) -> CallToolResult:
     """Returns the recorded selection of a message, or of the latest one. Raises SessionMissing, InvocationMissing."""
-    decision = await request.front.decisions.of_message(request.caller, arguments.session, arguments.message_id, request.user)
+    decision = await request.services.decisions.of_message(arguments.session, arguments.message_id)
     return _result(decision_value(request.view.selection(decision.selection), arguments.session))
 
 

@@ -12,6 +12,7 @@ from turnwise.facts.errors import RequestError, TurnwiseError
 from turnwise.gateway.front import Front, front_of
 from turnwise.gateway.problems import Problem, headers_of, problem_of, status_of
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 
 Context = ServerRequestContext[Any, Any]
 
@@ -27,6 +28,11 @@ class McpRequest:
     def __init__(self, front: Front, caller: Caller, user: str | None = None, request: Request | None = None) -> None:
         self.front, self.caller, self.user = front, caller, user
         self._request = request
+
+    @cached_property
+    def services(self) -> Services:
+        """The services for the caller and the named user."""
+        return self.front.services(self.caller, self.user)
 
     @cached_property
     def view(self) -> Redactor:

@@ -100,7 +100,7 @@ _MISSING = (NothingHere, SessionMissing, InvocationMissing, MessageError)
 
 async def list_sessions(request: McpRequest, after: str | None) -> ListResourcesResult:
     """Returns a page of the caller's sessions. Raises CursorInvalid, Forbidden."""
-    page = await request.front.sessions.page(request.caller, user=request.user, everybody=False, after=after, limit=PAGE)
+    page = await request.services.sessions.page(everybody=False, after=after, limit=PAGE)
     sessions = [
         Resource(
             uri=str(SessionLink(info.key.id)),
@@ -142,7 +142,7 @@ async def read_resource(request: McpRequest, uri: str, protocol_version: str) ->
         if isinstance(link, SessionLink):
             return ReadResourceResult(contents=[await _session(request, uri, link)])
         if isinstance(link, ArtifactLink):
-            artifact = await request.front.artifacts.load(request.caller, link.session, link.name, link.version, request.user)
+            artifact = await request.services.artifacts.load(link.session, link.name, link.version)
             return ReadResourceResult(contents=[_contents(uri, artifact)])
         raise NothingHere("There is no such resource.", fix="See the list of resources, and of resource templates.")
     except _MISSING as error:
@@ -152,7 +152,7 @@ async def read_resource(request: McpRequest, uri: str, protocol_version: str) ->
 
 async def _session(request: McpRequest, uri: str, link: SessionLink) -> TextResourceContents:
     window = Window(before=link.before, last=EVENTS)
-    events = (await request.front.sessions.events(request.caller, link.session, window, request.user)).events
+    events = (await request.services.sessions.events(link.session, window)).events
     first = events[0].sequence if events else None
     conversation = Conversation(
         session=link.session,
@@ -165,7 +165,7 @@ async def _session(request: McpRequest, uri: str, link: SessionLink) -> TextReso
 
 async def _artifacts(request: McpRequest, session: str) -> Sequence[Kept]:
     try:
-        infos = await request.front.artifacts.list(request.caller, session, request.user)
+        infos = await request.services.artifacts.list(session)
     except (Forbidden, NothingHere):  # the caller may not read any, or the app keeps none
         return ()
     return [

@@ -79,14 +79,14 @@ def agent_of_tool(request: McpRequest, tool: str) -> str | None:
     if plain == tool:
         return None
     if tool_name(plain, PREFIX) == tool:
-        return plain if request.front.addressees.has(request.caller, plain) else None
+        return plain if request.services.addressees.has(plain) else None
     return next((name for name in _addressable_agents(request) if tool_name(name, PREFIX) == tool), None)
 
 
 def _addressable_agents(request: McpRequest) -> Sequence[str]:
     """Returns the agents that the caller may address; none if the caller may not know of agents."""
     try:
-        return request.front.addressees.names(request.caller)
+        return request.services.addressees.names()
     except Forbidden:
         return ()
 

@@ -5,11 +5,11 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import NothingHere
-from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.front import TheFront, TheServices
 from turnwise.gateway.openai.errors import refusals
+from turnwise.gateway.services.bound import Services
 
 SELECTING_MODEL = "turnwise"
 """The model that selects an agent. An agent with the same name cannot be addressed directly."""
@@ -34,7 +34,7 @@ class Models(BaseModel):
     data: list[Model]
 
 
-def agent_of_model(front: Front, caller: Caller, model: str) -> str | None:
+def agent_of_model(services: Services, model: str) -> str | None:
     """Returns the agent that the model names; None for `turnwise`, which selects one.
 
     Raises:
@@ -42,22 +42,22 @@ def agent_of_model(front: Front, caller: Caller, model: str) -> str | None:
     """
     if model == SELECTING_MODEL:
         return None
-    if not front.addressees.has(caller, model):
+    if not services.addressees.has(model):
         raise _missing(model)
     return model
 
 
 @router.get("/models", responses=refusals())
-async def list_models(front: TheFront, caller: TheCaller) -> Models:
+async def list_models(front: TheFront, services: TheServices) -> Models:
     """Lists the values for `model`: `turnwise`, and the agents that the caller may address directly."""
-    names = (SELECTING_MODEL, *(name for name in front.addressees.names(caller) if name != SELECTING_MODEL))
+    names = (SELECTING_MODEL, *(name for name in services.addressees.names() if name != SELECTING_MODEL))
     return Models(data=[Model(id=name, owned_by=front.runner.app) for name in names])
 
 
 @router.get("/models/{model:path}", responses=refusals(404))
-async def get_model(model: str, front: TheFront, caller: TheCaller) -> Model:
+async def get_model(model: str, front: TheFront, services: TheServices) -> Model:
     """Returns one model."""
-    if model != SELECTING_MODEL and model not in front.addressees.names(caller):
+    if model != SELECTING_MODEL and model not in services.addressees.names():
         raise _missing(model)
     return Model(id=model, owned_by=front.runner.app)
 

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from turnwise.access.rights import roles_of
-from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.redaction import Redactor
@@ -29,11 +28,10 @@ class Agents:
     def __init__(self, runner: Runner, scope: SessionScope) -> None:
         self._runner, self._scope = runner, scope
 
-    def page(self, caller: Caller, *, after: str | None, limit: int) -> tuple[Sequence[VisibleAgent], str | None]:
+    def page(self, *, after: str | None, limit: int) -> tuple[Sequence[VisibleAgent], str | None]:
         """Returns one page of agents in the tree's order.
 
         Args:
-            caller: The caller, whose rights filter the agents.
             after: The last name of the previous page; None for the first page.
             limit: The maximum number of agents.
 
@@ -43,30 +41,30 @@ class Agents:
         Raises:
             RequestInvalid: `after` is not the name of a visible agent.
         """
-        names = list(self._known(caller))
+        names = list(self._known())
         if after is not None and after not in names:
             raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` unchanged.", where=("query", "after"))
         begin = 0 if after is None else names.index(after) + 1
-        page = [self._with_children(caller, name) for name in names[begin : begin + limit]]
+        page = [self._with_children(name) for name in names[begin : begin + limit]]
         return page, names[begin + limit - 1] if len(names) > begin + limit else None
 
-    def get(self, caller: Caller, name: str) -> VisibleAgent:
+    def get(self, name: str) -> VisibleAgent:
         """Returns the agent with this name.
 
         Raises:
             NothingHere: There is no such agent, or the caller may not use it.
         """
-        if name not in self._known(caller):
+        if name not in self._known():
             raise NothingHere(f"There is no agent {name[:64]!r}.", fix="List the agents.")
-        return self._with_children(caller, name)
+        return self._with_children(name)
 
-    def _known(self, caller: Caller) -> dict[str, None]:
-        self._scope.require(caller, "agents:read")
-        view = Redactor(caller, self._runner.tree)
+    def _known(self) -> dict[str, None]:
+        self._scope.require("agents:read")
+        view = Redactor(self._scope.caller, self._runner.tree)
         return {card.name: None for card in self._runner.tree if view.reaches(card.name)}
 
-    def _with_children(self, caller: Caller, name: str) -> VisibleAgent:
-        view = Redactor(caller, self._runner.tree)
+    def _with_children(self, name: str) -> VisibleAgent:
+        view = Redactor(self._scope.caller, self._runner.tree)
         return VisibleAgent(self._runner.tree.card(name), tuple(filter(view.reaches, self._runner.tree.children(name))))
 
 
@@ -80,16 +78,16 @@ class Addressees:
     def __init__(self, runner: Runner, scope: SessionScope) -> None:
         self._runner, self._scope = runner, scope
 
-    def names(self, caller: Caller) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
         """Returns the names in the tree's order. Raises Forbidden without the permission `agents:read`."""
-        self._scope.require(caller, "agents:read")
-        return tuple(self._names(caller))
+        self._scope.require("agents:read")
+        return tuple(self._names())
 
-    def has(self, caller: Caller, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Returns whether the caller may address a message to this agent."""
-        return name in self._names(caller)
+        return name in self._names()
 
-    def _names(self, caller: Caller) -> Collection[str]:
+    def _names(self) -> Collection[str]:
         if not any(stage.selector == DIRECT for stage in self._runner.cascade.spec.stages):
             return ()
-        return eligible(self._runner.tree, roles=roles_of(caller)).names
+        return eligible(self._runner.tree, roles=roles_of(self._scope.caller)).names

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from turnwise.facts.callers import Caller, Permission
+from turnwise.facts.callers import Permission
 from turnwise.facts.errors import ArtifactTooLarge, NothingHere
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
@@ -13,8 +13,7 @@ from turnwise.runner import Runner
 class Artifacts:
     """Stores, lists, reads and deletes artifacts with the caller's rights.
 
-    `user` is the user that the request names; None means the caller. A name that begins with `user:` belongs to the
-    user, in whichever session it is addressed.
+    A name that begins with `user:` belongs to the user, in whichever session it is addressed.
 
     All methods raise Forbidden, SessionMissing, the store's errors, and NothingHere if the app has no artifact store.
     """
@@ -22,25 +21,23 @@ class Artifacts:
     def __init__(self, runner: Runner, scope: SessionScope) -> None:
         self._runner, self._scope = runner, scope
 
-    async def list(self, caller: Caller, session: str, user: str | None = None) -> Sequence[ArtifactInfo]:
+    async def list(self, session: str) -> Sequence[ArtifactInfo]:
         """Returns the latest version of each artifact, sorted by name."""
-        store, key = await self._place(caller, "artifacts:read", session, user)
+        store, key = await self._place("artifacts:read", session)
         return await store.list(key)
 
-    async def versions(self, caller: Caller, session: str, name: str, user: str | None = None) -> Sequence[ArtifactInfo]:
+    async def versions(self, session: str, name: str) -> Sequence[ArtifactInfo]:
         """Returns all versions of an artifact, oldest first; empty if there is no such artifact."""
-        store, key = await self._place(caller, "artifacts:read", session, user)
+        store, key = await self._place("artifacts:read", session)
         return await store.versions(key, name)
 
-    async def load(
-        self, caller: Caller, session: str, name: str, version: int | None = None, user: str | None = None
-    ) -> Artifact:
+    async def load(self, session: str, name: str, version: int | None = None) -> Artifact:
         """Returns one version of an artifact with its bytes; the latest if `version` is None.
 
         Raises:
             NothingHere: The artifact or the version does not exist.
         """
-        store, key = await self._place(caller, "artifacts:read", session, user)
+        store, key = await self._place("artifacts:read", session)
         found = await store.load(key, name, version=version)
         if found is None:
             raise NothingHere("The artifact or the version does not exist.", fix="List the session's artifacts.")
@@ -48,30 +45,26 @@ class Artifacts:
 
     async def save(
         self,
-        caller: Caller,
         session: str,
         name: str,
         body: AsyncIterator[bytes],
         *,
         mime_type: str,
         size: int | None,
-        user: str | None = None,
     ) -> ArtifactInfo:
         """Stores the body as a new version.
 
         Args:
-            caller: The caller.
             session: The session's id.
             name: The artifact's name.
             body: The bytes in chunks.
             mime_type: The content type to store.
             size: The announced size in bytes; None if it is unknown.
-            user: The user that the request names; None for the caller.
 
         Raises:
             ArtifactTooLarge: The announced or the received size exceeds `limits.blob_bytes`. Nothing is stored.
         """
-        store, key = await self._place(caller, "artifacts:write", session, user)
+        store, key = await self._place("artifacts:write", session)
         most = self._runner.config.limits.blob_bytes
         _check_size(size or 0, most)
         data = bytearray()
@@ -80,15 +73,13 @@ class Artifacts:
             data += piece
         return await store.save(key, name, bytes(data), mime_type=mime_type)
 
-    async def delete(self, caller: Caller, session: str, name: str, user: str | None = None) -> None:
+    async def delete(self, session: str, name: str) -> None:
         """Deletes all versions of an artifact. Idempotent."""
-        store, key = await self._place(caller, "artifacts:write", session, user)
+        store, key = await self._place("artifacts:write", session)
         await store.delete(key, name)
 
-    async def _place(
-        self, caller: Caller, permission: Permission, session: str, user: str | None
-    ) -> tuple[ArtifactStore, SessionKey]:
-        key = self._scope.session(caller, permission, session, user)
+    async def _place(self, permission: Permission, session: str) -> tuple[ArtifactStore, SessionKey]:
+        key = self._scope.session(permission, session)
         if self._runner.limited_artifacts is None:
             raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)

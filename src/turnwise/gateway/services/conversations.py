@@ -3,24 +3,22 @@
 The session is found by a hash of the conversation's opening, and the position in it by the ids of its messages.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
 from turnwise.access.rights import may_report_late_results
-from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import SessionBusy, SessionError, SessionExists, StaleWriter, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
-from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.gateway.services.background import Locks
 from turnwise.gateway.services.lineage import (
     Match,
     logged_turns,
@@ -31,6 +29,7 @@ from turnwise.gateway.services.lineage import (
     without_results,
 )
 from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Runner
@@ -78,8 +77,6 @@ class ConversationRequest(NamedTuple):
     """The new message."""
     instructions: DataPart | None = None
     """System or developer instructions for the agent."""
-    user: str | None = None
-    """The user that the request names; None for the caller."""
     session: str | None = None
     """The session's id, if the request names one."""
     agent: str | None = None
@@ -107,13 +104,20 @@ class Conversations:
     All methods raise Forbidden and the runner's errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        scope: SessionScope,
+        messages: Messages,
+        locks: Locks,
+        refused: RefusedRequests,
+        prices: Prices,
+        issuer: Issuer,
+    ) -> None:
         self._runner, self._scope, self._messages = runner, scope, messages
-        self._issuer = issuer or SystemIssuer()
-        self._refused = RefusedRequests()
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._locks, self._refused, self._prices, self._issuer = locks, refused, prices, issuer
 
-    async def send(self, caller: Caller, request: ConversationRequest) -> Invocation:
+    async def send(self, request: ConversationRequest) -> Invocation:
         """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
@@ -123,31 +127,29 @@ class Conversations:
         Raises:
             UnknownToolCall: The message brings tool results that no invocation waits for.
         """
-        user = self._scope.user(caller, "messages:write", request.user)
+        user = self._scope.user("messages:write")
         base = session_base(request.past, request.message) if request.session is None else request.session
         ids = message_ids(request.past, request.message)
         signature = user, base, ids[-1]
-        if not may_report_late_results(caller):
+        if not may_report_late_results(self._scope.caller):
             request = request._replace(past=tuple(map(without_results, request.past)))
         if request.repeated and self._refused.take(signature):
             request = request._replace(repeated=False)
         # Two concurrent requests must not both find the same place free.
-        async with self._locks.setdefault((user, base), asyncio.Lock()):
+        async with self._locks.of((user, base)):
             find = self._place_by_content if request.session is None else self._place_in_named_session
             try:
-                place = await find(caller, self._runner.key(user, base), request, ids)
+                place = await find(self._runner.key(user, base), request, ids)
                 content = await self._content(self._runner.key(user, place.session), request)
                 message = MessageRequest(
-                    place.session, content, user, place.message_id, request.context, request.config, request.agent
+                    place.session, content, place.message_id, request.context, request.config, request.agent
                 )
-                return await self._messages.start(caller, message)
+                return await self._messages.start(message)
             except TurnwiseError:
                 self._refused.add(signature)
                 raise
 
-    async def _place_in_named_session(
-        self, caller: Caller, key: SessionKey, request: ConversationRequest, ids: Sequence[str]
-    ) -> _Place:
+    async def _place_in_named_session(self, key: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
         """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
         if request.message.tool_results:
@@ -155,7 +157,7 @@ class Conversations:
         may_make = (request.config or self._runner.config).create_session
         while request.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
-                session = await self._import_turns(caller, key, request, ids)
+                session = await self._import_turns(key, request, ids)
                 break
             session = await self._runner.store.open(key)
         if request.id is not None:
@@ -169,9 +171,7 @@ class Conversations:
                 return _Place(key.id, id_)
         return _Place(key.id, await self._free_id(key, numbered[0]))
 
-    async def _place_by_content(
-        self, caller: Caller, base: SessionKey, request: ConversationRequest, ids: Sequence[str]
-    ) -> _Place:
+    async def _place_by_content(self, base: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
         """Returns the place in the session that matches the conversation; forks, imports or starts one if needed."""
         newest = await self._highest_number(base)
         id_ = ids[-1] if request.key is None else _keyed(ids[-1], request.key)
@@ -189,13 +189,13 @@ class Conversations:
         if not request.past:
             return _Place(_numbered(base, newest + 1).id, id_)
         if session is None:
-            return _Place((await self._import_to_new_session(caller, base, newest, request, ids)).id, id_)
-        key = session.key if found.before is None else await self._fork(caller, session, found.before, base, newest)
+            return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
+        key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
         if found.turns < len(request.past):
             try:
-                await self._import_turns(caller, key, request, ids, found.turns)
+                await self._import_turns(key, request, ids, found.turns)
             except (SessionBusy, StaleWriter):  # another request continues the session differently
-                return _Place((await self._import_to_new_session(caller, base, newest, request, ids)).id, id_)
+                return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
         return _Place(key.id, await self._free_id(key, id_) if whole else id_)
 
     async def _place_of_retry(self, sessions: Sequence[Session], id_: str, request: ConversationRequest) -> _Place | None:
@@ -241,17 +241,17 @@ class Conversations:
         return content.with_parts((instructions, *content.parts))
 
     async def _import_to_new_session(
-        self, caller: Caller, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
+        self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
     ) -> SessionKey:
         """Creates a session and imports the conversation's past turns."""
         while True:
             newest += 1
             with suppress(SessionExists):
-                return (await self._import_turns(caller, _numbered(base, newest), request, ids, new=True)).key
+                return (await self._import_turns(_numbered(base, newest), request, ids, new=True)).key
 
-    async def _fork(self, caller: Caller, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
+    async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
         """Copies the session's events before the invocation to a new session."""
-        await self._messages.prices.fork(caller, session.key)
+        await self._prices.fork(session.key)
         while True:
             newest += 1
             with suppress(SessionExists):
@@ -259,17 +259,10 @@ class Conversations:
                 return copy.key
 
     async def _import_turns(
-        self,
-        caller: Caller,
-        key: SessionKey,
-        request: ConversationRequest,
-        ids: Sequence[str],
-        begin: int = 0,
-        *,
-        new: bool = False,
+        self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
     ) -> Session:
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
-        await self._messages.prices.imports(caller, key, len(past))
+        await self._prices.imports(key, len(past))
         return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
 
     async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:

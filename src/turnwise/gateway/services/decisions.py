@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Decision, Page
+from turnwise.ports.decisions import Decision, DecisionFilter, Page
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100
@@ -17,7 +16,7 @@ EVENTS_PER_READ = 100
 class Decisions:
     """Searches, returns and labels decisions with the caller's rights.
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    All methods raise Forbidden and the store's
     errors.
     """
 
@@ -26,36 +25,36 @@ class Decisions:
 
     async def search(
         self,
-        caller: Caller,
         *,
-        user: str | None,
         session: str | None,
-        agent: str | None,
-        method: str | None,
+        filter: DecisionFilter,
         after: str | None,
         limit: int,
     ) -> Page[Decision]:
-        """Returns one page of decisions, oldest first.
+        """Returns one page of decisions, newest first.
 
         A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
+        A filter by label needs the permission `decisions:label`, because a label may name an agent that users do not know.
 
         Raises:
             CursorInvalid: `after` is not the cursor of a page.
         """
-        everybody = user is None and session is None and self._scope.reaches_all(caller, "decisions:read")
-        named = self._scope.users(caller, "decisions:read", user, everybody=everybody)
-        key = None if session is None else self._scope.session(caller, "decisions:read", session, user)
+        everybody = self._scope.named is None and session is None and self._scope.reaches_all("decisions:read")
+        named = self._scope.users("decisions:read", everybody=everybody)
+        if filter.label is not None or filter.labelled is not None or filter.contradicted:
+            self._scope.users("decisions:label", everybody=everybody)
+        key = None if session is None else self._scope.session("decisions:read", session)
         return await self._runner.store.decisions.search(
-            self._runner.app, user=None if key else named, key=key, agent=agent, method=method, after=after, limit=limit
+            self._runner.app, user=None if key else named, key=key, filter=filter, after=after, limit=limit
         )
 
-    async def find(self, caller: Caller, session: str, sequence: int, user: str | None = None) -> Decision:
+    async def find(self, session: str, sequence: int) -> Decision:
         """Returns the decision in the event with this sequence number.
 
         Raises:
             InvocationMissing: There is no decision at this number.
         """
-        key = self._scope.session(caller, "decisions:read", session, user)
+        key = self._scope.session("decisions:read", session)
         found = await self._runner.store.decisions.find(key, sequence)
         if found is None:
             raise InvocationMissing(
@@ -64,16 +63,14 @@ class Decisions:
             )
         return found
 
-    async def of_message(
-        self, caller: Caller, session: str, message_id: str | None = None, user: str | None = None
-    ) -> Decision:
+    async def of_message(self, session: str, message_id: str | None = None) -> Decision:
         """Returns the decision of a message; of the newest decided message if `message_id` is None.
 
         Raises:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such message, or it has no decision yet.
         """
-        key = self._scope.session(caller, "decisions:read", session, user)
+        key = self._scope.session("decisions:read", session)
         if message_id is None:
             place = await self._newest_sequence(key)
         else:
@@ -95,14 +92,14 @@ class Decisions:
             before = events[0].sequence or 1
         return None
 
-    async def label(self, caller: Caller, session: str, sequence: int, agent: str | None, user: str | None = None) -> None:
+    async def label(self, session: str, sequence: int, agent: str | None) -> None:
         """Stores the agent that should have been chosen; None removes the label.
 
         Raises:
             RequestInvalid: The tree has no such agent.
             InvocationMissing: There is no decision at this number.
         """
-        key = self._scope.session(caller, "decisions:label", session, user)
+        key = self._scope.session("decisions:label", session)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
         await self._runner.store.decisions.label(key, sequence, agent)

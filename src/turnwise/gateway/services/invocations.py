@@ -2,22 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, Part, TextPart, ToolResultPart
-from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionError, TurnwiseError, UnknownToolCall
+from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionError, UnknownToolCall
 from turnwise.facts.events import LIMIT
 from turnwise.facts.ids import ID_CHARACTERS
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import Wait, open_waits, waits_of
+from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import InvocationInfo
@@ -46,25 +45,24 @@ class WaitAnswer(NamedTuple):
 class Invocations:
     """Reads, cancels and continues invocations with the caller's rights.
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    All methods raise Forbidden and the runner's
     errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages) -> None:
-        self._runner, self._scope, self._messages = runner, scope, messages
-        self._tasks: set[asyncio.Task[Any]] = set()
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, tasks: BackgroundTasks) -> None:
+        self._runner, self._scope, self._messages, self._tasks = runner, scope, messages, tasks
 
-    async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> InvocationStatus:
+    async def now(self, session: str, invocation_id: str) -> InvocationStatus:
         """Returns the recorded status of an invocation.
 
         Raises:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        key = self._scope.session(caller, "sessions:read", session, user)
+        key = self._scope.session("sessions:read", session)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
-    async def message_status(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
+    async def message_status(self, session: str, message_id: str) -> InvocationStatus:
         """Returns the recorded status of a message.
 
         Raises:
@@ -72,46 +70,39 @@ class Invocations:
             InvocationMissing: There is no such message.
             SessionError: The message was refused.
         """
-        key = self._scope.session(caller, "sessions:read", session, user)
+        key = self._scope.session("sessions:read", session)
         return await self._runner.sessions.reading(key, message_id=message_id)
 
-    async def cancel(
-        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, *, wait: bool = True
-    ) -> InvocationStatus:
+    async def cancel(self, session: str, invocation_id: str, *, wait: bool = True) -> InvocationStatus:
         """Cancels an invocation in whichever process it runs, and returns its status. Does nothing if it has ended.
 
         Args:
-            caller: The caller.
             session: The session's id.
             invocation_id: The invocation's id.
-            user: The user that the request names; None for the caller.
             wait: Whether to return only when it has ended. If False, the status may still be `running`.
 
         Raises:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        key = self._scope.session(caller, "invocations:cancel", session, user)
+        key = self._scope.session("invocations:cancel", session)
         reading = await self._runner.sessions.reading(key, invocation_id=invocation_id)
         if reading.state == "ended":
             return reading
-        stopping = asyncio.create_task(self._runner.sessions.cancel(key, invocation_id))
-        self._keep(stopping)
+        stopping = self._tasks.start(self._runner.sessions.cancel(key, invocation_id))
         if wait:
             # A caller that disconnects must not undo the cancellation.
             await asyncio.shield(stopping)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
-    async def answer(
-        self, caller: Caller, session: str, invocation_id: str, given: WaitAnswer, user: str | None = None
-    ) -> Invocation:
+    async def answer(self, session: str, invocation_id: str, given: WaitAnswer) -> Invocation:
         """Answers an open wait with a user message. Idempotent: a repeated answer is the same message.
 
         Raises:
             UnknownToolCall: The invocation does not have this wait, or no longer.
             RequestInvalid: The answer's kind does not fit the wait.
         """
-        key = self._scope.session(caller, "messages:write", session, user)
+        key = self._scope.session("messages:write", session)
         message_id = given.id or _message_id(invocation_id, given.call_id)
         head = (await self._runner.sessions.get(key)).head
         waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.id) == (invocation_id, given.call_id)]
@@ -120,7 +111,7 @@ class Invocations:
         content = _content(waits[0], given)
         answers = given.call_id if waits[0].kind == "reply" else None
         context = MessageContext(answers=answers, state=dict(given.state))
-        return await self._messages.start(caller, MessageRequest(session, content, user, message_id, context))
+        return await self._messages.start(MessageRequest(session, content, message_id, context))
 
     def run_in_order(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
         """Starts tasks that send the messages one after the other, each when the previous one is answered or waits.
@@ -129,17 +120,16 @@ class Invocations:
         """
         tasks: list[asyncio.Task[Invocation]] = []
         for step in steps:
-            tasks.append(asyncio.create_task(_run_after(tasks[-1] if tasks else first, step)))
-            self._keep(tasks[-1])
+            tasks.append(self._tasks.start(_run_after(tasks[-1] if tasks else first, step)))
         return tasks
 
-    async def wait_for(self, caller: Caller, session: str, call_id: str, user: str | None = None) -> Wait | None:
+    async def wait_for(self, session: str, call_id: str) -> Wait | None:
         """Returns the session's open wait with this id; None if it is not open. Needs the permission to answer it.
 
         Raises:
             SessionMissing: There is no such session.
         """
-        key = self._scope.session(caller, "messages:write", session, user)
+        key = self._scope.session("messages:write", session)
         head = (await self._runner.sessions.get(key)).head
         return next((wait for wait in waits_of(head) if wait.id == call_id), None)
 
@@ -148,16 +138,6 @@ class Invocations:
         if not result.waiting:
             return ()
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
-
-    def _keep(self, task: "asyncio.Task[Any]") -> None:
-        """Holds a reference to the task until it is done, so that it runs even if nobody awaits it."""
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        with suppress(asyncio.CancelledError, TurnwiseError):
-            task.result()
 
     async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
         try:
@@ -222,7 +202,7 @@ class TaskPage(NamedTuple):
 class Tasks:
     """Lists the invocations of a user.
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    All methods raise Forbidden and the store's
     errors.
     """
 
@@ -231,9 +211,7 @@ class Tasks:
 
     async def page(
         self,
-        caller: Caller,
         *,
-        user: str | None = None,
         session: str | None = None,
         states: Sequence[str] | None = None,
         since: datetime | None = None,
@@ -247,8 +225,6 @@ class Tasks:
         `limit` items although more follow, and `total` may be too high.
 
         Args:
-            caller: The caller.
-            user: The user that the request names; None for the caller.
             session: Only tasks of this session.
             states: Only tasks with one of these states; `limit:` stands for any limit.
             since: Only tasks that changed at this time or later.
@@ -259,8 +235,8 @@ class Tasks:
             CursorInvalid: `after` is not a cursor.
         """
         decisions, app = self._runner.store.decisions, self._runner.app
-        named = self._scope.user(caller, "sessions:read", user)
-        key = None if session is None else self._scope.session(caller, "sessions:read", session, user)
+        named = self._scope.user("sessions:read")
+        key = None if session is None else self._scope.session("sessions:read", session)
         found = await decisions.invocations(app, user=named, key=key, states=states, since=since, after=after, limit=limit)
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))

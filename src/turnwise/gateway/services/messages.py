@@ -15,8 +15,9 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
+from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.revisions import Expected
+from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
 from turnwise.runner import Invocation, Runner
@@ -74,8 +75,6 @@ class MessageRequest(NamedTuple):
 
     session: str
     content: str | Content
-    user: str | None = None
-    """The user that the request names; None for the caller."""
     id: str | None = None
     """The sender's id of the message."""
     context: MessageContext = NO_CONTEXT
@@ -90,15 +89,44 @@ class MessageRequest(NamedTuple):
     """The session revisions that the request accepts; None for any."""
 
 
+class RunSlots:
+    """The concurrent runs that callers of one app use.
+
+    Args:
+        quotas: The quotas of callers.
+        closing: Set when the process accepts no more messages.
+        tasks: Where the waits for the ends of runs take place.
+    """
+
+    def __init__(self, quotas: Quotas, closing: asyncio.Event, tasks: BackgroundTasks) -> None:
+        self._quotas, self._closing, self._tasks = quotas, closing, tasks
+
+    async def acquire(self, caller: Caller, user: str) -> AsyncExitStack:
+        """Returns a slot to close when the run is over. Raises Closing, TooMany."""
+        if self._closing.is_set():
+            raise Closing("This process is being stopped and accepts no more messages.", fix="Send it again.")
+        slot = AsyncExitStack()
+        await slot.enter_async_context(self._quotas.runs(caller, user))
+        return slot
+
+    def release_at_end(self, slot: AsyncExitStack, invocation: Invocation) -> None:
+        """Closes the slot when the invocation has ended or waits."""
+
+        async def release() -> None:
+            async with slot:
+                with suppress(TurnwiseError):
+                    await invocation.feed.closed()
+
+        self._tasks.start(release())
+
+
 class Messages:
     """Sends and finds messages with the caller's rights. All methods raise Forbidden and the runner's errors."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
-        self._runner, self._scope, self._quotas, self._closing = runner, scope, quotas, closing
-        self.prices = Prices(runner, quotas)
-        self._held_slots: set[asyncio.Task[None]] = set()
+    def __init__(self, runner: Runner, scope: SessionScope, slots: RunSlots, prices: Prices) -> None:
+        self._runner, self._scope, self._slots, self._prices = runner, scope, slots, prices
 
-    async def start(self, caller: Caller, request: MessageRequest) -> Invocation:
+    async def start(self, request: MessageRequest) -> Invocation:
         """Starts an invocation as `Runner.start` does. It uses one of the caller's concurrent runs until it ends or
         waits.
 
@@ -110,129 +138,114 @@ class Messages:
             PreconditionFailed: The session does not have an expected revision.
             KeyReused: The idempotency key came with another body before.
         """
-        key = self._scope.session(caller, "messages:write", request.session, request.user)
-        context = self._context(caller, request.context, request.agent)
-        check_state(caller, context.state, self._runner.config.limits)
+        key = self._scope.session("messages:write", request.session)
+        context = self._context(request.context, request.agent)
+        check_state(self._scope.caller, context.state, self._runner.config.limits)
         create = (request.config or self._runner.config).create_session
-        await check_results(self._runner, caller, key, request.content, request.id, create=create)
-        await self._check_conditions(key, request)
-        slot = await self._acquire_slot(caller, key.user)
+        await check_results(self._runner, self._scope.caller, key, request.content, request.id, create=create)
+        expected = await self._unmet(key, request)
+        slot = await self._slots.acquire(self._scope.caller, key.user)
         try:
-            invocation = await self._runner.start(
-                request.content,
-                user=key.user,
-                session=key.id,
-                message_id=request.id,
-                context=context,
-                config=request.config,
-                digest=request.digest,
-            )
-            if request.alone:  # another request with the same key may have been stored in between
-                await self._check_conditions(key, request._replace(expected=None))
+            invocation = await self._accept(key, request._replace(context=context, expected=expected))
         except BaseException:
             await slot.aclose()
             raise
-        self._release_at_end(slot, invocation)
+        self._slots.release_at_end(slot, invocation)
         return invocation
 
-    async def regenerate(
-        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
-    ) -> Invocation:
+    async def regenerate(self, session: str, invocation_id: str, expected: Expected | None = None) -> Invocation:
         """Answers a message again, as `Runner.regenerate` does. Keeps only the roles that the caller still holds.
 
         Raises:
             PreconditionFailed: The session does not have an expected revision.
             Closing, TooMany: As for `start`.
         """
-        key = self._scope.session(caller, "messages:write", session, user)
-        await self.prices.change(caller, key)
-        if expected is not None:
-            expected.check(await self._runner.sessions.get(key))
-        context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
-        slot = await self._acquire_slot(caller, key.user)
+        key = self._scope.session("messages:write", session)
+        await self._prices.change(key)
+        revision = None if expected is None else expected.check(await self._runner.sessions.get(key))
+        context = self._with_current_roles((await self._runner.sessions.message_of(key, invocation_id)).context)
+        slot = await self._slots.acquire(self._scope.caller, key.user)
         try:
-            invocation = await self._runner.regenerate(key, invocation_id, context=context)
+            with as_precondition(expected):
+                invocation = await self._runner.regenerate(key, invocation_id, context=context, revision=revision)
         except BaseException:
             await slot.aclose()
             raise
-        self._release_at_end(slot, invocation)
+        self._slots.release_at_end(slot, invocation)
         return invocation
 
-    async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
+    async def find(self, session: str, message_id: str) -> Invocation:
         """Returns a handle of a message that was accepted before.
 
         Raises:
             InvocationMissing: There is no such message.
         """
-        key = self._scope.session(caller, "sessions:read", session, user)
+        key = self._scope.session("sessions:read", session)
         return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
 
-    async def attach(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
+    async def attach(self, session: str, invocation_id: str) -> Invocation:
         """Returns a handle of an invocation with all its messages.
 
         Raises:
             InvocationMissing: There is no such invocation.
         """
-        key = self._scope.session(caller, "sessions:read", session, user)
+        key = self._scope.session("sessions:read", session)
         return await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
 
-    async def select(
-        self, caller: Caller, message: str | Content, *, session: str | None, user: str | None, context: MessageContext
-    ) -> Selection:
+    async def select(self, message: str | Content, *, session: str | None, context: MessageContext) -> Selection:
         """Returns the agent that would answer, as `Runner.select` does. Stores nothing and runs no agent."""
-        named = self._scope.user(caller, "sessions:read", user)
-        return await self._runner.select(message, user=named, session=session, context=self._context(caller, context))
+        named = self._scope.user("sessions:read")
+        return await self._runner.select(message, user=named, session=session, context=self._context(context))
 
-    async def settled(self) -> None:
-        """Waits until no answer that was started here uses a concurrent run."""
-        while self._held_slots:
-            await asyncio.wait(set(self._held_slots))
-
-    def _context(self, caller: Caller, given: MessageContext, agent: str | None = None) -> MessageContext:
+    def _context(self, given: MessageContext, agent: str | None = None) -> MessageContext:
         """Returns the message's context with the roles that the caller holds, and with the named agent."""
-        roles, tree = roles_of(caller, given.roles), self._runner.tree
+        roles, tree = roles_of(self._scope.caller, given.roles), self._runner.tree
         if agent is None:
             return given.replace(roles=roles)
         if agent not in tree or not tree.reachable(agent, roles):
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.replace(roles=roles, direct_agent_id=agent)
 
-    async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
-        """Checks the idempotency key and the expected revision of a message that is not stored yet.
-
-        A message that is stored already only has its key checked, since the session may have changed after it.
+    async def _unmet(self, key: SessionKey, request: MessageRequest) -> Expected | None:
+        """Returns the revisions that a message has to find. None for a message that is stored already, since the session
+        may have changed after it. Raises KeyReused.
         """
         if request.expected is None and not request.alone:
-            return
+            return None
         receipt = None if request.id is None else await self._runner.store.inbox.receipt(key, request.id)
         if receipt is None:
-            if request.expected is not None:
-                request.expected.check(await self._runner.store.open(key))
-        elif request.alone and receipt.message.digest not in ("", request.digest):
+            return request.expected
+        if request.alone and receipt.message.digest not in ("", request.digest):
             raise KeyReused(
                 "The Idempotency-Key came with another body before.",
                 fix="Use a different key for each message.",
                 where=("header", "Idempotency-Key"),
             )
+        return None
 
-    def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
+    async def _accept(self, key: SessionKey, request: MessageRequest) -> Invocation:
+        expected, config, revision = request.expected, request.config, None
+        if expected is not None:
+            revision = expected.check(await self._runner.store.open(key))
+            if revision is None:  # the session exists now; if it is deleted meanwhile, it is not created again
+                config = config or self._runner.config.replace(create_session=False)
+        with as_precondition(expected):
+            invocation = await self._runner.start(
+                request.content,
+                user=key.user,
+                session=key.id,
+                message_id=request.id,
+                context=request.context,
+                config=config,
+                digest=request.digest,
+                revision=revision,
+            )
+        if request.alone:
+            # Another request with this key may have been stored in between. The stored one stays as it is.
+            await self._unmet(key, request)
+        return invocation
+
+    def _with_current_roles(self, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""
-        has = caller.agent_roles
+        has = self._scope.caller.agent_roles
         return before if has is None else before.replace(roles=tuple(role for role in before.roles if role in has))
-
-    async def _acquire_slot(self, caller: Caller, user: str) -> AsyncExitStack:
-        if self._closing.is_set():
-            raise Closing("This process is being stopped and accepts no more messages.", fix="Send it again.")
-        slot = AsyncExitStack()
-        await slot.enter_async_context(self._quotas.runs(caller, user))
-        return slot
-
-    def _release_at_end(self, slot: AsyncExitStack, invocation: Invocation) -> None:
-        async def release_slot() -> None:
-            async with slot:
-                with suppress(TurnwiseError):
-                    await invocation.feed.closed()
-
-        task = asyncio.create_task(release_slot())
-        self._held_slots.add(task)
-        task.add_done_callback(self._held_slots.discard)

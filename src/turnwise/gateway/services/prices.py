@@ -16,23 +16,23 @@ EXCHANGES = 10
 class Prices:
     """Counts operations for the quotas of their callers. Every method raises TooMany before anything is done."""
 
-    def __init__(self, runner: Runner, quotas: Quotas) -> None:
-        self._runner, self._quotas = runner, quotas
+    def __init__(self, runner: Runner, quotas: Quotas, caller: Caller) -> None:
+        self._runner, self._quotas, self._caller = runner, quotas, caller
 
-    async def change(self, caller: Caller, key: SessionKey) -> None:
+    async def change(self, key: SessionKey) -> None:
         """Counts a rewind, a regeneration or a deletion, by the session's log."""
-        await self._quotas.work(caller, key.user, CHANGE + log_price(await self._runner.store.open(key)))
+        await self._quotas.work(self._caller, key.user, CHANGE + log_price(await self._runner.store.open(key)))
 
-    async def fork(self, caller: Caller, key: SessionKey) -> None:
+    async def fork(self, key: SessionKey) -> None:
         """Counts a fork, by the artifacts that it copies: it shares the events."""
         artifacts = self._runner.artifacts
         infos = () if artifacts is None else await artifacts.list(key)
         size = sum(info.size for info in infos if not info.name.startswith(USER_PREFIX))
-        await self._quotas.work(caller, key.user, FORK + size // BYTES)
+        await self._quotas.work(self._caller, key.user, FORK + size // BYTES)
 
-    async def imports(self, caller: Caller, key: SessionKey, exchanges: int) -> None:
+    async def imports(self, key: SessionKey, exchanges: int) -> None:
         """Counts an import, by its exchanges. Its bytes were counted when they were received."""
-        await self._quotas.work(caller, key.user, exchanges // EXCHANGES)
+        await self._quotas.work(self._caller, key.user, exchanges // EXCHANGES)
 
 
 def log_price(session: Session | None) -> int:

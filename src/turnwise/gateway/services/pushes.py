@@ -7,7 +7,7 @@ from typing import NamedTuple
 from turnwise.access.api_keys import is_valid, key_of
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionError, SessionMissing
-from turnwise.facts.ids import Issuer, SystemIssuer, is_storable_id
+from turnwise.facts.ids import Issuer, is_storable_id
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
@@ -28,64 +28,19 @@ class FollowedInvocation(NamedTuple):
     invocation: Invocation
 
 
-class Pushes:
-    """Stores, lists and deletes push notification configurations. The caller needs the permission to send messages
-    there.
+class PushFeed:
+    """What the sender of notifications reads. It acts for no caller."""
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
-    errors.
-    """
-
-    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, issuer: Issuer) -> None:
+        self._runner, self._issuer = runner, issuer
         self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
+        """Set when a configuration was stored."""
 
-    async def put(
-        self, caller: Caller, session: str, message_id: str, config: PushConfig, user: str | None = None, *, after: int | None
-    ) -> PushConfig:
-        """Stores a configuration and replaces one with the same id. A configuration without an id gets one.
-
-        The caller of this method has to check that the URL may be called.
-
-        Args:
-            caller: The caller.
-            session: The session's id.
-            message_id: The message's id.
-            config: The configuration.
-            user: The user that the request names; None for the caller.
-            after: Events above this sequence number are sent; None to send only events from now on.
-
-        Raises:
-            RequestInvalid: A field is invalid, or the message has `MAX_CONFIGS` configurations already.
-            InvocationMissing: There is no such message.
-        """
-        key = self._scope.session(caller, "messages:write", session, user)
-        config = config.replace(id=config.id or self._issuer.new_id("push"), caller=caller)
-        _check(config)
-        await self._require_message(key, message_id)
-        try:
-            if not await self._store.put(key, message_id, config, after=after, most=MAX_CONFIGS):
-                raise RequestInvalid(
-                    f"{MAX_CONFIGS} configurations exist for this message already.", fix="Delete one.", where=("id",)
-                )
-        except SessionMissing:
-            raise _missing() from None
-        self.news.set()
-        return config
-
-    async def list(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Sequence[PushConfig]:
-        """Returns the configurations of a message, sorted by id; at most `MAX_CONFIGS`. Raises InvocationMissing."""
-        key = self._scope.session(caller, "messages:write", session, user)
-        await self._require_message(key, message_id)
-        return await self._store.list(key, message_id)
-
-    async def remove(self, caller: Caller, session: str, message_id: str, id: str, user: str | None = None) -> None:
-        """Deletes a configuration. Idempotent. Raises InvocationMissing."""
-        key = self._scope.session(caller, "messages:write", session, user)
-        await self._require_message(key, message_id)
-        if is_storable_id(id):
-            await self._store.remove(key, message_id, id)
+    @property
+    def store(self) -> Kept:
+        assert self.kept is not None
+        return self.kept
 
     async def follow(self, place: PushPlace) -> FollowedInvocation | None:
         """Returns the invocation to notify about, as soon as the message is started; None if it never will be.
@@ -114,11 +69,6 @@ class Pushes:
         key = await store.keys.find(self._runner.app, key_id)
         return key is not None and is_valid(key, self._issuer.now())
 
-    @property
-    def _store(self) -> Kept:
-        assert self.kept is not None
-        return self.kept
-
     async def _invocation_id_of(self, key: SessionKey, message_id: str) -> str | None:
         """Returns the id of the message's invocation, once it is started; None if the message was refused or deleted."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
@@ -134,6 +84,60 @@ class Pushes:
         if receipt is not None and receipt.state == "queued":
             raise SessionError("The message is still queued.", fix="Look again.")
         return receipt.invocation_id if receipt else None
+
+
+class Pushes:
+    """Stores, lists and deletes push notification configurations. The caller needs the permission to send messages
+    there.
+
+    All methods raise Forbidden and the store's
+    errors.
+    """
+
+    def __init__(self, runner: Runner, scope: SessionScope, feed: PushFeed, issuer: Issuer) -> None:
+        self._runner, self._scope, self._feed, self._issuer = runner, scope, feed, issuer
+
+    async def put(self, session: str, message_id: str, config: PushConfig, *, after: int | None) -> PushConfig:
+        """Stores a configuration and replaces one with the same id. A configuration without an id gets one.
+
+        The caller of this method has to check that the URL may be called.
+
+        Args:
+            session: The session's id.
+            message_id: The message's id.
+            config: The configuration.
+            after: Events above this sequence number are sent; None to send only events from now on.
+
+        Raises:
+            RequestInvalid: A field is invalid, or the message has `MAX_CONFIGS` configurations already.
+            InvocationMissing: There is no such message.
+        """
+        key = self._scope.session("messages:write", session)
+        config = config.replace(id=config.id or self._issuer.new_id("push"), caller=self._scope.caller)
+        _check(config)
+        await self._require_message(key, message_id)
+        try:
+            if not await self._feed.store.put(key, message_id, config, after=after, most=MAX_CONFIGS):
+                raise RequestInvalid(
+                    f"{MAX_CONFIGS} configurations exist for this message already.", fix="Delete one.", where=("id",)
+                )
+        except SessionMissing:
+            raise _missing() from None
+        self._feed.news.set()
+        return config
+
+    async def list(self, session: str, message_id: str) -> Sequence[PushConfig]:
+        """Returns the configurations of a message, sorted by id; at most `MAX_CONFIGS`. Raises InvocationMissing."""
+        key = self._scope.session("messages:write", session)
+        await self._require_message(key, message_id)
+        return await self._feed.store.list(key, message_id)
+
+    async def remove(self, session: str, message_id: str, id: str) -> None:
+        """Deletes a configuration. Idempotent. Raises InvocationMissing."""
+        key = self._scope.session("messages:write", session)
+        await self._require_message(key, message_id)
+        if is_storable_id(id):
+            await self._feed.store.remove(key, message_id, id)
 
     async def _require_message(self, key: SessionKey, message_id: str) -> None:
         if not is_storable_id(message_id) or await self._runner.store.inbox.receipt(key, message_id) is None:

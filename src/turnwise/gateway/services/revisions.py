@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from turnwise.facts.errors import PreconditionFailed, StaleWriter
+from turnwise.facts.errors import PreconditionFailed, SessionMissing, StaleWriter
 from turnwise.facts.sessions import Session
 
 FIX = "Read the session again, and send its new ETag."
@@ -15,8 +15,8 @@ class Expected(NamedTuple):
 
     revisions: frozenset[int] | None = None
 
-    def check(self, session: Session | None) -> int:
-        """Returns the session's revision.
+    def check(self, session: Session | None) -> int | None:
+        """Returns the revision that the session must still have when it is written; None if it only has to exist.
 
         Raises:
             PreconditionFailed: The session has another revision, or does not exist.
@@ -25,18 +25,19 @@ class Expected(NamedTuple):
             raise PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
         if self.revisions is not None and session.revision not in self.revisions:
             raise PreconditionFailed(f"The session has revision {session.revision} by now.", fix=FIX, where=_WHERE)
-        return session.revision
+        return None if self.revisions is None else session.revision
 
 
 @contextmanager
 def as_precondition(expected: Expected | None) -> Iterator[None]:
-    """Converts StaleWriter to PreconditionFailed, if the request expects a revision."""
+    """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision."""
     try:
         yield
-    except StaleWriter:
+    except (StaleWriter, SessionMissing):
         if expected is None:
             raise
-        raise PreconditionFailed("The session has changed meanwhile.", fix=FIX, where=_WHERE) from None
+        problem = "The session has changed meanwhile, or has queued messages that will change it."
+        raise PreconditionFailed(problem, fix=FIX, where=_WHERE) from None
 
 
 _WHERE = ("header", "If-Match")

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, RequestTooLarge, TurnwiseError
 from turnwise.facts.events import Event
-from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.gateway.services.prices import Prices
@@ -47,19 +47,17 @@ class Events(NamedTuple):
 class Sessions:
     """Manages sessions with the caller's rights.
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    All methods raise Forbidden and the runner's
     errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, prices: Prices, issuer: Issuer | None = None) -> None:
-        self._runner, self._scope, self._prices, self._issuer = runner, scope, prices, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, prices: Prices, issuer: Issuer) -> None:
+        self._runner, self._scope, self._prices, self._issuer = runner, scope, prices, issuer
 
     async def create(
         self,
-        caller: Caller,
         session: str | None,
         state: Mapping[str, JsonValue],
-        user: str | None = None,
         *,
         past: Sequence[PastExchange] = (),
         author: str | None = None,
@@ -67,22 +65,20 @@ class Sessions:
         """Creates a session.
 
         Args:
-            caller: The caller.
             session: The session's id; None to generate one.
             state: The initial state, see `check_state`.
-            user: The user that the request names; None for the caller.
             past: Exchanges to import, as `Runner.sessions.bring` does. If the import fails, no session remains.
             author: The agent that gave the imported answers.
 
         Raises:
             SessionExists: There is a session with this id.
         """
-        key = self._scope.session(caller, "sessions:write", self._id(session), user)
-        check_state(caller, state, self._runner.config.limits)
+        key = self._scope.session("sessions:write", self._id(session))
+        check_state(self._scope.caller, state, self._runner.config.limits)
         if not past:
             return await self._runner.sessions.create(key, state=dict(state))
-        self._scope.session(caller, "messages:write", key.id, user)
-        await self._prices.imports(caller, key, len(past))
+        self._scope.session("messages:write", key.id)
+        await self._prices.imports(key, len(past))
         await self._runner.sessions.create(key, state=dict(state))
         try:
             return await self._runner.sessions.bring(key, past, author=author)
@@ -90,20 +86,18 @@ class Sessions:
             await self._runner.sessions.delete(key)
             raise
 
-    async def page(
-        self, caller: Caller, *, user: str | None, everybody: bool, after: str | None, limit: int
-    ) -> Page[SessionInfo]:
+    async def page(self, *, everybody: bool, after: str | None, limit: int) -> Page[SessionInfo]:
         """Returns one page of sessions of a user, or of all users, sorted by user and id. Raises CursorInvalid."""
-        named = self._scope.users(caller, "sessions:read", user, everybody=everybody)
+        named = self._scope.users("sessions:read", everybody=everybody)
         return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
 
-    async def get(self, caller: Caller, session: str, user: str | None = None) -> Session:
+    async def get(self, session: str) -> Session:
         """Returns the session with its head and state. Raises SessionMissing."""
-        return await self._runner.sessions.get(self._scope.session(caller, "sessions:read", session, user))
+        return await self._runner.sessions.get(self._scope.session("sessions:read", session))
 
-    async def events(self, caller: Caller, session: str, window: Window, user: str | None = None) -> Events:
+    async def events(self, session: str, window: Window) -> Events:
         """Returns one page of the session's events, oldest first. Raises SessionMissing."""
-        key = self._scope.session(caller, "sessions:read", session, user)
+        key = self._scope.session("sessions:read", session)
         await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
@@ -116,28 +110,24 @@ class Sessions:
         more = await self._runner.sessions.events(key, **rest, max_bytes=1)
         return Events(tuple(shown), shown[-1].sequence if more else None)
 
-    async def rewind(
-        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
-    ) -> Session:
+    async def rewind(self, session: str, invocation_id: str, expected: Expected | None = None) -> Session:
         """Rewinds the session as `Runner.sessions.rewind` does.
 
         Raises:
             SessionMissing, InvocationMissing, SessionBusy: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._scope.session(caller, "sessions:write", session, user)
-        await self._prices.change(caller, key)
+        key = self._scope.session("sessions:write", session)
+        await self._prices.change(key)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
 
     async def fork(
         self,
-        caller: Caller,
         session: str,
         new: str | None,
         before_invocation: str | None,
-        user: str | None = None,
         expected: Expected | None = None,
     ) -> Session:
         """Forks the session as `Runner.sessions.fork` does.
@@ -146,18 +136,17 @@ class Sessions:
             SessionMissing, SessionExists, InvocationMissing: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._scope.session(caller, "sessions:write", session, user)
-        await self._prices.fork(caller, key)
-        await self._revision(key, expected)
-        copy = self._scope.session(caller, "sessions:write", self._id(new), user)
-        return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
+        key = self._scope.session("sessions:write", session)
+        await self._prices.fork(key)
+        revision = await self._revision(key, expected)
+        copy = self._scope.session("sessions:write", self._id(new))
+        with as_precondition(expected):
+            return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation, revision=revision)
 
     async def write_state(
         self,
-        caller: Caller,
         session: str,
         delta: Mapping[str, JsonValue],
-        user: str | None = None,
         expected: Expected | None = None,
     ) -> Session:
         """Writes keys of the state as `Runner.sessions.write_state` does, after `check_state`.
@@ -166,26 +155,30 @@ class Sessions:
             SessionMissing, SessionBusy: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._scope.session(caller, "sessions:write", session, user)
-        check_state(caller, delta, self._runner.config.limits)
+        key = self._scope.session("sessions:write", session)
+        check_state(self._scope.caller, delta, self._runner.config.limits)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.write_state(key, delta, revision=revision)
 
-    async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
+    async def delete(self, session: str, expected: Expected | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
-        key = self._scope.session(caller, "sessions:write", session, user)
-        await self._prices.change(caller, key)
-        if expected is not None:
-            expected.check(await self._runner.store.open(key))
-        await self._runner.sessions.delete(key)
+        key = self._scope.session("sessions:write", session)
+        await self._prices.change(key)
+        if expected is None:
+            await self._runner.sessions.delete(key)
+            return
+        revision = expected.check(await self._runner.store.open(key))
+        with as_precondition(expected):
+            if not await self._runner.sessions.delete(key, revision=revision):
+                expected.check(None)
 
-    async def delete_user(self, caller: Caller, user: str) -> None:
+    async def delete_user(self) -> None:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user))
+        await self._runner.sessions.delete_user(self._scope.user("sessions:write"))
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
-        """Returns the session's revision, if the request expects one that it has; None if it expects none."""
+        """Returns the revision that the session must still have when it is written; None if any."""
         return None if expected is None else expected.check(await self._runner.sessions.get(key))
 
     def _id(self, given: str | None) -> str:

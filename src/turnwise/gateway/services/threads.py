@@ -1,21 +1,21 @@
 """Continues a session from any of its answers, not only the last, and takes answers back."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
-from turnwise.facts.callers import Caller, Permission
+from turnwise.facts.callers import Permission
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists, TurnwiseError
 from turnwise.facts.events import USER, Event
-from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.ids import Issuer
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
+from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
@@ -41,30 +41,33 @@ class KnownMessage(NamedTuple):
 class Threads:
     """Reads, continues, cancels and takes back single answers with the caller's rights.
 
-    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
+    All methods raise Forbidden and the runner's
     errors, and InvocationMissing for a message that was never accepted or that a rewind hides.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        scope: SessionScope,
+        messages: Messages,
+        locks: Locks,
+        tasks: BackgroundTasks,
+        prices: Prices,
+        issuer: Issuer,
+    ) -> None:
         self._runner, self._scope, self._messages = runner, scope, messages
-        self._issuer = issuer or SystemIssuer()
-        self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
-        self._deletions: set[asyncio.Task[None]] = set()
+        self._locks, self._tasks, self._prices, self._issuer = locks, tasks, prices, issuer
 
-    async def known(
-        self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
-    ) -> KnownMessage:
+    async def known(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
-        return await self._known(self._scope.session(caller, to, session, user), message_id)
+        return await self._known(self._scope.session(to, session), message_id)
 
-    async def whole(
-        self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
-    ) -> KnownMessage:
+    async def whole(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's status with all events of its invocation from this message on, including later messages.
 
         For a message that guardrails blocked, there is no status.
         """
-        key = self._scope.session(caller, to, session, user)
+        key = self._scope.session(to, session)
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()
@@ -77,20 +80,16 @@ class Threads:
         await self._require_visible(key, told[0])
         return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
-    async def wait_for_progress(
-        self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None
-    ) -> None:
+    async def wait_for_progress(self, session: str, invocation_id: str, after: int) -> None:
         """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
-        key, signals = self._scope.session(caller, "sessions:read", session, user), self._runner.store.signals
+        key, signals = self._scope.session("sessions:read", session), self._runner.store.signals
         with signals.watch(key) as watch:
             while open_ := (await self._runner.sessions.get(key)).head.invocations.get(invocation_id):
                 if open_.last > after:
                     return
                 await watch.next(signals.poll_seconds)
 
-    async def start(
-        self, caller: Caller, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
-    ) -> Invocation:
+    async def start(self, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False) -> Invocation:
         """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
         If other messages follow the answer already, the message goes to a fork that ends with the answer. So any
@@ -98,7 +97,6 @@ class Threads:
         message that was sent before is found again.
 
         Args:
-            caller: The caller.
             request: The message.
             after: The id of the message whose answer to continue from.
             copy: The id of the fork; None to derive it from the message's id.
@@ -107,17 +105,17 @@ class Threads:
         Raises:
             SessionError: The answer was a question that has been answered, so nothing can be inserted after it.
         """
-        key = self._scope.session(caller, "messages:write", request.session, request.user)
+        key = self._scope.session("messages:write", request.session)
         answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
         await answered.feed.complete()
         # Two concurrent requests that continue one answer must not both find the same place free.
-        async with self._turns.setdefault(key, asyncio.Lock()):
-            place = await self._place(caller, key, answered.feed.stored, request, copy, apart=apart)
-            return await self._messages.start(caller, request._replace(session=place))
+        async with self._locks.of(key):
+            place = await self._place(key, answered.feed.stored, request, copy, apart=apart)
+            return await self._messages.start(request._replace(session=place))
 
-    async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
+    async def cancel(self, session: str, message_id: str) -> None:
         """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
-        key = self._scope.session(caller, "invocations:cancel", session, user)
+        key = self._scope.session("invocations:cancel", session)
         known = await self._known(key, message_id)
         if known.receipt.state == QUEUED:
             invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
@@ -125,28 +123,26 @@ class Threads:
         elif known.reading is not None and known.reading.result is not None and known.reading.state != "ended":
             await self._runner.sessions.cancel(key, known.reading.result.invocation_id)
 
-    async def take_back(self, caller: Caller, session: str, message_id: str, user: str | None = None, *, whole: bool) -> None:
+    async def take_back(self, session: str, message_id: str, *, whole: bool) -> None:
         """Rewinds the session to before the message's invocation.
 
         Args:
-            caller: The caller.
             session: The session's id.
             message_id: The message's id.
-            user: The user that the request names; None for the caller.
             whole: Whether to delete the session if it holds nothing else.
 
         Raises:
             SessionBusy: The message is being answered.
             SessionError: The message was not started, or other messages follow its answer.
         """
-        key = self._scope.session(caller, "sessions:write", session, user)
+        key = self._scope.session("sessions:write", session)
         known = await self._known(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
             raise SessionError("The message has not been started.", fix="Cancel it instead.")
         if await self._next(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
-        await self._messages.prices.change(caller, key)
+        await self._prices.change(key)
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
         else:
@@ -164,14 +160,7 @@ class Threads:
                 if not (await self._runner.sessions.get(invocation.session)).head.invocations:
                     await self._runner.sessions.delete(invocation.session)
 
-        task = asyncio.create_task(delete())
-        self._deletions.add(task)
-        task.add_done_callback(self._deletions.discard)
-
-    async def settled(self) -> None:
-        """Waits until no session remains to be deleted."""
-        while self._deletions:
-            await asyncio.wait(set(self._deletions))
+        self._tasks.start(delete())
 
     async def begun(self, invocation: Invocation) -> datetime | None:
         """Returns when the message was started; None while it is queued."""
@@ -197,14 +186,7 @@ class Threads:
         return KnownMessage(receipt, reading)
 
     async def _place(
-        self,
-        caller: Caller,
-        key: SessionKey,
-        events: Sequence[Event],
-        request: MessageRequest,
-        copy: str | None,
-        *,
-        apart: bool,
+        self, key: SessionKey, events: Sequence[Event], request: MessageRequest, copy: str | None, *, apart: bool
     ) -> str:
         """Returns the id of the session that the message goes to, which follows these events of one message."""
         if not events:
@@ -225,7 +207,7 @@ class Threads:
         if following is not None and following.invocation_id == events[0].invocation_id:
             raise SessionError("The question to continue from has been answered already.", fix="Continue from a later answer.")
         copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
-        await self._messages.prices.fork(caller, key)
+        await self._prices.fork(key)
         with suppress(SessionExists):
             before = following.invocation_id if following else None
             await self._runner.sessions.fork(key, copy, before_invocation=before)

@@ -63,6 +63,10 @@ class Driver:
         self._runtime, self._cascade, self._hooks, self.lease, self._wake_jobs = runtime, cascade, hooks, lease, wake_jobs
         self._planner = Planner(runtime, cascade, lease.holder, unknown)
 
+    async def close(self) -> None:
+        """Waits for what is stored in the background."""
+        await self._planner.close()
+
     async def prepare(self, run: MessageRun) -> None:
         """Runs the guardrails on the message before anything else. See `MessageRun.blocked`."""
         await self._planner.prepare(run)
@@ -141,7 +145,9 @@ class Driver:
             plan = await self._planner.plan(run)
             recorder = self.recorder(run, plan.session, plan.invocation_id)
             try:
-                await recorder.begin(run.stored_message, plan.events, queue_limit=limit)
+                await recorder.begin(
+                    run.stored_message, plan.events, queue_limit=limit, new=not run.queued, revision=run.revision
+                )
             except StaleWriter:
                 # Another writer came between the read and the write: plan again on the current session.
                 attempts -= 1

@@ -157,10 +157,19 @@ class MessageRun:
     Args:
         context: The caller's context variables, in which the message is answered; None when it was not sent to this
             process.
+        revision: The revision that the session must have when the message is accepted; None means any.
     """
 
-    def __init__(self, key: SessionKey, message: Message, config: RunConfig, context: Context | None = None) -> None:
+    def __init__(
+        self,
+        key: SessionKey,
+        message: Message,
+        config: RunConfig,
+        context: Context | None = None,
+        revision: int | None = None,
+    ) -> None:
         self.key, self.message, self.config, self.context = key, message, config, context
+        self._revision = revision
         self.queued = False
         """True if the message is in the inbox."""
         self.prepared: PreparedMessage | None = None
@@ -172,6 +181,15 @@ class MessageRun:
     def event_id(self) -> str:
         """The id of the user event that holds the message."""
         return Origin(self.key.id, self.message.id).event_id
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the session must have now; None means any. An accepted message expects none any more."""
+        return None if self.queued else self._revision
+
+    def adopt(self, message: Message, default: RunConfig) -> None:
+        """Replaces the message by the one that is in the inbox under its id, which another request may have sent."""
+        self.message, self.config, self.prepared = message, message.config or default, None
 
     @property
     def stored_message(self) -> Message:

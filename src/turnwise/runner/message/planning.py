@@ -16,6 +16,7 @@ from turnwise.runner.message.continuation import Continuation, continuation_of, 
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
+from turnwise.runner.record.versions import VersionRecorder
 from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
@@ -74,6 +75,11 @@ class Planner:
 
     def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
         self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
+        self._versions = VersionRecorder(runtime.store.decisions.put_version, cascade, runtime.issuer)
+
+    async def close(self) -> None:
+        """Waits until the versions of the policy and the tree are stored."""
+        await self._versions.close()
 
     async def plan(self, run: MessageRun) -> Plan | Refusal:
         """Plans the message on the current session. Prepares it once, even if it is planned several times.
@@ -89,6 +95,11 @@ class Planner:
         session = await self._runtime.store.open(run.key, blank=run.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {run.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        if run.revision is not None and (session.revision != run.revision or session.queued):
+            raise StaleWriter(
+                f"Session {run.key.id!r} has revision {session.revision} and {session.queued} queued messages by now.",
+                fix="Read it again.",
+            )
         await self._runtime.allowances.check_message(session, run.message.context.state, run.config.limits)
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
@@ -174,6 +185,7 @@ class Planner:
             before_remote_call=admission.accept,
             message_id=run.message.id,
         )
+        self._versions.note(run.key.app, selection)
         guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
         selection = await guardrails.selection(selection)
         continues = None
@@ -266,9 +278,12 @@ class _Admission:
             return
         # One above the limit: this message is about to be answered.
         limit = run.config.limits.queue + 1
-        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
+        receipt = await self._store.inbox.accept(
+            run.key, run.stored_message, create=run.config.create_session, limit=limit, revision=run.revision
+        )
         opened = await self._store.open(run.key)
-        if receipt.state != "queued" or opened is None or opened.head != self.session.head:
+        # A repeated id may be of another message.
+        if receipt.repeated or opened is None or opened.head != self.session.head:
             raise StaleWriter(f"Session {run.key.id!r} was written by somebody else since it was read.", fix="Plan again.")
         run.queued = True
         run.accept()

@@ -1,7 +1,8 @@
 """Handles of messages that another process answers: they follow the stored events, or leave the queue."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from turnwise.facts.errors import SessionBusy, SessionError, TurnwiseError
@@ -134,9 +135,9 @@ class Followers:
         if run.invocation.is_cancelled:
             self._stop(run, invocation_id)
 
-    def withdraw(self, run: MessageRun) -> None:
-        """Removes a queued message from the inbox, or stops it if another process has begun it."""
-        _spawn(self._requests, self._withdraw(run))
+    def withdraw(self, run: MessageRun, then: Callable[[], Awaitable[None]]) -> None:
+        """Removes a queued message from the inbox, or stops it if another process has begun it. Then calls `then`."""
+        _spawn(self._requests, self._withdraw(run, then))
 
     async def wait_withdrawn(self) -> None:
         """Waits until all withdrawals and stop requests are stored."""
@@ -173,7 +174,7 @@ class Followers:
         except TurnwiseError as problem:
             run.invocation.feed.close(problem)
 
-    async def _withdraw(self, run: MessageRun) -> None:
+    async def _withdraw(self, run: MessageRun, then: Callable[[], Awaitable[None]]) -> None:
         try:
             await self._store.inbox.refuse(run.key, run.message.id, "cancelled")
             receipt = await self._store.inbox.receipt(run.key, run.message.id)
@@ -184,6 +185,8 @@ class Followers:
             self.follow(run, receipt)
         else:
             run.invocation.feed.close()
+        with suppress(TurnwiseError):
+            await then()
 
 
 def earlier_refusal(receipt: Receipt) -> SessionError:

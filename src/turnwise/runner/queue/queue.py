@@ -3,9 +3,10 @@
 import asyncio
 from collections import deque
 
-from turnwise.facts.errors import SessionBusy
+from turnwise.facts.errors import SessionBusy, TurnwiseError
+from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.queue.followers import Followers
@@ -44,24 +45,22 @@ class SessionQueue:
 class InboxQueue:
     """Adds messages to session queues, and removes those that were cancelled or taken by another process."""
 
-    def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
-        self._driver, self._store, self._followers = driver, store, followers
+    def __init__(self, driver: Driver, store: SessionStore, followers: Followers, config: RunConfig) -> None:
+        self._driver, self._store, self._followers, self._config = driver, store, followers, config
 
     async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
         """Stores the message in the inbox and queues its run; follows it if it was begun before.
 
-        Raises QueueFull, SessionFull, StateFull, UserLimitReached.
+        Raises QueueFull, SessionFull, StateFull, StaleWriter, UserLimitReached.
         """
         await self._driver.check_room(run)
         # Guardrails run first, so that nothing they remove is stored.
         await self._driver.prepare(run)
         limit = run.config.limits.queue
-        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
-        run.accept()
-        if receipt.state == "queued":
-            self.put(queue, run)
-        else:
-            self._followers.follow(run, receipt)
+        receipt = await self._store.inbox.accept(
+            run.key, run.stored_message, create=run.config.create_session, limit=limit, revision=run.revision
+        )
+        self._put_or_follow(queue, run, receipt)
 
     def put(self, queue: SessionQueue, run: MessageRun) -> None:
         """Queues a run whose message is in the inbox."""
@@ -91,22 +90,32 @@ class InboxQueue:
             else:
                 self._followers.follow(run, receipt)
 
-    async def follow_or_put(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Follows the message if another process began or refused it; otherwise queues it."""
+    async def follow_or_put(self, queue: SessionQueue, run: MessageRun, problem: TurnwiseError) -> None:
+        """Follows the message if another process began or refused it; queues it if it is in the inbox.
+
+        Args:
+            problem: The error of a message that was not accepted at all.
+        """
         receipt = await self._store.inbox.receipt(run.key, run.message.id)
         if receipt is None:
-            # It was never stored: other writers kept interfering.
-            run.fail(SessionBusy.answering(run.key.id))
-        elif receipt.state == "queued":
-            self.put(queue, run)
+            run.fail(problem)
         else:
-            run.accept()
+            self._put_or_follow(queue, run, receipt)
+
+    def _put_or_follow(self, queue: SessionQueue, run: MessageRun, receipt: Receipt) -> None:
+        run.accept()
+        if receipt.state != "queued":
             self._followers.follow(run, receipt)
+            return
+        if receipt.repeated:
+            run.adopt(receipt.message, self._config)
+        self.put(queue, run)
 
     def _leave(self, queue: SessionQueue, run: MessageRun) -> None:
         """Removes a cancelled message from the queue and the inbox."""
         if queue.waiting.pop(run.message.id, None) is not None:
-            self._followers.withdraw(run)
+            # Somebody may attach to the message before the inbox says that it is cancelled.
+            self._followers.withdraw(run, then=lambda: self.send_on(queue))
 
 
 class ConcurrencyLimit:

@@ -34,7 +34,7 @@ class SessionQueues:
         self._accepting: set[asyncio.Task[None]] = set()
         self._closing = False
         self.followers = Followers(store, self)
-        self._inbox_queue = InboxQueue(driver, store, self.followers)
+        self._inbox_queue = InboxQueue(driver, store, self.followers, config)
         cancel_listener = CancelListener(store, self._holder, self.running)
         self._worker_context = WorkerContext(
             driver,

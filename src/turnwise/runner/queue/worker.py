@@ -281,13 +281,12 @@ class SessionWorker:
             self._queue.current = None
             return NextWork.LEAVE_TO_OTHERS
         except SessionBusy as busy:
-            if run.config.when_busy == "reject" and not run.queued:
-                run.fail(busy)
-            else:
-                await self._inbox_queue.follow_or_put(self._queue, run)
+            await self._inbox_queue.follow_or_put(self._queue, run, busy)
             return NextWork.WAIT
-        except StaleWriter:
-            await self._inbox_queue.follow_or_put(self._queue, run)
+        except StaleWriter as stale:
+            # Without an expected revision, other writers kept interfering.
+            problem = SessionBusy.answering(run.key.id) if run.revision is None else stale
+            await self._inbox_queue.follow_or_put(self._queue, run, problem)
             return NextWork.WAIT
         if session is not None:
             return NextWork.CONTINUE if session.queued else NextWork.DONE

@@ -115,10 +115,14 @@ class Recorder:
         """True if a stored event requests a background job."""
         self._lock = asyncio.Lock()
 
-    async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
-        """Takes the lease and stores the first events, in one transaction."""
+    async def begin(
+        self, message: Message, events: Sequence[Event], *, queue_limit: int | None, new: bool, revision: int | None
+    ) -> None:
+        """Takes the lease and stores the first events, in one transaction, as `SessionStore.begin`."""
         first = self.session.last_sequence + 1
-        self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
+        self.session = await self._store.begin(
+            self.session, self._lease, message, events, queue_limit=queue_limit, new=new, revision=revision
+        )
         self._mark_confirmed()
         self._announce(events, first)
 
@@ -238,18 +242,25 @@ class Recorder:
 
 
 async def append_between_runs(
-    store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
+    store: SessionStore,
+    hooks: Sequence[Hooks],
+    session: Session,
+    lease: Lease,
+    events: Sequence[Event],
+    *,
+    empty_inbox: bool = False,
 ) -> Session:
     """Appends to a session that no process holds, outside of any invocation. Notifies readers and hooks.
 
     Args:
         lease: Must not use the holder of a running loop, which may be about to answer in the session.
+        empty_inbox: As for `SessionStore.take`.
 
     Raises:
         SessionBusy: Another process holds the session.
         StaleWriter: The session has changed since it was read.
     """
-    written = await store.take(session, lease, events, release=True)
+    written = await store.take(session, lease, events, release=True, empty_inbox=empty_inbox)
     store.signals.changed(session.key)
     dispatcher = HookDispatcher(hooks, session.key)
     dispatcher.dispatch(numbered_events(events, session.last_sequence + 1))

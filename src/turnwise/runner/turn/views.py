@@ -56,13 +56,13 @@ class HistoryView:
         return await self._window(after=sequence, limit=self._bounded(limit))
 
     @named("context.history.backwards")
-    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+    async def backwards(self, page: int = 40, *, transcript: bool = False) -> AsyncIterator[list[Event]]:
         left, before = self._invocation.config.limits.history_events, None
         await self._invocation.flush()
         while left > 0:
             asked = max(1, min(page, left))
-            events = await self._invocation.store.events(self._invocation.key, before=before, last=asked)
-            shown = [public_event(event) for event in events if self._visible(event)]
+            events = await self._invocation.store.events(self._invocation.key, before=before, last=asked, transcript=transcript)
+            shown = [public_event(event) if event.actions.steps else event for event in events if self._visible(event)]
             if events:
                 yield shown
                 before = events[0].sequence
@@ -71,11 +71,13 @@ class HistoryView:
             left -= len(shown)
 
     @named("context.history.since")
-    async def since(self, event: Event) -> list[Event] | None:
+    async def since(self, event: Event, *, transcript: bool = False) -> list[Event] | None:
         await self._invocation.flush()
         limit = self._invocation.config.limits.history_events
         # The event itself is read, too: a rewind that hides an earlier event hides this one.
-        found = await self._invocation.store.events(self._invocation.key, after=(event.sequence or 0) - 1, limit=limit + 2)
+        found = await self._invocation.store.events(
+            self._invocation.key, after=(event.sequence or 0) - 1, limit=limit + 2, transcript=transcript
+        )
         if not found or found[0].id != event.id or found[0].sequence != event.sequence or len(found) > limit + 1:
             return None
         return [public_event(each) for each in found[1:] if self._visible(each)]

@@ -60,9 +60,10 @@ def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
     return HeadRow(*row) if row else None
 
 
-def initial_state(connection: Connection, key: SessionKey) -> dict[str, JsonValue]:
-    """Returns the state that the session was created with."""
-    return state_of(connection.execute(_INITIAL_STATE, session_params(key)).scalar_one())
+def initial_state(connection: Connection, key: SessionKey) -> dict[str, JsonValue] | None:
+    """Returns the state that the session was created with; None if it was deleted since its row was read."""
+    text = connection.execute(_INITIAL_STATE, session_params(key)).scalar()
+    return None if text is None else state_of(text)
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:

@@ -11,6 +11,7 @@ from turnwise.facts.errors import StoreCorrupt, StoreError, StoreFull, StoreUnav
 
 SPACE = "Free some space; nothing of this call was stored."
 LITTLE_SPACE = 1 << 16
+CHECK = "Check that it runs, and the way to it."
 DAMAGED = "Restore it from a backup, or name another database."
 
 
@@ -48,14 +49,14 @@ class Database:
             begun: True when the call had started.
             unknown: True when it may have been committed.
         """
-        cause = cause or self.trouble
-        if cause is None and begun:
-            cause = StoreUnavailable(f"{self.name} does not answer.", fix="Check that it runs, and the way to it.")
-            self.record_trouble(cause)
+        cause, seconds = cause or self.trouble, f"{self.patience:g} seconds"
         if isinstance(cause, StoreError):
-            text, fix = f"{cause.problem} It stayed so for {self.patience:g} seconds.", cause.fix
+            text, fix = f"{cause.problem} It stayed so for {seconds}.", cause.fix
+        elif begun:
+            text, fix = f"{self.name} took too long: the call was not done after {seconds}.", CHECK
+            self.record_trouble(StoreUnavailable(f"{self.name} took too long for an earlier call.", fix=CHECK))
         else:
-            text, fix = f"{self.name} was busy with other calls for {self.patience:g} seconds.", "Try again."
+            text, fix = f"{self.name} was busy with other calls for {seconds}.", "Try again."
         error = _outcome_unknown(text) if unknown else StoreUnavailable(text, fix=fix)
         error.__cause__ = cause
         return error

@@ -51,10 +51,10 @@ class Progress(NamedTuple):
 def origin(connection: Connection, key: SessionKey) -> Origin:
     """Returns the session that is folded. SessionMissing."""
     row, found = head_row(connection, key), read_spans(connection, key)
-    if row is None or found is None:
+    state = initial_state(connection, key)
+    if row is None or found is None or state is None:
         raise session_missing(key)
     session = session_of(key, row)
-    state = initial_state(connection, key)
     begun = session.replace(last_sequence=0, bytes=0, head=Head(), state=state, updated_at=session.created_at)
     return Origin(row.number, found[1], session, begun)
 

@@ -12,7 +12,7 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number
+from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number, stale
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow, EventRow
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
@@ -86,9 +86,11 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
     return connection.execute(_insert_session(connection.dialect.name), row).scalar()
 
 
-def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:
+def accept(
+    connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int, revision: int | None
+) -> Receipt:
     session = lock_session(connection, key)
-    if session is None and create:
+    if session is None and create and revision is None:
         insert_session(connection, key, now)
         session = lock_session(connection, key)
     if session is None:
@@ -96,8 +98,16 @@ def accept(connection: Connection, key: SessionKey, message: Message, now: str, 
     existing = find_message(connection, session, message.id)
     if existing is not None:
         return receipt_of(connection, session.owner, message.id, existing)
+    check_revision(key, session, revision)
     enqueue(connection, session, message, now, limit=limit)
     return Receipt(message, "queued", None, repeated=False)
+
+
+def check_revision(key: SessionKey, session: AnyRow, revision: int | None) -> None:
+    """Raises StaleWriter unless the locked session has this revision and an empty inbox. None means any session."""
+    # A queued message is a change that was accepted already, although it does not raise the revision yet.
+    if revision is not None and (session.revision != revision or session.queued):
+        raise stale(key)
 
 
 def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> None:

@@ -1,9 +1,9 @@
 """Leases: one writer per session. Takes and releases a session's lease, and finds sessions without a living holder."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, func, literal_column, not_, or_, select, update
 
@@ -90,7 +90,8 @@ _From = Literal["nobody", "anybody"]
 """`anybody` also claims a session with a holder; only when its row is locked and the holder was found dead."""
 
 
-class BeginRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BeginRequest:
     """The parameters of `begin`."""
 
     lease: Lease
@@ -98,6 +99,8 @@ class BeginRequest(NamedTuple):
     started: inbox.Started
     queue_limit: int | None
     now: str
+    new: bool
+    revision: int | None
 
 
 def start_of(session: Session, message: Message, events: Sequence[Event]) -> inbox.Started:
@@ -125,18 +128,18 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Sess
     if plan.before.revision == 0:
         row = _store_blank(connection, plan, start)
     else:
-        row = _claim(connection, plan, start.lease, "begin", "nobody")
+        row = _claim(connection, plan, start.lease, "begin", "nobody", empty_inbox=True)
     if row is None:
         return _begin_contended(connection, plan, start)
     _mark_started(connection, row, start)
     return write(connection, row, plan, holder=start.lease.holder)
 
 
-def take(connection: Connection, plan: AppendPlan, lease: Lease, *, release: bool) -> Session:
+def take(connection: Connection, plan: AppendPlan, lease: Lease, *, release: bool, empty_inbox: bool) -> Session:
     """Takes the lease and writes the plan. With `release` it releases the lease again."""
     plan = _in_next_epoch(plan)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, plan, lease, claim, "nobody")
+    moved = _claim(connection, plan, lease, claim, "nobody", empty_inbox=empty_inbox)
     if moved is None:
         row = inbox.lock_session(connection, plan.before.key)
         if row is None:
@@ -147,7 +150,7 @@ def take(connection: Connection, plan: AppendPlan, lease: Lease, *, release: boo
         if _is_held_by_another(connection, row, lease):
             raise _busy(plan.before, queued=False)
         # The holder is dead, or released the session since the first attempt.
-        moved = _claim(connection, plan, lease, claim, "anybody")
+        moved = _claim(connection, plan, lease, claim, "anybody", empty_inbox=empty_inbox)
     if moved is None:
         raise missing_or_stale(connection, plan.before.key)
     return write(connection, moved, plan, holder=None if release else lease.holder)
@@ -158,21 +161,26 @@ def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
 
 
 @cache
-def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool) -> PreparedStatement:
+def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool, empty_inbox: bool) -> PreparedStatement:
     claimed = update(sessions).where(is_unchanged()).values(epoch=_s.epoch + 1)
     if from_ == "nobody":
         claimed = claimed.where(_IS_OURS)
+    if empty_inbox:
+        claimed = claimed.where(_s.queued == 0)
     if claim == "begin":
-        claimed = claimed.where(_s.queued == 0).values(accepted=_s.accepted + 1)
+        claimed = claimed.values(accepted=_s.accepted + 1)
     if claim in {"begin", "begin contended"}:
         claimed = claimed.values(stop=None)
     taken = LEASE_RELEASED if claim == "take and release" else {"lease_holder": bindparam("holder")}
     return advance_statement(claimed.values(taken), with_state=with_state)
 
 
-def _claim(connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, from_: _From) -> AdvancedRow | None:
+def _claim(
+    connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, from_: _From, *, empty_inbox: bool = False
+) -> AdvancedRow | None:
     values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size, "holder": lease.holder}
-    row = _claim_statement(claim, from_, with_state=bool(plan.delta.session)).row(connection, values)
+    statement = _claim_statement(claim, from_, with_state=bool(plan.delta.session), empty_inbox=empty_inbox)
+    row = statement.row(connection, values)
     return AdvancedRow(*row) if row else None
 
 
@@ -183,7 +191,7 @@ def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) 
     number = inbox.insert_session(connection, key, time_text(plan.before.created_at), **values)
     if number is None:
         return None
-    return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, "{}" if plan.delta.session else None)
+    return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, None, "{}" if plan.delta.session else None)
 
 
 @cache
@@ -216,6 +224,7 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
         raise _already_started(start)
     if _is_busy(connection, row, start):
         if queued_row is None and start.queue_limit is not None:
+            inbox.check_revision(plan.before.key, row, start.revision)
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(plan.before, queued=queued_row is not None or start.queue_limit is not None)
     moved = _claim(connection, plan, start.lease, "begin contended", "anybody")
@@ -258,7 +267,8 @@ def _stored(connection: Connection, session: Session) -> Session:
 def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest) -> bool:
     if _is_held_by_another(connection, row, start.lease):
         return True
-    return row.queued > 0 and inbox.oldest_id(connection, row) != start.message.id
+    # The message in the inbox may be another one with the same id; a new one does not replace it.
+    return row.queued > 0 and (start.new or inbox.oldest_id(connection, row) != start.message.id)
 
 
 def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease) -> bool:

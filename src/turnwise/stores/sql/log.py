@@ -1,6 +1,6 @@
 """The event log: reads events, and writes an append plan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
 from turnwise.stores.sql.append_plan import AppendPlan
+from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     DECISION_COLUMNS,
@@ -30,12 +31,12 @@ from turnwise.stores.sql.tables import (
     decisions,
     events,
     is_session,
-    new_id,
     owner_of,
     session_params,
     sessions,
     snapshots,
 )
+from turnwise.stores.sql.transcript_events import transcript_events
 
 _s, _e, _d = sessions.c, events.c, decisions.c
 
@@ -63,9 +64,9 @@ _SPANS = PreparedStatement(select(_s.number, _s.spans).where(is_session()))
 _KNOWN = select(_e.event_id, _e.sequence).where(
     _e.owner == bindparam("at_owner"), _e.log == bindparam("at_log"), _e.event_id.in_(bindparam("ids", expanding=True))
 )
-SNAPSHOT_EVENTS = 100
+SNAPSHOT_EVENTS = 50
 """A snapshot is written about every so many events, more rarely for a large state."""
-SNAPSHOT_BYTES = 4_000
+SNAPSHOT_BYTES = 2_000
 _RECORDS = select(_d.sequence, *(_d[name] for name in DECISION_COLUMNS)).where(
     _d.owner == bindparam("at_owner"),
     _d.session == bindparam("at_log"),
@@ -113,6 +114,7 @@ class AdvancedRow:
     queued: int
     accepted: int
     stop: str | None
+    spans: str | None
     state: str | None = None
     """The state before the update; None unless the plan changes it."""
 
@@ -123,7 +125,7 @@ def advance_statement(statement: Update, *, with_state: bool) -> PreparedStateme
     Accepting a message locks the row. The count `queued` thus includes every message accepted before this transaction commits.
     """
     updated = statement.values({name: bindparam(name) for name in ADVANCED} | {"bytes": _s.bytes + bindparam("size")})
-    columns = (_s.owner, _s.number, _s.queued, _s.accepted, _s.stop)
+    columns = (_s.owner, _s.number, _s.queued, _s.accepted, _s.stop, _s.spans)
     return PreparedStatement(updated.returning(*columns, *([_s.state] if with_state else [])))
 
 
@@ -148,14 +150,19 @@ def append(connection: Connection, plan: AppendPlan, *, release: bool) -> Sessio
 
 
 def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder: str | None) -> Session:
-    """Writes everything of a plan but the session's row, which is already updated. Returns the session as it is now."""
+    """Writes everything of a plan but the session's row, which is already updated. Returns the session as it is now.
+
+    Raises:
+        Duplicate: The session shows one of the events already.
+    """
+    _check_inherited(connection, row, plan)
     at = {"owner": row.owner, "session": row.number}
     if plan.spans is not None:
         _hide(connection, row, plan)
     if plan.events:
         _INSERT_EVENTS.run_many(connection, [event | {"owner": row.owner, "log": row.number} for event in plan.events])
     if plan.decisions:
-        _INSERT_DECISIONS.run_many(connection, [decision | at | {"id": new_id()} for decision in plan.decisions])
+        _INSERT_DECISIONS.run_many(connection, [decision | at for decision in plan.decisions])
     if plan.state_changes:
         _SET_INVOCATION_STATE.run_many(connection, [change | _at(row) for change in plan.state_changes])
     if plan.jobs:
@@ -166,6 +173,15 @@ def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder:
     session = plan.after.replace_valid(**(update | _write_state(connection, row, plan)))
     _write_snapshot(connection, row, plan.before.last_sequence, session)
     return session
+
+
+def _check_inherited(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
+    """Raises Duplicate for an event that a fork inherited. An index only knows the events of its own log."""
+    if row.spans is None or not plan.events:
+        return
+    spans, ids = spans_of(row.spans, row.number), [event["event_id"] for event in plan.events]
+    if _known_events(connection, row.owner, spans, logs_of(spans) - {row.number}, ids):
+        raise Duplicate("inherited")
 
 
 def _at(row: AdvancedRow) -> dict[str, Any]:
@@ -207,6 +223,10 @@ def _write_snapshot(connection: Connection, row: AdvancedRow, before: int, sessi
 def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:
     if not connection.execute(_EXISTS, session_params(key)).scalar():
         return session_missing(key)
+    return stale(key)
+
+
+def stale(key: SessionKey) -> StaleWriter:
     return StaleWriter(
         f"Session {key.id!r} was written by somebody else since it was read; nothing of this call was stored.",
         fix="Open it again and decide anew.",
@@ -225,12 +245,19 @@ def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> f
     if found is None:
         return frozenset()
     number, spans = found
-    at, stored = session_params(key) | {"ids": list(ids)}, set[str]()
-    for log in logs_of(spans) | {number}:
-        for row in connection.execute(_KNOWN, at | {"at_log": log}):
-            if log == number or is_visible(spans, log, row.sequence):
-                stored.add(row.event_id)
-    return frozenset(stored)
+    owner = owner_of(key.app, key.user)
+    own = connection.execute(_KNOWN, {"at_owner": owner, "at_log": number, "ids": list(ids)})
+    inherited = _known_events(connection, owner, spans, logs_of(spans) - {number}, ids)
+    return inherited | {row.event_id for row in own}
+
+
+def _known_events(connection: Connection, owner: int, spans: Spans, logs: Iterable[int], ids: Sequence[str]) -> frozenset[str]:
+    """Returns which of these events the spans show of the given logs."""
+    found = set[str]()
+    for log in logs:
+        rows = connection.execute(_KNOWN, {"at_owner": owner, "at_log": log, "ids": list(ids)})
+        found.update(row.event_id for row in rows if is_visible(spans, log, row.sequence))
+    return frozenset(found)
 
 
 def read_spans(connection: Connection, key: SessionKey) -> tuple[int, Spans] | None:
@@ -278,7 +305,7 @@ class Window(NamedTuple):
     limit: int | None
     invocation_id: str | None
     hidden: bool
-    verdicts: bool
+    transcript: bool
     max_bytes: int | None = None
 
 
@@ -302,7 +329,9 @@ def read_events(connection: Connection, key: SessionKey, window: Window) -> list
     )
     if newest:
         rows = rows[::-1][: window.limit]
-    records = _records(connection, key, spans, number, rows) if window.verdicts else {}
+    if window.transcript:
+        return transcript_events(rows)
+    records = _records(connection, key, spans, number, rows)
     return [row.event(records.get(row.sequence)) for row in rows]
 
 

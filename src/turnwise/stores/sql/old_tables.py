@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import Connection, inspect, text
 
+from turnwise.stores.sql.rows import tenth_of
 from turnwise.stores.sql.spans import Spans, spans_text, whole, without
 from turnwise.stores.sql.tables import decision_id, owner_of
 
@@ -48,13 +49,18 @@ _DECISIONS = text(
 )
 _DECISION = text(
     "INSERT INTO turnwise_decisions (owner, session, sequence, id, app, user_id, invocation_id, agent, method, confidence, "
-    "outcome, fingerprint, state, changed_at, created_at, text, record) VALUES (:owner, :session, :sequence, :id, :app, "
-    ":user_id, :invocation_id, :agent, :method, :confidence, :outcome, :fingerprint, :state, :changed_at, :created_at, "
-    ":text, :record)"
+    "outcome, fingerprint, tenth, state, changed_at, created_at, text, record) VALUES (:owner, :session, :sequence, :id, :app, "
+    ":user_id, :invocation_id, :agent, :method, :confidence, :outcome, :fingerprint, :tenth, :state, :changed_at, "
+    ":created_at, :text, :record)"
 )
 _LABELS = text(
     "INSERT INTO turnwise_labels (owner, session, sequence, label) "
     f"SELECT :owner, session, sequence, label FROM {OLD}labels WHERE session = :id"
+)
+_LABELLED = text(
+    "UPDATE turnwise_decisions SET label = (SELECT l.label FROM turnwise_labels l WHERE l.owner = :owner AND l.session = :id "
+    "AND l.sequence = turnwise_decisions.sequence) WHERE owner = :owner AND session = :id AND sequence IN "
+    "(SELECT sequence FROM turnwise_labels WHERE owner = :owner AND session = :id)"
 )
 _JOBS = text(
     "INSERT INTO turnwise_jobs (owner, session, kind, agent, id, app, event_id, until_sequence, attempts, body) "
@@ -124,7 +130,7 @@ def _move_session(connection: Connection, session: dict[str, Any], most: int) ->
             moved += rows
             if moved >= most:
                 return moved
-    for statement in (_LABELS, _JOBS, _PUSHES):
+    for statement in (_LABELS, _LABELLED, _JOBS, _PUSHES):
         moved += connection.execute(statement, at).rowcount
     row = session | at | {"spans": _spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
     connection.execute(_SESSION, row | {"accepted": connection.execute(_ACCEPTED, at).scalar_one()})
@@ -152,6 +158,7 @@ def _decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
     record = {key: value for key, value in selection.items() if key not in {"agent", "method", "confidence", "fingerprint"}}
     outcome = record.pop("outcome", "chosen")
     moved = row | {"owner": at["owner"], "user_id": at["user_id"], "outcome": outcome}
+    moved["tenth"] = tenth_of(row["confidence"])
     moved["id"] = decision_id(datetime.fromisoformat(row["created_at"]), row["id"])
     return moved | {"record": json.dumps(record, ensure_ascii=False, separators=(",", ":"))}
 

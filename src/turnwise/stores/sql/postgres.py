@@ -43,12 +43,14 @@ class PostgresExecutor:
         self._pool = WorkerPool("postgresql", lambda: _Worker(database), deadlines=Deadlines(database), width=CONNECTIONS)
 
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
-        call = Call(job, repeatable=repeatable)
-        self._pool.submit(call)
-        return await call.future
+        return await self._submit(Call(job, repeatable=repeatable))
 
     async def read(self, job: Job[T]) -> T:
-        return await self.write(job)
+        return await self._submit(Call(job, reads=True))
+
+    async def _submit(self, call: Call[T]) -> T:
+        self._pool.submit(call)
+        return await call.future
 
     def separate_connection(self) -> "_SeparateConnection":
         return _SeparateConnection(_PostgresDatabase(self._url, SEPARATE_PATIENCE))
@@ -188,9 +190,11 @@ class _Worker:
             transaction.commit()
         except Exception as error:
             self._disconnect()
-            if is_connection_lost(error) and not call.repeatable:
-                call.error = self._database.lost_in_commit(error)
-                return False
+            if is_connection_lost(error):
+                call.maybe_stored = True
+                if not call.repeatable:
+                    call.error = self._database.lost_in_commit(error)
+                    return False
             return self._failed(call, error)
         self._database.trouble = None
         return False

@@ -1,4 +1,4 @@
-"""Deletes sessions and users: they disappear at once, and their rows are deleted in short transactions.
+"""Deletes sessions, also all of a user: they disappear at once, and their rows are deleted in short transactions.
 
 A removal is stored until all its rows are deleted, so that any process can continue it after a crash.
 """
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql.log import missing_or_stale
 from turnwise.stores.sql.rows import delete_user_state
 from turnwise.stores.sql.spans import spans_of
 from turnwise.stores.sql.tables import (
@@ -30,15 +31,16 @@ from turnwise.stores.sql.tables import (
 
 STEP_ROWS = 500
 """The number of rows that one transaction deletes at most."""
-ALL_SESSIONS = 0
 PENDING = 100
 
 _s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
 
 _HIDE = delete(sessions).where(is_session()).returning(_s.owner, _s.number)
+_HIDE_UNCHANGED = (
+    delete(sessions).where(is_session(), _s.revision == bindparam("at_revision"), _s.queued == 0).returning(_s.owner, _s.number)
+)
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
-_NUMBERS = select(_s.number).where(_OF_USER).limit(STEP_ROWS)
-_HIDE_NUMBERS = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
+_HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
 _PENDING = select(_r.owner, _r.session, _r.app, _r.user_id).order_by(_r.owner, _r.session).limit(PENDING)
 _PENDING_OF_USER = (
     select(_r.owner, _r.session, _r.app, _r.user_id)
@@ -46,7 +48,6 @@ _PENDING_OF_USER = (
         _r.owner == bindparam("at_owner"),
         _r.app == bindparam("at_app"),
         _r.user_id == bindparam("at_user"),
-        _r.session != ALL_SESSIONS,
     )
     .limit(1)
 )
@@ -63,7 +64,7 @@ _OF_SESSION = (messages, jobs, pushes)
 
 
 class Removal(NamedTuple):
-    """A deleted session, or with the session `ALL_SESSIONS` a deleted user, whose rows are still stored."""
+    """A deleted session whose rows are still stored."""
 
     owner: int
     session: int
@@ -71,18 +72,35 @@ class Removal(NamedTuple):
     user: str
 
 
-def hide_session(connection: Connection, key: SessionKey) -> Removal | None:
-    """Deletes the session's own row, so that nothing of it can be seen. Returns None without such a session."""
-    row = connection.execute(_HIDE, session_params(key)).first()
-    return _store(connection, Removal(row.owner, row.number, key.app, key.user)) if row else None
+def hide_session(connection: Connection, key: SessionKey, revision: int | None) -> Removal | None:
+    """Deletes the session's own row, so that nothing of it can be seen.
 
+    Returns:
+        None without such a session and without a revision.
 
-def hide_user(connection: Connection, app: str, user: str) -> Removal:
-    """Deletes the user's state and the rows of up to `STEP_ROWS` sessions; `remove_some` continues."""
-    removal = _store(connection, Removal(owner_of(app, user), ALL_SESSIONS, app, user))
-    delete_user_state(connection, app, user)
-    _hide_some(connection, removal)
+    Raises:
+        SessionMissing, StaleWriter: The session does not have the revision, or messages are in its inbox.
+    """
+    at = session_params(key)
+    if revision is None:
+        row = connection.execute(_HIDE, at).first()
+    else:
+        row = connection.execute(_HIDE_UNCHANGED, at | {"at_revision": revision}).first()
+    if row is None:
+        if revision is not None:
+            raise missing_or_stale(connection, key)
+        return None
+    removal = Removal(row.owner, row.number, key.app, key.user)
+    _store(connection, [removal])
     return removal
+
+
+def hide_user(connection: Connection, app: str, user: str) -> None:
+    """Deletes the user's state and the rows of all sessions. Sessions that the user creates later stay."""
+    owner = owner_of(app, user)
+    delete_user_state(connection, app, user)
+    numbers = connection.execute(_HIDE_ALL, {"at_owner": owner, "at_app": app, "at_user": user}).scalars()
+    _store(connection, [Removal(owner, number, app, user) for number in numbers])
 
 
 def pending(connection: Connection) -> Sequence[Removal]:
@@ -92,13 +110,12 @@ def pending(connection: Connection) -> Sequence[Removal]:
 
 def remove_some(connection: Connection, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
-    if removal.session == ALL_SESSIONS:
-        return _remove_of_user(connection, removal)
     at = _at(removal)
     if connection.execute(_EXISTS, at).first() is not None:
+        connection.execute(_DONE, at)
         return False
     for table in _OF_SESSION:
-        if _delete_some(connection, table, "session", removal):
+        if _delete_some(connection, table, removal):
             return True
     _release_logs(connection, removal)
     if _delete_log(connection, removal):
@@ -107,34 +124,19 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
     return False
 
 
-def _remove_of_user(connection: Connection, removal: Removal) -> bool:
-    if _hide_some(connection, removal):
-        return True
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    session = connection.execute(_PENDING_OF_USER, at).first()
-    if session is not None:
-        remove_some(connection, Removal(*session))
-        return True
-    connection.execute(_DONE, _at(removal))
-    return False
+def remove_some_of_user(connection: Connection, app: str, user: str) -> bool:
+    """Deletes up to `STEP_ROWS` rows of a user's deleted sessions. Returns whether there may be more."""
+    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
+    row = connection.execute(_PENDING_OF_USER, at).first()
+    if row is not None:
+        remove_some(connection, Removal(*row))
+    return row is not None
 
 
-def _hide_some(connection: Connection, removal: Removal) -> bool:
-    """Hides up to `STEP_ROWS` sessions of a user. Returns whether it hid any."""
-    at = {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}
-    numbers = list(connection.execute(_NUMBERS, at).scalars())
-    if not numbers:
-        return False
-    for number in numbers:
-        _store(connection, removal._replace(session=number))
-    connection.execute(_HIDE_NUMBERS, at | {"ids": numbers})
-    return True
-
-
-def _store(connection: Connection, removal: Removal) -> Removal:
-    row = {"owner": removal.owner, "session": removal.session, "app": removal.app, "user_id": removal.user}
-    connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), row)
-    return removal
+def _store(connection: Connection, removed: Sequence[Removal]) -> None:
+    rows = [{"owner": each.owner, "session": each.session, "app": each.app, "user_id": each.user} for each in removed]
+    if rows:
+        connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), rows)
 
 
 def _release_logs(connection: Connection, removal: Removal) -> None:
@@ -146,14 +148,14 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
     connection.execute(_UNSHARE, at)
     for log in logs:
         if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
-            _store(connection, removal._replace(session=log))
+            _store(connection, [removal._replace(session=log)])
 
 
 def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
     for first, last in _unread(connection, removal):
         for table, column in ((snapshots, "log"), (labels, "session"), (decisions, "session"), (events, "log")):
-            if _delete_some(connection, table, column, removal, first, last):
+            if _delete_range(connection, table, column, removal, first, last):
                 return True
     return False
 
@@ -175,20 +177,27 @@ def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
     return [*unread, (start, 2**62)]
 
 
-def _delete_some(
-    connection: Connection, table: Table, column: str, removal: Removal, first: int | None = None, last: int | None = None
-) -> bool:
+def _delete_some(connection: Connection, table: Table, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows of the session. Returns whether there may be more."""
     key = [each for each in table.primary_key if each.name != "owner"]
-    is_here = and_(table.c.owner == removal.owner, table.c[column] == removal.session)
-    if first is not None:
-        is_here = and_(is_here, table.c.sequence >= first, table.c.sequence <= last)
+    is_here = and_(table.c.owner == removal.owner, table.c.session == removal.session)
     rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(STEP_ROWS)).all()
     if rows:
         is_row = and_(table.c.owner == removal.owner, *(each == bindparam(f"at_{each.name}") for each in key))
         values: list[dict[str, Any]] = [{f"at_{name}": value for name, value in row._mapping.items()} for row in rows]
         connection.execute(delete(table).where(is_row), values)
     return len(rows) == STEP_ROWS
+
+
+def _delete_range(connection: Connection, table: Table, column: str, removal: Removal, first: int, last: int) -> bool:
+    """Deletes the first `STEP_ROWS` rows of a range of the log. Returns whether there may be more."""
+    number = table.c.sequence
+    in_range = and_(table.c.owner == removal.owner, table.c[column] == removal.session, number >= first, number <= last)
+    found = select(number).where(in_range).order_by(number).limit(STEP_ROWS)
+    numbers = connection.execute(found).scalars().all()
+    if numbers:
+        connection.execute(delete(table).where(in_range, number <= numbers[-1]))
+    return len(numbers) == STEP_ROWS
 
 
 def _at(removal: Removal) -> dict[str, Any]:

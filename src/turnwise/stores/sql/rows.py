@@ -13,7 +13,7 @@ from turnwise.facts.events import NO_ACTIONS, Actions, Event
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head, ScopedState, Session, SessionKey
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.tables import app_state, insert_for, owner_of, user_state
+from turnwise.stores.sql.tables import app_state, insert_for, new_decision_id, owner_of, user_state
 
 if TYPE_CHECKING:
     AnyRow = Row[*tuple[Any, ...]]
@@ -181,6 +181,7 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
     assert selection is not None
     return {
         "sequence": sequence,
+        "id": new_decision_id(event.created_at),
         "app": session.app,
         "user_id": session.user,
         "invocation_id": event.invocation_id,
@@ -189,6 +190,8 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "confidence": selection.confidence,
         "outcome": selection.outcome,
         "fingerprint": selection.fingerprint,
+        "tenth": tenth_of(selection.confidence),
+        "label": None,
         "created_at": time_text(event.created_at),
         # For people to read. PostgreSQL's texts cannot hold NUL.
         "text": event.text[:TEXT_CHARACTERS].replace("\0", ""),
@@ -196,6 +199,11 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "state": None,
         "changed_at": None,
     }
+
+
+def tenth_of(confidence: float) -> int:
+    """Returns the confidence in whole tenths: 0 to 9, and 9 for 1.0. A higher confidence never has a lower tenth."""
+    return min(max(int(confidence * 10), 0), 9)
 
 
 def selection_of(row: AnyRow) -> Selection:

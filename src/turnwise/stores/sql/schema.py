@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from turnwise.facts.errors import SchemaNewer
-from turnwise.stores.sql import old_tables
+from turnwise.stores.sql import old_tables, words
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata, version
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def migrate(connection: Connection, database: str) -> None:
     if revision is None:
         # Same result as all migrations, without importing Alembic.
         metadata.create_all(connection, checkfirst=False)
+        words.create_index(connection)
         connection.execute(insert(version), {"version_num": SCHEMA})
     else:
         _upgrade(connection, revision, database)

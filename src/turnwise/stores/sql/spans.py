@@ -61,7 +61,7 @@ def fork_of(spans: Spans, end: int, excluded: Iterable[int], log: int) -> Spans:
 
     Args:
         spans: The visible parts of the forked session's log.
-        end: The number of the fork's first own event.
+        end: The number of the first event that is not inherited.
         excluded: The numbers of events that are left out.
         log: The number of the fork.
     """
@@ -71,7 +71,8 @@ def fork_of(spans: Spans, end: int, excluded: Iterable[int], log: int) -> Spans:
         inherited = without(inherited, number, number)
     if left_out:
         inherited = tuple(span._replace(folded=span.folded and span.last < left_out[0]) for span in inherited)
-    return (*inherited, Span(log, end))
+    # The fork's own events follow the last inherited one, also when the last events before `end` are left out.
+    return (*inherited, Span(log, inherited[-1].last + 1 if inherited else 1))
 
 
 def all_of(spans: Spans, log: int) -> Spans:

@@ -195,15 +195,18 @@ class _Writer:
         """
         self._begin(calls, driver)
         try:
-            for call in calls:
-                # From here on a timeout of the caller cannot undo this call any more.
-                if not call.begin_commit():
-                    continue
+            running = [call for call in calls if call.begin()]
+            for call in running:
                 driver.execute("SAVEPOINT one_call")
                 if not _run(call, connection, self._database):
                     # An error such as a full disk ends the whole transaction; then this raises.
                     driver.execute("ROLLBACK TO one_call")
                 driver.execute("RELEASE one_call")
+            # All are marked before any flag is read: a caller that was told of a failure finds nothing stored later.
+            may_commit = [call.begin_commit() for call in running]
+            if not all(may_commit):
+                _roll_back(driver)
+                return False
             driver.execute("COMMIT")
         except sqlite3.Error:
             _roll_back(driver)
@@ -215,7 +218,7 @@ class _Writer:
             return
         try:
             self._begin([call], driver)
-            if call.begin_commit() and _run(call, connection, self._database):
+            if call.begin() and _run(call, connection, self._database) and call.begin_commit():
                 driver.execute("COMMIT")
                 return
         except sqlite3.Error as error:

@@ -1,5 +1,6 @@
 """The session store on SQLite or PostgreSQL."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -15,12 +17,33 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.decisions import Decision, Decisions, InvocationInfo, Page
+from turnwise.ports.decisions import (
+    ALL_DECISIONS,
+    Decision,
+    DecisionFilter,
+    Decisions,
+    InvocationInfo,
+    Page,
+    Version,
+    VersionKind,
+)
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo, Usage
-from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, removals, schema
+from turnwise.stores.sql import (
+    catalog,
+    decision_search,
+    decisions,
+    forks,
+    inbox,
+    invocations,
+    leases,
+    log,
+    removals,
+    schema,
+    versions,
+)
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
@@ -150,20 +173,28 @@ class SqlSessionStore:
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
-        verdicts: bool = True,
+        transcript: bool = False,
         max_bytes: int | None = None,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden, verdicts, max_bytes)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, transcript, max_bytes)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+        self,
+        session: Session,
+        lease: Lease,
+        message: Message,
+        events: Sequence[Event],
+        *,
+        queue_limit: int | None,
+        new: bool = False,
+        revision: int | None = None,
     ) -> Session:
-        plan = await self._plan(session, events)
+        plan, now = await self._plan(session, events), time_text(self._issuer.now())
         started = leases.start_of(session, message, events)
-        start = leases.BeginRequest(lease, message, started, queue_limit, time_text(self._issuer.now()))
+        start = leases.BeginRequest(lease, message, started, queue_limit, now, new, revision)
         await self._heartbeats.join(lease)
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, plan, start))
@@ -173,12 +204,20 @@ class SqlSessionStore:
             return begun
         raise begun
 
-    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+    async def take(
+        self,
+        session: Session,
+        lease: Lease,
+        events: Sequence[Event],
+        *,
+        release: bool = False,
+        empty_inbox: bool = False,
+    ) -> Session:
         try:
-            return await self._take(session, lease, events, release)
+            return await self._take(session, lease, events, release=release, empty_inbox=empty_inbox)
         except Duplicate:
             new = await self._not_stored(session.key, events)
-            return await self._take(session, lease, new, release)
+            return await self._take(session, lease, new, release=release, empty_inbox=empty_inbox)
 
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
         try:
@@ -202,17 +241,23 @@ class SqlSessionStore:
     async def usage(self, app: str, user: str) -> Usage:
         return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
-    async def delete(self, key: SessionKey) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_session(connection, key))
+    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+        job = partial(removals.hide_session, key=key, revision=revision)
+        removal = await self._executor.write(job, repeatable=revision is None)
         await self._maintenance.remove(removal)
+        return removal is not None
 
     async def delete_user(self, app: str, user: str) -> None:
-        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
-        await self._maintenance.remove(removal)
+        await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+        await self._maintenance.repeat(lambda connection: removals.remove_some_of_user(connection, app, user))
 
-    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+    async def fork(
+        self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
+    ) -> Session:
         for _ in range(FORK_TRIES):
             source = await self._executor.read(lambda connection: forks.origin(connection, key))
+            if revision is not None and (source.session.revision != revision or source.session.queued):
+                raise log.stale(key)
             fork = await self._inherit(source, new_id, before_invocation)
             job = partial(forks.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
             try:
@@ -239,11 +284,13 @@ class SqlSessionStore:
         rewound = visible.replace(last_sequence=session.last_sequence)
         return plan_append(session, events, Rewound(rewound, source.spans))
 
-    async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
+    async def _take(
+        self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool, empty_inbox: bool
+    ) -> Session:
         plan = await self._plan(session, events)
         if not release:
             await self._heartbeats.join(lease)
-        job = partial(leases.take, plan=plan, lease=lease, release=release)
+        job = partial(leases.take, plan=plan, lease=lease, release=release, empty_inbox=empty_inbox)
         return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
@@ -296,8 +343,19 @@ class _Maintenance:
 
     async def remove(self, removal: removals.Removal | None) -> None:
         """Deletes the rows of a removal, in short transactions."""
-        while removal is not None and await self._executor.write(partial(removals.remove_some, removal=removal)):
-            continue
+        if removal is not None:
+            await self.repeat(partial(removals.remove_some, removal=removal))
+
+    async def repeat(self, step: Callable[[Connection], bool]) -> None:
+        """Runs the step until it returns False. After each one it pauses for as long as the step took.
+
+        SQLite has one writer: without pauses, other processes would hardly get their turn.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while await self._executor.write(step):
+            await asyncio.sleep(clock() - began)
+            began = clock()
 
 
 class _Leases:
@@ -335,9 +393,11 @@ class _Inbox:
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         self._executor, self._issuer = executor, issuer
 
-    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
         now = time_text(self._issuer.now())
-        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit)
+        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
         return await self._executor.write(job)
 
     async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
@@ -365,19 +425,24 @@ class _Decisions:
         *,
         user: str | None = None,
         key: SessionKey | None = None,
-        agent: str | None = None,
-        method: str | None = None,
+        filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        filter_ = decisions.Filter(app, user, key, agent, method)
-        return await self._executor.read(lambda connection: decisions.search(connection, filter_, after, limit))
+        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
+        return await self._executor.read(job)
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
         await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+
+    async def put_version(self, app: str, version: Version) -> None:
+        await self._executor.write(lambda connection: versions.put(connection, app, version))
+
+    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
+        return await self._executor.read(lambda connection: versions.find(connection, app, kind, version))
 
     async def invocations(
         self,

@@ -4,7 +4,7 @@ A new database is created from this file, an older one is migrated by `migration
 needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from secrets import randbits
 from threading import Lock
@@ -54,10 +54,15 @@ _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _NUMBER_BITS = 48
 _ID_BITS = 11
+_SAME_MOMENT = 1000 << _ID_BITS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
 _HAS_STATE = "changed_at IS NOT NULL"
+_NOT_CHOSEN = "outcome <> 'chosen'"
+_HAS_LABEL = "label IS NOT NULL"
 _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
@@ -156,7 +161,7 @@ shares = Table(
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for all sessions of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps.
 removals = Table(
     "turnwise_removals",
     metadata,
@@ -191,8 +196,10 @@ messages = Table(
     ),
 )
 
-# `id` increases with the time of the decision. `record` is the selection without the columns. `state` and `changed_at` are set
-# for a decision that began an invocation: its status, and since when.
+# `id` increases with the time of the decision (`new_decision_id`). `record` is the selection without the columns. `state` and
+# `changed_at` are set for a decision that began an invocation: its status, and since when. `tenth` is the confidence in whole
+# tenths, and `label` repeats the label: both are for the search, whose pages each index returns newest first. The words of
+# `text` have an index of the database's kind (`words`).
 decisions = Table(
     "turnwise_decisions",
     metadata,
@@ -208,14 +215,36 @@ decisions = Table(
     Column("confidence", Double, nullable=False),
     Column("outcome", _Name, nullable=False),
     Column("fingerprint", Text, nullable=False),
+    Column("tenth", Integer, nullable=False),
+    Column("label", _Name),
     Column("state", _Name),
     Column("changed_at", _Name),
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("record", Text, nullable=False),
     Index(None, "app", "id"),
+    Index(None, "owner", "id"),
     Index(None, "app", "agent", "id"),
     Index(None, "app", "method", "id"),
+    Index(None, "app", "tenth", "id"),
+    Index(None, "app", "fingerprint", "id"),
+    Index(
+        "turnwise_decisions_outcome_ix",
+        "app",
+        "outcome",
+        "id",
+        sqlite_where=text(_NOT_CHOSEN),
+        postgresql_where=text(_NOT_CHOSEN),
+    ),
+    Index(
+        "turnwise_decisions_labelled_ix",
+        "app",
+        "id",
+        "label",
+        "agent",
+        sqlite_where=text(_HAS_LABEL),
+        postgresql_where=text(_HAS_LABEL),
+    ),
     Index(
         "turnwise_decisions_changed_ix",
         "owner",
@@ -225,6 +254,19 @@ decisions = Table(
         sqlite_where=text(_HAS_STATE),
         postgresql_where=text(_HAS_STATE),
     ),
+)
+
+# The policies and agent trees that decisions name by fingerprint or version. Each is written once, and the same for all
+# users: a sharded database keeps it everywhere.
+versions = Table(
+    "turnwise_versions",
+    metadata,
+    Column("app", _Name, primary_key=True),
+    Column("kind", _Name, primary_key=True),
+    Column("version", _Name, primary_key=True),
+    Column("name", _Name, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("body", Text, nullable=False),
 )
 
 # Labels have their own table, so that decisions can be rebuilt from the log without losing them.
@@ -340,12 +382,18 @@ def new_session_number() -> int:
     return randbits(_NUMBER_BITS)
 
 
+def first_decision_id(at: datetime) -> int:
+    """Returns the lowest id of the decisions made at that time or later. A time without a zone counts as UTC."""
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND << _ID_BITS
+
+
 def decision_id(at: datetime, number: int) -> int:
     """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
-    return (int(at.timestamp() * 1_000_000) << _ID_BITS) + number % (1 << _ID_BITS)
+    return first_decision_id(at) + number % (1 << _ID_BITS)
 
 
-class _Clock:
+class _Ids:
     """Gives ids that increase with the time and are different in every process."""
 
     def __init__(self) -> None:
@@ -353,14 +401,25 @@ class _Clock:
         self._last = 0
 
     def next(self) -> int:
+        """Returns an id of this moment; it is higher than all before it."""
         with self._lock:
             now = (time_ns() // 1000 << _ID_BITS) + randbits(_ID_BITS)
             self._last = max(self._last + 1, now)
             return self._last
 
+    def at(self, moment: datetime) -> int:
+        """Returns an id of that moment; it is higher than the one before it if that was of the same moment."""
+        with self._lock:
+            first = first_decision_id(moment)
+            is_same = first <= self._last < first + _SAME_MOMENT
+            self._last = self._last + 1 if is_same else first + randbits(_ID_BITS)
+            return self._last
 
-new_id = _Clock().next
+
+new_id = _Ids().next
 """Returns an id that increases with the time: microseconds, followed by random bits."""
+new_decision_id = _Ids().at
+"""Returns the id of a decision, by its time."""
 
 
 class clock(FunctionElement[float]):

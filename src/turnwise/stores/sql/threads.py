@@ -72,6 +72,7 @@ class Call(Generic[T]):
         "future",
         "job",
         "loop",
+        "maybe_stored",
         "outstanding",
         "overdue",
         "reads",
@@ -90,6 +91,8 @@ class Call(Generic[T]):
         self.error: Exception | None = None
         self.trouble: Exception | None = None
         """Error of the last attempt, while the call is being retried."""
+        self.maybe_stored = False
+        """True when an earlier attempt lost its connection during the commit."""
         self.overdue = False
         """True when the caller already got a timeout error."""
         self.outstanding: dict[Call[Any], float] | None = None
@@ -140,7 +143,10 @@ class Call(Generic[T]):
             self.future.set_result(self.result)  # type: ignore[arg-type]
 
     def expire(self, database: Database) -> None:
-        """Fails the call with a timeout error. It no longer starts, and if it runs, it is not committed."""
+        """Fails the call with a timeout error. It no longer starts, and if it runs, it is not committed.
+
+        The error of a call that is committing says that the outcome is unknown.
+        """
         if self._stage is DONE:
             return
         self.overdue = True
@@ -148,7 +154,7 @@ class Call(Generic[T]):
         if interrupt is not None:
             interrupt()
         if not self.future.done():
-            unknown = stage is COMMITTING and not self.repeatable
+            unknown = not self.reads and (stage is COMMITTING or self.maybe_stored)
             self.future.set_exception(database.timed_out(self.trouble, begun=stage is not WAITING, unknown=unknown))
 
 

@@ -88,6 +88,32 @@ async def an_event_comes_back_whole(store: SessionStore) -> None:
     assert stored.model_dump_json() == event.replace(sequence=1).model_dump_json()
 
 
+async def a_read_for_transcripts_keeps_what_they_show(store: SessionStore) -> None:
+    """D8: a store may leave out steps, usage and state, but nothing that a transcript shows."""
+    key = fresh_key()
+    answer = said("help", "hi").with_actions(steps=(StepRecord(key="k", says=True),), end=End())
+    # The first of these events holds a rewind, which hides only itself and what is before it.
+    await store.append(await store.create(key), [_full_event(), asked(), answer])
+    whole = await store.events(key, hidden=True)
+    shown = await store.events(key, hidden=True, transcript=True)
+    assert len(whole) == 3
+    for one, other in zip(whole, shown, strict=True):
+        assert (one.sequence, one.id, one.author, one.invocation_id) == (
+            other.sequence,
+            other.id,
+            other.author,
+            other.invocation_id,
+        )
+        assert (one.content, one.branch, one.scope, one.error) == (other.content, other.branch, other.scope, other.error)
+        assert (one.actions.end, one.actions.awaits, one.actions.rewind) == (
+            other.actions.end,
+            other.actions.awaits,
+            other.actions.rewind,
+        )
+        assert (one.actions.selection is None) == (other.actions.selection is None)
+    assert await store.events(key, transcript=True, last=1) == shown[-1:]
+
+
 async def what_a_newer_version_wrote_is_kept(store: SessionStore) -> None:
     """A31: fields and parts that this version does not know."""
     key = fresh_key()
@@ -330,6 +356,7 @@ CASES: tuple[Case, ...] = (
     an_append_gives_the_session_as_it_is_stored,
     windows_of_the_log,
     an_event_comes_back_whole,
+    a_read_for_transcripts_keeps_what_they_show,
     what_a_newer_version_wrote_is_kept,
     temp_state_is_never_stored,
     none_removes_a_key,

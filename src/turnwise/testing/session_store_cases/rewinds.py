@@ -68,7 +68,7 @@ async def a_rewind_is_gone_on_from(store: SessionStore) -> None:
     over = await store.append(begun, [ended("help", "better", invocation="i-3")], release=True)
     assert await texts(store, key) == ["hello", "hi", "", "again", "better"]
     assert await check_fold(store, key) == over
-    assert [d.invocation_id for d in (await store.decisions.search(key.app)).items] == ["i-1", "i-2", "i-3"]
+    assert [d.invocation_id for d in (await store.decisions.search(key.app)).items] == ["i-3", "i-2", "i-1"]
 
 
 async def a_rewind_hides_earlier_rewinds_and_its_own_append(store: SessionStore) -> None:
@@ -123,7 +123,7 @@ async def a_fork_copies_the_visible_log(store: SessionStore) -> None:
     assert copy.head.turns == 2
     events = await store.events(copy.key, hidden=True)
     assert [(event.sequence, event.text) for event in events] == [(1, "a"), (2, "A"), (5, ""), (6, "c"), (7, "C")]
-    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [1, 6]
+    assert [d.sequence for d in (await store.decisions.search(key.app, key=copy.key)).items] == [6, 1]
     assert await check_fold(store, copy.key, {"given": 1}) == copy
     further = await store.append(copy, [said("help", "D"), rewinds(3)])
     assert further.state == {"given": 1, "n": 1}
@@ -161,6 +161,34 @@ async def open_invocations_stay_behind(store: SessionStore) -> None:
     assert await check_fold(store, earlier.key) == earlier
     whole = await store.fork(key, "whole")
     assert whole.last_sequence == session.last_sequence == 8
+
+
+async def a_fork_during_an_open_invocation_goes_on(store: SessionStore) -> None:
+    """A44: the events of the fork follow the last one that it inherited."""
+    key = fresh_key()
+    session = await told(store, key, "i-1")
+    await store.append(session, [asked("pay", invocation="i-2"), said("help", "sure?", invocation="i-2")])
+    for id_ in ("copy", "copy of the copy"):
+        copy = await store.fork(key, id_)
+        after = await store.append(copy, [asked("more", invocation=id_), ended("help", "yes", invocation=id_)])
+        assert [event.invocation_id for event in await store.events(copy.key)][-2:] == [id_, id_]
+        assert after.last_sequence == copy.last_sequence + 2
+        assert await check_fold(store, copy.key) == after
+        await store.append(after, [asked("pay", invocation="i-2")])
+        key = copy.key
+
+
+async def a_deleted_user_may_come_back(store: SessionStore) -> None:
+    """A44: sessions that were created after the deletion stay."""
+    key = fresh_key()
+    for number in range(3):
+        await told(store, key._replace(id=f"old-{number}"), "i-1")
+    await store.delete_user(key.app, key.user)
+    await told(store, key, "i-1")
+    while await store.maintenance.finish_deletions():
+        continue
+    assert [info.key for info in (await store.list(key.app)).items] == [key]
+    assert len(await store.events(key)) == 2
 
 
 async def a_fork_that_cannot_be(store: SessionStore) -> None:
@@ -202,6 +230,8 @@ CASES: tuple[Case, ...] = (
     a_fork_copies_the_visible_log,
     a_fork_before_an_invocation,
     open_invocations_stay_behind,
+    a_fork_during_an_open_invocation_goes_on,
+    a_deleted_user_may_come_back,
     a_fork_that_cannot_be,
     a_fork_can_go_on,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from runner_play import ask, runners
+from services_play import binding
 from sqlalchemy import text
 from store_play import on
 
@@ -13,7 +14,6 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import CursorInvalid, Forbidden, RequestInvalid
 from turnwise.gateway.services.invocations import TaskPage, Tasks
-from turnwise.gateway.services.session_scope import SessionScope
 
 ADA, BOB = Caller(id="a", user="ada"), Caller(id="b", user="bob")
 OPERATOR, SERVICE = Caller(id="o", role="operator"), Caller(id="s", acts_for_users=True)
@@ -41,8 +41,9 @@ def runner(url: str) -> Iterator[Runner]:
         yield make(clerk)
 
 
-def tasks(runner: Runner) -> Tasks:
-    return Tasks(runner, SessionScope(runner))
+def tasks(runner: Runner) -> Callable[..., Tasks]:
+    bind = binding(runner)
+    return lambda caller, named=None: bind(caller, named).tasks
 
 
 def brief(page: TaskPage) -> list[tuple[str, str, str]]:
@@ -53,11 +54,11 @@ async def test_what_changed_last_comes_first(runner: Runner) -> None:
     await ask(runner, "ask", message_id="m1")
     await ask(runner, "hello", "t", message_id="m2")
     await ask(runner, "fail", "t", message_id="m3")
-    page = await tasks(runner).page(ADA)
+    page = await tasks(runner)(ADA).page()
     assert brief(page) == [("t", "m3", "failed"), ("t", "m2", "completed"), ("s", "m1", "waiting")]
     assert (page.next, page.total) == (None, 3)
     await ask(runner, "this one", message_id="m4")
-    page = await tasks(runner).page(ADA, session="s")
+    page = await tasks(runner)(ADA).page(session="s")
     assert brief(page) == [("s", "m1", "completed")], "the reply goes on with the first message's"
     assert page.items[0].invocation_id
 
@@ -66,47 +67,47 @@ async def test_they_are_found_by_state_and_time_and_paged(runner: Runner) -> Non
     for number, message in enumerate(("hello", "fail", "hello")):
         await ask(runner, message, f"s{number}", message_id=f"m{number}")
     door = tasks(runner)
-    page = await door.page(ADA, states=["completed"], limit=1)
+    page = await door(ADA).page(states=["completed"], limit=1)
     assert (brief(page), page.total) == ([("s2", "m2", "completed")], 2)
-    rest = await door.page(ADA, states=["completed"], limit=1, after=page.next)
+    rest = await door(ADA).page(states=["completed"], limit=1, after=page.next)
     assert (brief(rest), rest.next) == ([("s0", "m0", "completed")], None)
-    assert [task.message_id for task in (await door.page(ADA, since=page.items[0].changed_at)).items] == ["m2"]
+    assert [task.message_id for task in (await door(ADA).page(since=page.items[0].changed_at)).items] == ["m2"]
     with pytest.raises(CursorInvalid):
-        await door.page(ADA, after="x")
+        await door(ADA).page(after="x")
 
 
 async def test_whose_they_are_is_decided_as_for_sessions(runner: Runner) -> None:
     await ask(runner, "hello", message_id="m1")
     door = tasks(runner)
-    assert brief(await door.page(BOB)) == []
+    assert brief(await door(BOB).page()) == []
     for caller in (OPERATOR, SERVICE):
-        assert len((await door.page(caller, user="ada")).items) == 1
+        assert len((await door(caller, "ada").page()).items) == 1
         with pytest.raises(RequestInvalid):
-            await door.page(caller)
+            await door(caller).page()
     for user, session in (("ada", None), ("ada", "s"), ("nobody", None)):
         with pytest.raises(Forbidden):
-            await door.page(BOB, user=user, session=session)
+            await door(BOB, user).page(session=session)
     with pytest.raises(Forbidden):
-        await door.page(ADA.replace(scopes=("messages:write",)))
+        await door(ADA.replace(scopes=("messages:write",))).page()
 
 
 async def test_what_was_taken_back_is_none_any_more(runner: Runner) -> None:
     await ask(runner, "hello", message_id="m1")
     await ask(runner, "ask", message_id="m2")
-    last = (await tasks(runner).page(ADA)).items[0]
+    last = (await tasks(runner)(ADA).page()).items[0]
     await runner.sessions.rewind(runner.key("ada", "s"), last.invocation_id)
-    assert brief(await tasks(runner).page(ADA)) == [("s", "m1", "completed")]
+    assert brief(await tasks(runner)(ADA).page()) == [("s", "m1", "completed")]
 
 
 async def test_what_an_older_version_wrote_is_looked_up(runner: Runner, url: str) -> None:
     for number, message in enumerate(("hello", "ask", "fail")):
         await ask(runner, message, f"s{number}", message_id=f"m{number}")
     on(url, lambda connection: connection.execute(text("UPDATE turnwise_decisions SET state = NULL")))
-    page = await tasks(runner).page(ADA)
+    page = await tasks(runner)(ADA).page()
     assert {task.message_id: task.state for task in page.items} == {
         "m0": "completed",
         "m1": "waiting",
         "m2": "failed",
     }
-    page = await tasks(runner).page(ADA, states=["failed"])
+    page = await tasks(runner)(ADA).page(states=["failed"])
     assert brief(page) == [("s2", "m2", "failed")]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from runner_play import Gate, ask, runners
+from services_play import shared_state
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.access.api_keys import caller_of, new_key
@@ -13,8 +14,8 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.bound import Services, SharedState
+from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes, PushFeed
 from turnwise.ports.pushes import PushPlace
 from turnwise.testing.fakes import CountingIssuer
 
@@ -41,23 +42,29 @@ def a_config(id_: str = "p", **fields: Any) -> PushConfig:
     return PushConfig(id=id_, **{"url": "https://host.example/", "caller": BOB, **fields})
 
 
-def pushes(runner: Runner) -> Pushes:
-    return Pushes(runner, SessionScope(runner), CountingIssuer())
+def pushes(runner: Runner, state: SharedState | None = None) -> Callable[..., Pushes]:
+    shared = state or shared_state(runner, CountingIssuer())
+    return lambda caller, named=None: Services(shared, caller, named).pushes
+
+
+def feed(runner: Runner) -> PushFeed:
+    return PushFeed(runner, CountingIssuer())
 
 
 async def test_it_is_kept_for_who_asks_and_gets_an_id(make_runner: MakeRunner, gate: Gate) -> None:
     runner = make_runner(gate.agent)
     await ask(runner, "hello", message_id="m")
-    door = pushes(runner)
-    assert not door.news.is_set()
-    kept = await door.put(ADA, "s", "m", a_config(""), after=0)
+    state = shared_state(runner, CountingIssuer())
+    door = pushes(runner, state)
+    assert not state.push_feed.news.is_set()
+    kept = await door(ADA).put("s", "m", a_config(""), after=0)
     assert (kept.id, kept.caller) == ("push-1", ADA), "never for whom somebody says"
-    assert door.news.is_set()
-    other = await door.put(SERVICE, "s", "m", a_config("z"), "ada", after=0)
-    assert list(await door.list(ADA, "s", "m")) == [kept, other]
+    assert state.push_feed.news.is_set()
+    other = await door(SERVICE, "ada").put("s", "m", a_config("z"), after=0)
+    assert list(await door(ADA).list("s", "m")) == [kept, other]
     for _ in range(2):
-        await door.remove(ADA, "s", "m", "z")
-    assert list(await door.list(ADA, "s", "m")) == [kept]
+        await door(ADA).remove("s", "m", "z")
+    assert list(await door(ADA).list("s", "m")) == [kept]
 
 
 async def test_only_who_may_write_there_sees_them(make_runner: MakeRunner, gate: Gate) -> None:
@@ -65,20 +72,20 @@ async def test_only_who_may_write_there_sees_them(make_runner: MakeRunner, gate:
     runner = make_runner(gate.agent)
     await ask(runner, "hello", message_id="m")
     door = pushes(runner)
-    await door.put(ADA, "s", "m", a_config(), after=0)
+    await door(ADA).put("s", "m", a_config(), after=0)
     for caller in (BOB, OPERATOR, ADA.replace(scopes=("sessions:read",))):
         for call in (
-            lambda caller=caller: door.put(caller, "s", "m", a_config(), "ada", after=0),
-            lambda caller=caller: door.list(caller, "s", "m", "ada"),
-            lambda caller=caller: door.remove(caller, "s", "m", "p", "ada"),
+            lambda caller=caller: door(caller, "ada").put("s", "m", a_config(), after=0),
+            lambda caller=caller: door(caller, "ada").list("s", "m"),
+            lambda caller=caller: door(caller, "ada").remove("s", "m", "p"),
         ):
             with pytest.raises(Forbidden):
                 await call()
     for session, message in (("s", "m"), ("t", "m"), ("s", "other"), ("s", ""), ("s", "\0")):
         with pytest.raises(InvocationMissing, match="There is no such message"):
-            await door.list(BOB, session, message)
+            await door(BOB).list(session, message)
         with pytest.raises(InvocationMissing, match="There is no such message"):
-            await door.put(BOB, session, message, a_config(), after=0)
+            await door(BOB).put(session, message, a_config(), after=0)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +108,8 @@ async def test_what_cannot_be_sent_is_not_kept(make_runner: MakeRunner, gate: Ga
     runner = make_runner(gate.agent)
     await ask(runner, "hello", message_id="m")
     with pytest.raises(RequestInvalid):
-        await pushes(runner).put(ADA, "s", "m", a_config(**fields), after=0)
-    assert list(await pushes(runner).list(ADA, "s", "m")) == []
+        await pushes(runner)(ADA).put("s", "m", a_config(**fields), after=0)
+    assert list(await pushes(runner)(ADA).list("s", "m")) == []
 
 
 async def test_a_message_has_so_many_and_no_more(make_runner: MakeRunner, gate: Gate) -> None:
@@ -110,17 +117,17 @@ async def test_a_message_has_so_many_and_no_more(make_runner: MakeRunner, gate: 
     await ask(runner, "hello", message_id="m")
     door = pushes(runner)
     for number in range(MAX_CONFIGS):
-        await door.put(ADA, "s", "m", a_config(f"p{number}"), after=0)
-    await door.put(ADA, "s", "m", a_config("p0", token="new"), after=0)
+        await door(ADA).put("s", "m", a_config(f"p{number}"), after=0)
+    await door(ADA).put("s", "m", a_config("p0", token="new"), after=0)
     with pytest.raises(RequestInvalid, match="10 configurations exist"):
-        await door.put(ADA, "s", "m", a_config("more"), after=0)
+        await door(ADA).put("s", "m", a_config("more"), after=0)
 
 
 async def test_what_waits_in_line_is_followed_once_it_is_begun(make_runner: MakeRunner) -> None:
     gate = Gate()
     runner = make_runner(gate.agent)
     place = PushPlace(runner.key("ada", "s"), "m2", "p")
-    door = pushes(runner)
+    door = feed(runner)
     assert await door.follow(place) is None, "there is no such message"
     first = await runner.start("one", user="ada", session="s", message_id="m1")
     await gate.began.wait()
@@ -139,7 +146,7 @@ async def test_what_was_taken_out_of_the_line_is_followed_no_more(make_runner: M
     await runner.start("one", user="ada", session="s", message_id="m1")
     await gate.began.wait()
     second = await runner.start("two", user="ada", session="s", message_id="m2")
-    following = asyncio.create_task(pushes(runner).follow(PushPlace(runner.key("ada", "s"), "m2", "p")))
+    following = asyncio.create_task(feed(runner).follow(PushPlace(runner.key("ada", "s"), "m2", "p")))
     await asyncio.sleep(0)
     await second.cancel()
     assert await following is None
@@ -149,7 +156,7 @@ async def test_what_was_taken_out_of_the_line_is_followed_no_more(make_runner: M
 async def test_who_lost_his_key_hears_no_more(make_runner: MakeRunner, gate: Gate) -> None:
     runner, issuer = make_runner(gate.agent), CountingIssuer()
     _, key = new_key("a key", issuer.now(), user="ada")
-    keys, door = runner.store.keys, pushes(runner)  # type: ignore[attr-defined]
+    keys, door = runner.store.keys, feed(runner)  # type: ignore[attr-defined]
     assert not await door.is_still_authorized(caller_of(key))
     await keys.add("app", key)
     assert await door.is_still_authorized(caller_of(key))

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from llm_play import answering, waiting_call
 from runner_play import Gate, ask, runners, soon
+from services_play import binding
 
 from turnwise import LlmAgent, Runner, SqlSessionStore, agent, tool
-from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, SessionError
-from turnwise.facts.gateway import CallerLimits
-from turnwise.gateway.services.messages import MessageRequest, Messages
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.services.threads import Threads
 from turnwise.testing.models import ScriptedModel, calls
 
@@ -37,14 +35,14 @@ def make_runner() -> Iterator[MakeRunner]:
         yield make
 
 
-def threads(runner: Runner) -> Threads:
-    whose = SessionScope(runner)
-    return Threads(runner, whose, Messages(runner, whose, Quotas(runner.app, CallerLimits()), asyncio.Event()))
+def threads(runner: Runner) -> Callable[..., Threads]:
+    bind = binding(runner)
+    return lambda caller, named=None: bind(caller, named).threads
 
 
 async def more(runner: Runner, text: str, after: str, id_: str, session: str = "s") -> str:
     """What is answered behind that message, and where."""
-    invocation = await threads(runner).start(ADA, MessageRequest(session, text, id=id_), after)
+    invocation = await threads(runner)(ADA).start(MessageRequest(session, text, id=id_), after)
     text = (await invocation.result()).text
     return f"{text} ({'there' if invocation.session.id == session else 'elsewhere'})"
 
@@ -104,7 +102,7 @@ async def test_an_older_invocation_that_goes_on_is_nothing_in_between(make_runne
     door = threads(runner)
     # Behind an older answer, but for who waits.
     service = ADA.replace(acts_for_users=True)
-    there = await door.start(service, MessageRequest("s", came, id="m3"), "m1")
+    there = await door(service).start(MessageRequest("s", came, id="m3"), "m1")
     assert ((await there.result()).text, there.session.id) == ("The tea came.", "s")
     assert await more(runner, "go on", "m2", "m4") == "And on. (there)"
 
@@ -116,9 +114,9 @@ async def test_what_was_taken_back_is_not_there(make_runner: MakeRunner) -> None
     await ask(runner, "two", message_id="m2")
     door = threads(runner)
     with pytest.raises(SessionError, match="follow this"):
-        await door.take_back(ADA, "s", "m1", whole=True)
-    await door.take_back(ADA, "s", "m2", whole=True)
-    for use in (door.known(ADA, "s", "m2"), door.take_back(ADA, "s", "m2", whole=True), more(runner, "x", "m2", "m3")):
+        await door(ADA).take_back("s", "m1", whole=True)
+    await door(ADA).take_back("s", "m2", whole=True)
+    for use in (door(ADA).known("s", "m2"), door(ADA).take_back("s", "m2", whole=True), more(runner, "x", "m2", "m3")):
         with pytest.raises(InvocationMissing):
             await use
     assert await more(runner, "three", "m1", "m4") == "one three (there)"
@@ -127,9 +125,9 @@ async def test_what_was_taken_back_is_not_there(make_runner: MakeRunner) -> None
 async def test_the_only_answer_is_deleted_with_its_session(make_runner: MakeRunner) -> None:
     runner = make_runner(clerk)
     await ask(runner, "one", message_id="m1")
-    await threads(runner).take_back(ADA, "s", "m1", whole=True)
+    await threads(runner)(ADA).take_back("s", "m1", whole=True)
     await ask(runner, "one", session="t", message_id="m1")
-    await threads(runner).take_back(ADA, "t", "m1", whole=False)
+    await threads(runner)(ADA).take_back("t", "m1", whole=False)
     assert [info.key.id for info in (await runner.store.list(runner.app)).items] == ["t"]
 
 
@@ -138,34 +136,34 @@ async def test_all_of_an_invocation_is_known_by_its_messages_from_each_on(make_r
     asked = await ask(runner, "ask", message_id="m1")
     for text, id_ in (("blue", "m2"), ("more", "m3")):
         await ask(runner, text, message_id=id_)
-    known = await threads(runner).whole(ADA, "s", "m1")
+    known = await threads(runner)(ADA).whole("s", "m1")
     assert known.reading is not None
     assert known.reading.result is not None
     assert (known.reading.result.text, known.reading.result.invocation_id) == ("Which?\nIt is blue", asked.invocation_id)
-    behind = (await threads(runner).whole(ADA, "s", "m2")).reading
+    behind = (await threads(runner)(ADA).whole("s", "m2")).reading
     assert behind is not None
     assert behind.result is not None
     assert (behind.message_id, behind.state, behind.result.text) == ("m2", "ended", "It is blue")
     assert behind.result.events == known.reading.result.events[-len(behind.result.events) :]
     with pytest.raises(InvocationMissing):
-        await threads(runner).whole(ADA, "s", "never")
+        await threads(runner)(ADA).whole("s", "never")
     await runner.sessions.rewind(runner.key("ada", "s"), asked.invocation_id)
     for message in ("m1", "m2"):
         with pytest.raises(InvocationMissing):
-            await threads(runner).whole(ADA, "s", message)
+            await threads(runner)(ADA).whole("s", message)
 
 
 async def test_who_waits_for_more_of_an_invocation_is_told_of_it(make_runner: MakeRunner) -> None:
     runner = make_runner(clerk)
     asked = await ask(runner, "ask", message_id="m1")
     last = asked.events[-1].sequence or 0
-    await soon(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last - 1))
-    waiting = asyncio.create_task(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last))
+    await soon(threads(runner)(ADA).wait_for_progress("s", asked.invocation_id, last - 1))
+    waiting = asyncio.create_task(threads(runner)(ADA).wait_for_progress("s", asked.invocation_id, last))
     await asyncio.sleep(0)
     assert not waiting.done()
     await ask(runner, "blue", message_id="m2")
     await soon(waiting)
-    await soon(threads(runner).wait_for_progress(ADA, "s", asked.invocation_id, last + 99))
+    await soon(threads(runner)(ADA).wait_for_progress("s", asked.invocation_id, last + 99))
 
 
 async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
@@ -173,21 +171,21 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
     await ask(runner, "one", message_id="m1")
     door = threads(runner)
     for use in (
-        door.known(BOB, "s", "m1"),
-        door.whole(BOB, "s", "m1"),
-        door.cancel(BOB, "s", "m1"),
-        door.take_back(BOB, "s", "m1", whole=True),
-        door.start(BOB, MessageRequest("s", "hi"), "m1"),
+        door(BOB).known("s", "m1"),
+        door(BOB).whole("s", "m1"),
+        door(BOB).cancel("s", "m1"),
+        door(BOB).take_back("s", "m1", whole=True),
+        door(BOB).start(MessageRequest("s", "hi"), "m1"),
     ):
         with pytest.raises(InvocationMissing):
             await use
     for other in (
-        door.known(BOB, "s", "m1", "ada"),
-        door.whole(BOB, "s", "m1", "ada"),
-        door.wait_for_progress(BOB, "s", "i", 0, "ada"),
-        door.cancel(BOB, "s", "m1", "ada"),
-        door.take_back(BOB, "s", "m1", "ada", whole=True),
-        door.start(BOB, MessageRequest("s", "hi", "ada"), "m1"),
+        door(BOB, "ada").known("s", "m1"),
+        door(BOB, "ada").whole("s", "m1"),
+        door(BOB, "ada").wait_for_progress("s", "i", 0),
+        door(BOB, "ada").cancel("s", "m1"),
+        door(BOB, "ada").take_back("s", "m1", whole=True),
+        door(BOB, "ada").start(MessageRequest("s", "hi"), "m1"),
     ):
         with pytest.raises(Forbidden):
             await other
@@ -198,12 +196,12 @@ async def test_each_takes_its_permission(make_runner: MakeRunner) -> None:
     await ask(runner, "one", message_id="m1")
     door, metrics = threads(runner), ADA.replace(scopes=("agents:read",))
     for use, permission in (
-        (door.known(metrics, "s", "m1"), "sessions:read"),
-        (door.whole(metrics, "s", "m1", to="messages:write"), "messages:write"),
-        (door.wait_for_progress(metrics, "s", "i", 0), "sessions:read"),
-        (door.cancel(metrics, "s", "m1"), "invocations:cancel"),
-        (door.take_back(metrics, "s", "m1", whole=True), "sessions:write"),
-        (door.start(metrics, MessageRequest("s", "hi"), "m1"), "messages:write"),
+        (door(metrics).known("s", "m1"), "sessions:read"),
+        (door(metrics).whole("s", "m1", to="messages:write"), "messages:write"),
+        (door(metrics).wait_for_progress("s", "i", 0), "sessions:read"),
+        (door(metrics).cancel("s", "m1"), "invocations:cancel"),
+        (door(metrics).take_back("s", "m1", whole=True), "sessions:write"),
+        (door(metrics).start(MessageRequest("s", "hi"), "m1"), "messages:write"),
     ):
         with pytest.raises(Forbidden, match=permission):
             await use

@@ -156,9 +156,10 @@ def test_why_a_call_is_overdue() -> None:
     idle = place.timed_out(None, begun=False, unknown=False)
     assert str(idle) == "the place was busy with other calls for 15 seconds. Try again."
     hung = place.timed_out(None, begun=True, unknown=False)
-    assert str(hung) == "the place does not answer. It stayed so for 15 seconds. Check that it runs, and the way to it."
+    said = "the place took too long: the call was not done after 15 seconds. Check that it runs, and the way to it."
+    assert str(hung) == said
     after = place.timed_out(None, begun=False, unknown=False)
-    assert "does not answer" in str(after), "that is why the others had to wait, too"
+    assert "took too long for an earlier call" in str(after), "that is why the others had to wait, too"
     own = place.timed_out(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
     assert str(own) == "It is locked. It stayed so for 15 seconds. Wait."
     unknown = str(place.timed_out(None, begun=True, unknown=True))

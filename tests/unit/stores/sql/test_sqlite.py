@@ -1,6 +1,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,13 +178,43 @@ async def test_what_was_given_up_on_is_left_out_of_the_group(tmp_path: Path, sta
     tasks = [asyncio.create_task(executor.write(put(f"lost-{n}"))) for n in range(3)]
     results = await asyncio.gather(first, *tasks, return_exceptions=True)
     assert [type(error) for error in results] == [StoreUnavailable] * 4
-    assert "does not answer" in str(results[0])
-    assert "not known whether this call was stored" in str(results[0]), "it was under way"
+    assert "took too long: the call was not done after 1 seconds" in str(results[0])
+    assert "not known" not in str(results[0]), "nothing of it is committed later"
     statements.clear()
     later = [asyncio.create_task(executor.write(put(f"b-{n}"))) for n in range(3)]
     await asyncio.sleep(0)
     go.set()
     assert await asyncio.gather(*later) == ["b-0", "b-1", "b-2"]
-    assert await executor.read(keys) == ["a", "b-0", "b-1", "b-2", "held"]
+    assert await executor.read(keys) == ["a", "b-0", "b-1", "b-2"]
     assert not any("lost" in statement for statement in statements)
+    await executor.close()
+
+
+async def test_a_call_that_timed_out_within_a_group_is_not_committed(tmp_path: Path) -> None:
+    """The others of its group are stored, in a second attempt."""
+    executor = SqliteExecutor(make_url(f"sqlite:///{tmp_path}/x.db"), patience=1.0)
+    await executor.write(put("a"))
+    started, go = threading.Event(), threading.Event()
+
+    def first(connection: Connection) -> None:
+        started.set()
+        go.wait(10)
+
+    def slow(connection: Connection) -> None:
+        put("slow")(connection)
+        time.sleep(0.4)
+
+    waiting = asyncio.create_task(executor.write(first))
+    await asyncio.to_thread(started.wait, 10)
+    group = [asyncio.create_task(executor.write(slow))]
+    await asyncio.sleep(0.8)
+    group.append(asyncio.create_task(executor.write(put("b"))))
+    await asyncio.sleep(0)
+    go.set()
+    await waiting
+    failed, stored = await asyncio.gather(*group, return_exceptions=True)
+    assert isinstance(failed, StoreUnavailable)
+    assert "not known" not in str(failed)
+    assert not isinstance(stored, BaseException)
+    assert await executor.read(keys) == ["a", "b"]
     await executor.close()

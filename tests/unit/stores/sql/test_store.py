@@ -1,6 +1,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,15 @@ LEASE = Lease("holder", 60.0)
 
 @pytest.fixture
 def statements() -> Iterator[list[str]]:
-    """Every statement that any connection made from now on runs."""
+    """Every statement that any connection made from now on runs, without those of the heartbeats' thread."""
     seen: list[str] = []
 
+    def note(statement: str) -> None:
+        if threading.current_thread().name != "turnwise-heartbeats":
+            seen.append(statement)
+
     def trace(connection: sqlite3.Connection, _record: object) -> None:
-        connection.set_trace_callback(seen.append)
+        connection.set_trace_callback(note)
 
     event.listen(Engine, "connect", trace)
     yield seen
@@ -64,7 +69,9 @@ async def test_a_turn_is_two_commits_however_long_the_session(tmp_path: Path, st
     for _ in range(2):
         statements.clear()
         await _turn(store, message())
-        kinds = [" ".join(statement.split()[:3]) for statement in statements]
+        # The trigger of the index of words runs statements on its own tables; SQLite reports the one that fired it again.
+        own = [each for each in statements if not each.startswith("--") and "turnwise_words_" not in each]
+        kinds = [" ".join(statement.split()[:3]) for statement, _ in groupby(own)]
         assert kinds.count("COMMIT") == 2
         assert sum(kind.startswith("SELECT") for kind in kinds) == 2
         assert len(kinds) <= 13
@@ -90,7 +97,8 @@ async def test_an_attempt_that_left_nothing_is_taken_up_without_reading_the_log(
     session = await store.append(await store.create(KEY), [asked(), said("help", "x")])
     statements.clear()
     taken = await store.take(session, LEASE, [rewinds(3)])
-    assert [statement for statement in statements if statement.startswith("SELECT")] == []
+    reads = [statement for statement in statements if statement.startswith("SELECT")]
+    assert [statement for statement in reads if "FROM turnwise_processes" not in statement] == [], "but for the heartbeats'"
     await store.append(taken, [rewinds(2)])
     assert any("SELECT turnwise_events" in statement for statement in statements), "else this would be too easy"
     await store.close()

@@ -1,4 +1,5 @@
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, strategies as st
@@ -6,7 +7,15 @@ from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.tables import clock, metadata, new_id, owner_of, session_params
+from turnwise.stores.sql.tables import (
+    clock,
+    first_decision_id,
+    metadata,
+    new_decision_id,
+    new_id,
+    owner_of,
+    session_params,
+)
 from turnwise.testing.postgres import postgres_url
 
 
@@ -32,7 +41,7 @@ def test_all_names_are_ours() -> None:
     assert [name for name in metadata.tables if not name.startswith("turnwise_")] == []
 
 
-REFERENCE = {"turnwise_version", "turnwise_processes", "turnwise_app_state", "turnwise_keys"}
+REFERENCE = {"turnwise_version", "turnwise_processes", "turnwise_app_state", "turnwise_keys", "turnwise_versions"}
 """Tables that a sharded database keeps everywhere."""
 LIMITS = {"turnwise_counters", "turnwise_places"}
 """Tables of the limits of credentials, distributed by name."""
@@ -59,6 +68,17 @@ def test_ids_increase_also_in_one_instant() -> None:
     ids = [new_id() for _ in range(5000)]
     assert ids == sorted(set(ids))
     assert ids[-1] < 2**63
+
+
+def test_ids_of_decisions_follow_their_time() -> None:
+    """E1: also in one instant, and when a later decision is of an earlier time."""
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    ids = [new_decision_id(noon) for _ in range(5000)]
+    assert ids == sorted(set(ids))
+    assert all(first_decision_id(noon) <= id_ < first_decision_id(noon + timedelta(milliseconds=1)) for id_ in ids)
+    earlier = new_decision_id(noon - timedelta(seconds=1))
+    assert first_decision_id(noon - timedelta(seconds=1)) <= earlier < first_decision_id(noon)
+    assert first_decision_id(noon.replace(tzinfo=None)) == first_decision_id(noon)
 
 
 def test_a_name_with_nul_is_refused() -> None:

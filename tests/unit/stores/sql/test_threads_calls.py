@@ -83,14 +83,20 @@ async def test_a_call_that_runs_expires_and_is_not_committed() -> None:
 
 
 @pytest.mark.parametrize("repeatable", [True, False])
-async def test_of_a_call_that_commits_it_is_not_known_whether_it_was_stored(repeatable: bool) -> None:
-    call: Call[int] = Call(lambda _: 3, repeatable=repeatable)
+@pytest.mark.parametrize("stage", ["running", "committing", "after a lost commit"])
+@pytest.mark.parametrize("reads", [True, False])
+async def test_the_error_says_when_a_call_may_have_been_stored(repeatable: bool, stage: str, reads: bool) -> None:
+    call: Call[int] = Call(lambda _: 3, reads=reads, repeatable=repeatable)
     assert call.begin()
-    assert call.begin_commit()
+    if stage != "running":
+        assert call.begin_commit()
+    if stage == "after a lost commit":
+        call.maybe_stored = True
+        assert call.begin()
     call.expire(Database("the place", 15.0))
     with pytest.raises(StoreUnavailable) as caught:
         await call.future
-    assert ("not known whether this call was stored" in str(caught.value)) is not repeatable
+    assert ("not known whether this call was stored" in str(caught.value)) is (stage != "running" and not reads)
 
 
 async def test_a_call_that_ended_does_not_expire() -> None:

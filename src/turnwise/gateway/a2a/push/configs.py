@@ -16,7 +16,7 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotFoundErro
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import Event
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.lookup import find_task, user_of_task
+from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.push.address_guard import AddressGuard
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
@@ -79,7 +79,7 @@ class PushConfigs:
     async def delete(self, operation: OperationRequest, params: DeleteTaskPushNotificationConfigRequest) -> None:
         """Deletes a config. Idempotent."""
         name = await self._task(operation, params.task_id)
-        await self._front.pushes.remove(operation.caller, name.session, name.message, params.id, user_of_task(operation, name))
+        await services_of_task(operation, name).pushes.remove(name.session, name.message, params.id)
 
     async def requested(self, operation: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
         """Returns the config that a message to be sent carries, validated but not stored; None if it has none."""
@@ -96,15 +96,14 @@ class PushConfigs:
         await self._put(operation, name, config, after=max((event.sequence or 0 for event in before), default=0))
 
     async def _put(self, operation: OperationRequest, name: TaskId, config: PushConfig, *, after: int | None) -> PushConfig:
-        user = user_of_task(operation, name)
-        return await self._front.pushes.put(operation.caller, name.session, name.message, config, user, after=after)
+        return await services_of_task(operation, name).pushes.put(name.session, name.message, config, after=after)
 
     async def _stored(self, operation: OperationRequest, name: TaskId) -> Sequence[PushConfig]:
-        return await self._front.pushes.list(operation.caller, name.session, name.message, user_of_task(operation, name))
+        return await services_of_task(operation, name).pushes.list(name.session, name.message)
 
     async def _task(self, operation: OperationRequest, task_id: str) -> TaskId:
         self._check_supported()
-        return (await find_task(self._front, operation, task_id, to=_TO)).name
+        return (await find_task(operation, task_id, to=_TO)).name
 
     async def _validated(self, operation: OperationRequest, wire_config: TaskPushNotificationConfig) -> PushConfig:
         auth = wire_config.authentication
@@ -124,7 +123,7 @@ class PushConfigs:
         )
 
     def _check_supported(self) -> None:
-        if self._front.pushes.kept is None:
+        if self._front.state.push_feed.kept is None:
             raise PushNotificationNotSupportedError("The session store does not support push notifications.")
 
 

@@ -208,7 +208,7 @@ async def task_updates(
 async def last_update(front: Front, operation: OperationRequest, name: TaskId) -> TaskUpdate | None:
     """Returns the status of a task that ended before its invocation began; None if there is no such task."""
     try:
-        record = await find_task(front, operation, name.id, to="messages:write")
+        record = await find_task(operation, name.id, to="messages:write")
     except A2AError:
         return None
     return TaskUpdate([await _UpdateReader(front, operation, name).status(record)], 0)
@@ -236,7 +236,7 @@ class _UpdateReader:
         return StreamResponse(status_update=update_of(record, self._operation.view, await self._part_writer(record.events)))
 
     async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
-        return PartWriter(self._operation.view, await files_of(self._front, self._operation, self._name, events))
+        return PartWriter(self._operation.view, await files_of(self._operation, self._name, events))
 
 
 @asynccontextmanager
@@ -244,7 +244,7 @@ async def running_pusher(
     front: Front, transport: PushTransport | None = None, pauses: Sequence[float] = RETRY_PAUSES
 ) -> AsyncIterator[None]:
     """Runs the pusher while the context is entered. transport: None = as configured."""
-    store = front.pushes.kept
+    store = front.state.push_feed.kept
     if store is None:
         yield
         return
@@ -274,7 +274,7 @@ class Pusher:
 
     async def run(self) -> None:
         """Claims and serves until cancelled. Survives an unavailable store and unreadable entries."""
-        is_reachable, news = True, self._front.pushes.news
+        is_reachable, news = True, self._front.state.push_feed.news
         while True:
             news.clear()
             try:
@@ -361,8 +361,8 @@ class PushStream:
             return None
         user = place.key.user
         name = TaskId(place.key.id, place.message_id, None if user == caller.user else user)
-        operation = OperationRequest(caller, Redactor(caller, self._front.runner.tree), None, push.config.base)
-        followed = await self._front.pushes.follow(place)
+        operation = OperationRequest(self._front.services(caller), Redactor(caller, self._front.runner.tree), push.config.base)
+        followed = await self._front.state.push_feed.follow(place)
         if followed is None:
             if (last := await last_update(self._front, operation, name)) is not None:
                 await self._deliver_all(push.config, last)
@@ -379,7 +379,7 @@ class PushStream:
         return followed.session.last_sequence if is_open and not is_over else None
 
     async def _is_authorized(self, config: PushConfig) -> bool:
-        if await self._front.pushes.is_still_authorized(config.caller):
+        if await self._front.state.push_feed.is_still_authorized(config.caller):
             return True
         log.warning("Push notifications to %s are stopped: the API key that set them up is no longer valid.", _host(config))
         return False

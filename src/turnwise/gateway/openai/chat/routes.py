@@ -6,15 +6,15 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import JsonValue
 from starlette.responses import JSONResponse
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheCaller, TheFront, User, redactor_of
+from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheFront, TheServices, User, redactor_of, services_of
 from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, open_calls
 from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.errors import error_response, refusals
 from turnwise.gateway.openai.models import agent_of_model
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.runner import Invocation
 
@@ -39,7 +39,7 @@ async def create(
     body: ChatBody,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
+    services: TheServices,
     session: SessionHeader = None,
     key: IdempotencyKey = None,
     user: User = None,
@@ -50,25 +50,28 @@ async def create(
     log matches the messages. The run continues if the connection breaks.
     """
     check_supported(body)
-    talk = _conversation_request(body, front, caller, session, user, key, request)
-    invocation = await front.conversations.send(caller, talk)
+    # The body's user counts only for a credential that acts for users.
+    if user is None and services.scope.caller.acts_for_users:
+        user = body.named_user
+    services = services.for_user(user)
+    talk = _conversation_request(body, front, services, session, key, request)
+    invocation = await services.conversations.send(talk)
     head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return stream(front, request, invocation, head, usage=usage, headers=headers)
-    return await _completion_response(front, request, invocation, head, body, headers)
+    return await _completion_response(request, invocation, head, body, headers)
 
 
 def _conversation_request(
     body: ChatBody,
     front: Front,
-    caller: Caller,
+    services: Services,
     session: str | None,
-    user: str | None,
     key: str | None,
     request: Request,
 ) -> ConversationRequest:
-    agent = agent_of_model(front, caller, body.model)
+    agent = agent_of_model(services, body.model)
     history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
     named = session if session is not None else (body.metadata or {}).get("session_id")
@@ -79,8 +82,6 @@ def _conversation_request(
         past=history.past,
         message=history.message,
         instructions=history.instructions,
-        # The body's user counts only for a credential that acts for users.
-        user=user if user is not None else body.named_user if caller.acts_for_users else None,
         session=named,
         agent=agent,
         context=MessageContext(attributes=metadata, tools=body.offered, **known),  # type: ignore[arg-type]
@@ -91,14 +92,15 @@ def _conversation_request(
 
 
 async def _completion_response(
-    front: Front, request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
+    request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
     result = await invocation.result()
     if (failure := failure_of(result, redactor_of(request), request)) is not None:
         answer = error_response(failure)
         answer.headers.update(headers)
         return answer
-    open_ = open_calls(await front.invocations.waits(invocation, result), result, redactor_of(request))
+    waits = await services_of(request).invocations.waits(invocation, result)
+    open_ = open_calls(waits, result, redactor_of(request))
     completion = completion_of(head, invocation, result, open_, body.metadata, redactor_of(request))
     return JSONResponse(completion.model_dump(), headers=headers)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.fact import replaced
-from turnwise.gateway.front import Front, redactor_of
+from turnwise.gateway.front import Front, redactor_of, services_of
 from turnwise.gateway.openai.chat.completion import (
     OpenCalls,
     call_of,
@@ -111,13 +111,13 @@ def stream(
     """
     closing = Closing("This process is being stopped.", fix="Send it again.")
     hint = _serialized(_error_body(problem_of(closing, request)))
-    items = _chunks(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
+    items = _chunks(request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
     response = event_stream(items, _serialized, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
     response.headers.update(headers)
     return response
 
 
-async def _chunks(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
+async def _chunks(request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
     """Yields the chunks, or an error; None marks the end."""
     telling = AnswerText()
     try:
@@ -131,7 +131,7 @@ async def _chunks(front: Front, request: Request, invocation: Invocation, chunks
         if (failure := failure_of(result, redactor_of(request), request)) is not None:
             yield _error_body(failure)
             return
-        waits = await front.invocations.waits(invocation, result)
+        waits = await services_of(request).invocations.waits(invocation, result)
         for chunk in chunks.end(result, open_calls(waits, result, redactor_of(request))):
             yield chunk
         yield None

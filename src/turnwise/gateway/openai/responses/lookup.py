@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
-from turnwise.facts.callers import Caller, Permission
+from turnwise.facts.callers import Permission
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import Event
@@ -22,6 +22,7 @@ from turnwise.gateway.openai.responses.request_schema import RETURNED_UNCHANGED,
 from turnwise.gateway.openai.responses.result import final_response, seconds
 from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
@@ -112,13 +113,11 @@ class FoundResponse(NamedTuple):
     blank: ResponseObject
     """The response before it had output."""
     known: KnownMessage
-    user: str | None
-    """The session's user; None for the caller."""
+    services: Services
+    """The services for the response's user."""
 
 
-async def find_response(
-    front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read"
-) -> FoundResponse:
+async def find_response(services: Services, response_id: str, *, to: Permission = "sessions:read") -> FoundResponse:
     """Returns the response with this id. `to` is the permission that the operation needs.
 
     Raises:
@@ -129,19 +128,20 @@ async def find_response(
     try:
         if name is None or not name.stored:
             raise InvocationMissing("This is not the id of a stored response.")
-        with as_missing(user, name):
-            front.scope.session(caller, to, name.session, user_of_response(user, name))
-            known = await front.threads.known(caller, name.session, name.message, user_of_response(user, name))
+        with as_missing(services.scope.named, name):
+            services = services_of_response(services, name)
+            services.scope.session(to, name.session)
+            known = await services.threads.known(name.session, name.message)
     except (InvocationMissing, SessionMissing):
         raise NothingHere(f"There is no response {response_id[:200]!r}.", fix="Check the id.") from None
     result = known.reading.result if known.reading else None
     begun = result.events[0].created_at if result else None
-    return FoundResponse(name, new_response(name, known.receipt.message, begun), known, user_of_response(user, name))
+    return FoundResponse(name, new_response(name, known.receipt.message, begun), known, services)
 
 
-def user_of_response(user: str | None, name: ResponseId) -> str | None:
-    """Returns the user that the request names; otherwise the one in the response's id."""
-    return name.user if user is None else user
+def services_of_response(services: Services, name: ResponseId) -> Services:
+    """Returns the services for the user that the request names; otherwise for the one in the response's id."""
+    return services.for_user(name.user) if services.scope.named is None else services
 
 
 @contextmanager
@@ -170,25 +170,25 @@ def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
     return now
 
 
-async def previous_response(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
+async def previous_response(services: Services, response_id: str) -> FoundResponse:
     """Returns the response that a request continues from. Raises NothingHere, which names the parameter."""
     try:
-        return await find_response(front, caller, response_id, user)
+        return await find_response(services, response_id)
     except NothingHere as error:
         raise NothingHere(error.problem, fix=error.fix, where=("body", "previous_response_id")) from None
 
 
-async def conversation_events(front: Front, caller: Caller, body: ThreadOrConversation, user: str | None) -> Sequence[Event]:
+async def conversation_events(front: Front, services: Services, body: ThreadOrConversation) -> Sequence[Event]:
     """Returns the events that agents would read of the conversation that the request continues."""
     window, session = Window(last=front.runner.config.limits.history_events), body.conversation
     if body.previous_response_id is not None:
-        found = await previous_response(front, caller, body.previous_response_id, user)
+        found = await previous_response(services, body.previous_response_id)
         result = found.known.reading.result if found.known.reading else None
         last = result.events[-1].sequence if result else None
-        session, user, window = found.name.session, found.user, window._replace(before=last + 1 if last else None)
+        session, services, window = found.name.session, found.services, window._replace(before=last + 1 if last else None)
     if session is None:
         return ()
     try:
-        return (await front.sessions.events(caller, session, window, user)).events
+        return (await services.sessions.events(session, window)).events
     except SessionMissing:
         raise NothingHere("There is no such conversation.", fix="Check the id.", where=("body", "conversation")) from None

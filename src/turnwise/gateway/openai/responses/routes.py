@@ -8,7 +8,7 @@ from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.events import Event
 from turnwise.facts.fact import replaced
-from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheCaller, TheFront, User, redactor_of
+from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheFront, UserServices, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
 from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
@@ -53,32 +53,30 @@ router = APIRouter(tags=["openai"])
 
 
 @router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
-async def create(
-    body: Create, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None, user: User = None
-) -> Any:
+async def create(body: Create, request: Request, front: TheFront, services: UserServices, key: IdempotencyKey = None) -> Any:
     """Creates a response: as JSON, as a stream of events, or in the background.
 
     The run continues if the connection breaks.
     """
     check_supported(body)
-    asked = await start_response(front, caller, body, user, key)
+    asked = await start_response(front, services, body, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
         return _stream(front, ResponseStream(front, request, asked, padded=padded), asked)
     if body.background:
         return replaced(asked.blank, status="in_progress" if asked.invocation.id else "queued")
     try:
-        return await outcome(front, request, asked)
+        return await outcome(request, asked)
     finally:
-        _delete_if_temporary(front, asked)
+        _delete_if_temporary(asked)
 
 
 @router.post("/responses/compact", responses=refusals(404, 413))
-async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
+async def compact(body: Compact, services: UserServices) -> Compaction:
     """Compacts a conversation into one item, with which the input of a later request begins."""
-    agent_of_model(front, caller, body.model)
+    agent_of_model(services, body.model)
     if body.previous_response_id is not None:
-        await previous_response(front, caller, body.previous_response_id, user)
+        await previous_response(services, body.previous_response_id)
     given = expand_compactions(body.input or [])
     read_input(given.items, body.instructions)
     if not given.items and given.after is None and body.previous_response_id is None:
@@ -87,10 +85,10 @@ async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User 
 
 
 @router.post("/responses/input_tokens", responses=refusals(404))
-async def input_tokens(body: CountTokens, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
+async def input_tokens(body: CountTokens, front: TheFront, services: UserServices) -> InputTokens:
     """Estimates the input tokens of a request, with the same estimate that agents use."""
     told = read_input(body.input, body.instructions)
-    return estimate_tokens(body, told, await conversation_events(front, caller, body, user))
+    return estimate_tokens(body, told, await conversation_events(front, services, body))
 
 
 @router.get("/responses/{response_id}", response_model=ResponseObject, responses={**refusals(404), 200: STREAM})
@@ -98,8 +96,7 @@ async def retrieve(
     response_id: str,
     request: Request,
     front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     stream: bool = False,
     starting_after: Annotated[int, Query(ge=-1)] = -1,
     include_obfuscation: bool = False,
@@ -107,12 +104,12 @@ async def retrieve(
     """Returns the current state of a response. With `stream=true`, streams its events above `starting_after`, stored and
     new ones.
     """
-    found = await find_response(front, caller, response_id, user)
+    found = await find_response(services, response_id)
     now = current_response(found, redactor_of(request))
     if not stream:
         return now
-    invocation = await front.messages.find(caller, found.name.session, found.name.message, found.user)
-    asked = StartedResponse(found.name, found.blank, invocation)
+    invocation = await found.services.messages.find(found.name.session, found.name.message)
+    asked = StartedResponse(found.name, found.blank, invocation, found.services)
     ended = now if found.known.receipt.state == REFUSED else None
     return _stream(
         front, ResponseStream(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended), asked
@@ -120,42 +117,40 @@ async def retrieve(
 
 
 @router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
-async def cancel(response_id: str, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> ResponseObject:
+async def cancel(response_id: str, request: Request, services: UserServices) -> ResponseObject:
     """Cancels a response that is in progress, or ends its open waits. A response that has ended does not change."""
-    found = await find_response(front, caller, response_id, user, to="invocations:cancel")
-    await front.threads.cancel(caller, found.name.session, found.name.message, found.user)
-    return current_response(await find_response(front, caller, response_id, user), redactor_of(request))
+    found = await find_response(services, response_id, to="invocations:cancel")
+    await found.services.threads.cancel(found.name.session, found.name.message)
+    return current_response(await find_response(services, response_id), redactor_of(request))
 
 
 @router.get("/responses/{response_id}/input_items", responses=refusals(404))
 async def input_items(
     response_id: str,
-    front: TheFront,
-    caller: TheCaller,
-    user: User = None,
+    services: UserServices,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Literal["asc", "desc"] = "desc",
     _: Annotated[list[str] | None, Query(alias="include")] = None,
 ) -> Items:
     """Lists the input items of a response. `include` has no effect."""
-    found = await find_response(front, caller, response_id, user)
+    found = await find_response(services, response_id)
     return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
 
 
 @router.delete("/responses/{response_id}", responses=refusals(404, 409))
-async def delete(response_id: str, front: TheFront, caller: TheCaller, user: User = None) -> dict[str, Any]:
+async def delete(response_id: str, services: UserServices) -> dict[str, Any]:
     """Deletes the latest response of its conversation. If the session holds nothing else, the session is deleted, too."""
-    found = await find_response(front, caller, response_id, user, to="sessions:write")
+    found = await find_response(services, response_id, to="sessions:write")
     whole = found.blank.conversation is None
-    await front.threads.take_back(caller, found.name.session, found.name.message, found.user, whole=whole)
+    await found.services.threads.take_back(found.name.session, found.name.message, whole=whole)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _delete_if_temporary(front: Front, asked: StartedResponse) -> None:
+def _delete_if_temporary(asked: StartedResponse) -> None:
     """Deletes a response that is not to be stored, after it was sent or its client disconnected."""
     if asked.is_temporary:
-        front.threads.delete_after(asked.invocation)
+        asked.services.threads.delete_after(asked.invocation)
 
 
 def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Response:
@@ -164,7 +159,7 @@ def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Re
             async for wire in telling.events():
                 yield wire
         finally:
-            _delete_if_temporary(front, asked)
+            _delete_if_temporary(asked)
 
     return event_stream(
         events(),

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Container
 from contextlib import suppress
 from typing import NamedTuple
 
-from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
@@ -29,9 +28,10 @@ from turnwise.gateway.openai.responses.ids import (
     unstored_session,
 )
 from turnwise.gateway.openai.responses.input import ReadInput, read_input
-from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, user_of_response
+from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, services_of_response
 from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.schema import ResponseObject
+from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.lineage import PREFIX, message_ids
 from turnwise.gateway.services.messages import MessageRequest
@@ -46,6 +46,8 @@ class StartedResponse(NamedTuple):
     blank: ResponseObject
     """The response before it has output."""
     invocation: Invocation
+    services: Services
+    """The services for its caller and user."""
 
     @property
     def is_temporary(self) -> bool:
@@ -54,15 +56,14 @@ class StartedResponse(NamedTuple):
 
 
 async def start_response(
-    front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None, *, known: Container[str] = ()
+    front: Front, services: Services, body: Create, key: str | None = None, *, known: Container[str] = ()
 ) -> StartedResponse:
     """Starts the response that the request asks for.
 
     Args:
-        front: The app's services.
-        caller: The caller.
+        front: The app.
+        services: The services for the caller and the user that the request names.
         body: The request.
-        user: The user that the request names; None for the caller.
         key: The idempotency key: a repeated request with the same key and input is the same request.
         known: Ids of unstored responses that this caller may still continue from.
 
@@ -78,67 +79,67 @@ async def start_response(
         )
     if key is not None:  # the same key with another input is another request
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
-    agent = agent_of_model(front, caller, SELECTING_MODEL if body.model is None else body.model)
-    if user is None and caller.acts_for_users:
-        user = body.user or body.safety_identifier
+    agent = agent_of_model(services, SELECTING_MODEL if body.model is None else body.model)
+    caller = services.scope.caller
+    if services.scope.named is None and caller.acts_for_users:
+        services = services.for_user(body.user or body.safety_identifier)
     config = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=False)
-    asked = MessageRequest("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
+    asked = MessageRequest("", told.content, new_message(key, stored=not body.unstored), context_of(body), config)
     if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
     if body.previous_response_id is not None:
-        invocation = await _start_after_previous(front, caller, body, asked, key, known)
+        invocation = await _start_after_previous(services, body, asked, key, known)
     else:
-        invocation = await _start_elsewhere(front, caller, body, told, asked, key)
+        invocation = await _start_elsewhere(front, services, body, told, asked, key)
     session = invocation.session
     name = ResponseId(session.id, invocation.message_id, None if session.user == caller.user else session.user)
     message = Message(id=invocation.message_id, content=told.content, context=asked.context)
-    begun = None if created_at(message.id) else await front.threads.begun(invocation)
-    return StartedResponse(name, new_response(name, message, begun), invocation)
+    begun = None if created_at(message.id) else await services.threads.begun(invocation)
+    return StartedResponse(name, new_response(name, message, begun), invocation, services)
 
 
 async def _start_after_previous(
-    front: Front, caller: Caller, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
+    services: Services, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
 ) -> Invocation:
     given = body.previous_response_id or ""
     name = parse_response_id(given)
     if name is not None and not name.stored and given not in known:
         name = None
     copy = unstored_session(key) if body.unstored else None
-    return await _naming_missing(_start_after(front, caller, asked, name, copy), "previous_response_id", given)
+    return await _naming_missing(_start_after(services, asked, name, copy), "previous_response_id", given)
 
 
 async def _start_elsewhere(
-    front: Front, caller: Caller, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
+    front: Front, services: Services, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
 ) -> Invocation:
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
-        return await _naming_missing(front.messages.start(caller, asked), "conversation", conversation)
+        return await _naming_missing(services.messages.start(asked), "conversation", conversation)
     new = unstored_session(key) if body.unstored else None
     if told.after is not None and told.after.stored:
         with suppress(InvocationMissing, SessionMissing):
-            return await _start_after(front, caller, asked, told.after, new)
+            return await _start_after(services, asked, told.after, new)
     call = told.call if told.message.tool_results else None
     if call is not None and not call.session.startswith(PREFIX):
-        asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
-        return await _naming_missing(front.messages.start(caller, asked), "input", call.session)
+        asked = asked._replace(session=call.session)
+        named = services.scope.named
+        answering = services.for_user(call.user if named is None else named).messages.start(asked)
+        return await _naming_missing(answering, "input", call.session)
     anew = front.runner.config.replace(streaming=bool(body.stream or body.background), create_session=True)
     if told.past or told.message.tool_results:
-        talk = ConversationRequest(
-            told.past, told.message, told.instructions, asked.user, session=new, id=new and asked.id, key=key
-        )
+        talk = ConversationRequest(told.past, told.message, told.instructions, session=new, id=new and asked.id, key=key)
         talk = talk._replace(agent=asked.agent, context=asked.context, config=anew)
-        return await front.conversations.send(caller, talk)
-    return await front.messages.start(caller, asked._replace(session=new or new_session(key), config=anew))
+        return await services.conversations.send(talk)
+    return await services.messages.start(asked._replace(session=new or new_session(key), config=anew))
 
 
-async def _start_after(
-    front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None
-) -> Invocation:
+async def _start_after(services: Services, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
     if name is None:
         raise InvocationMissing("This is not the id of a response.")
-    with as_missing(asked.user, name):
-        asked = asked._replace(session=name.session, user=user_of_response(asked.user, name))
-        return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)
+    with as_missing(services.scope.named, name):
+        threads = services_of_response(services, name).threads
+        asked = asked._replace(session=name.session)
+        return await threads.start(asked, name.message, copy=copy, apart=copy is not None and name.stored)
 
 
 async def _naming_missing(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:

@@ -216,7 +216,7 @@ class ResponseStream:
             if self._ended is None:
                 async for wire in self._of_invocation():
                     yield wire
-            for wire in self._builder.end(self._ended or await outcome(self._front, self._connection, self._asked)):
+            for wire in self._builder.end(self._ended or await outcome(self._connection, self._asked)):
                 yield wire
         except TurnwiseError as error:
             yield self.problem(error)
@@ -225,7 +225,7 @@ class ResponseStream:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._builder.items.stream.know(calls_in(await self._front.threads.before(invocation)))
+                self._builder.items.stream.know(calls_in(await self._asked.services.threads.before(invocation)))
                 first = False
             for wire in self._builder.tell(event):
                 yield wire
@@ -240,10 +240,10 @@ class ResponseStream:
         return self.problem(Closing("This process is being stopped.", fix="Retrieve the response with starting_after."))
 
 
-async def outcome(front: Front, connection: HTTPConnection, asked: StartedResponse) -> ResponseObject:
+async def outcome(connection: HTTPConnection, asked: StartedResponse) -> ResponseObject:
     """Waits until the response is answered or waits, and returns it."""
     await asked.invocation.feed.complete()
-    before = calls_in(await front.threads.before(asked.invocation))
+    before = calls_in(await asked.services.threads.before(asked.invocation))
     return final_response(asked.name, asked.blank, asked.invocation.feed.stored, redactor_of(connection), before)
 
 

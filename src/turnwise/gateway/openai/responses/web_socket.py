@@ -151,7 +151,7 @@ class _Connection:
         await self._front.quotas.request(caller, self._user or caller.user)
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
         try:
-            asked = await start_response(self._front, caller, body, self._user, known=self._unstored)
+            asked = await start_response(self._front, self._front.services(caller, self._user), body, known=self._unstored)
         except TurnwiseError:
             self._forget(body.previous_response_id)
             raise
@@ -165,7 +165,7 @@ class _Connection:
         """Removes an unstored response. Its session is deleted unless a newer response uses it."""
         asked = self._unstored.pop(response_id or "", None)
         if asked is not None and all(other.name.session != asked.name.session for other in self._unstored.values()):
-            self._front.threads.delete_after(asked.invocation)
+            asked.services.threads.delete_after(asked.invocation)
 
     async def _caller(self) -> Caller:
         headers, client = self._websocket.headers, self._websocket.client

@@ -260,7 +260,7 @@ async def test_one_that_is_set_up_anew_is_told_in_place_of_the_old_one(make_runn
     async with receiving() as old, receiving() as new:
         await put(runner, old)
         front = front_for(runner, GatewayConfig())
-        front.pushes.kept = watched = Watched(kept_in(runner))  # type: ignore[assignment]
+        front.state.push_feed.kept = watched = Watched(kept_in(runner))  # type: ignore[assignment]
         async with running_pusher(front, courier()):
             await asyncio.gather(watched.noted.wait(), watched.checked.wait())
             await put(runner, new)
@@ -312,7 +312,7 @@ async def test_a_defect_does_not_end_it(make_runner: MakeRunner, caplog: pytest.
     async with receiving() as receiver:
         await put(runner, receiver)
         front = front_for(runner, GatewayConfig())
-        front.pushes.kept = Broken(kept_in(runner))  # type: ignore[assignment]
+        front.state.push_feed.kept = Broken(kept_in(runner))  # type: ignore[assignment]
         async with running_pusher(front, courier()):
             assert await receiver.until_over() == WHOLE
     assert "ValidationError" in caplog.text
@@ -334,6 +334,6 @@ async def test_the_end_gives_back_what_was_not_told(make_runner: MakeRunner) -> 
 
 async def test_a_store_without_notifications_is_left_alone(make_runner: MakeRunner) -> None:
     front = front_for(make_runner(), GatewayConfig())
-    front.pushes.kept = None
+    front.state.push_feed.kept = None
     async with running_pusher(front):
         await asyncio.sleep(0)

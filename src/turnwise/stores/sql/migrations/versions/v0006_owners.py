@@ -6,6 +6,8 @@ The rows of the old tables are moved afterwards, in short transactions (`turnwis
 import sqlalchemy as sa
 from alembic import op
 
+from turnwise.stores.sql import words
+
 revision = "0006"
 down_revision = "0005"
 
@@ -29,6 +31,8 @@ def upgrade() -> None:
     _shares()
     _snapshots()
     _user_state()
+    _versions()
+    words.create_index(op.get_bind())
     _start_move()
 
 
@@ -83,6 +87,8 @@ def _decisions() -> None:
         sa.Column("confidence", sa.Double, nullable=False),
         sa.Column("outcome", NAME, nullable=False),
         sa.Column("fingerprint", sa.Text, nullable=False),
+        sa.Column("tenth", sa.Integer, nullable=False),
+        sa.Column("label", NAME),
         sa.Column("state", NAME),
         sa.Column("changed_at", NAME),
         sa.Column("created_at", sa.Text, nullable=False),
@@ -91,8 +97,10 @@ def _decisions() -> None:
         sa.PrimaryKeyConstraint("owner", "session", "sequence", name="turnwise_decisions_pk"),
     )
     op.create_index("turnwise_decisions_app_agent_id_ix", "turnwise_decisions", ["app", "agent", "id"])
+    op.create_index("turnwise_decisions_app_fingerprint_id_ix", "turnwise_decisions", ["app", "fingerprint", "id"])
     op.create_index("turnwise_decisions_app_id_ix", "turnwise_decisions", ["app", "id"])
     op.create_index("turnwise_decisions_app_method_id_ix", "turnwise_decisions", ["app", "method", "id"])
+    op.create_index("turnwise_decisions_app_tenth_id_ix", "turnwise_decisions", ["app", "tenth", "id"])
     op.create_index(
         "turnwise_decisions_changed_ix",
         "turnwise_decisions",
@@ -100,6 +108,21 @@ def _decisions() -> None:
         sqlite_where=sa.text("changed_at IS NOT NULL"),
         postgresql_where=sa.text("changed_at IS NOT NULL"),
     )
+    op.create_index(
+        "turnwise_decisions_labelled_ix",
+        "turnwise_decisions",
+        ["app", "id", "label", "agent"],
+        sqlite_where=sa.text("label IS NOT NULL"),
+        postgresql_where=sa.text("label IS NOT NULL"),
+    )
+    op.create_index(
+        "turnwise_decisions_outcome_ix",
+        "turnwise_decisions",
+        ["app", "outcome", "id"],
+        sqlite_where=sa.text("outcome <> 'chosen'"),
+        postgresql_where=sa.text("outcome <> 'chosen'"),
+    )
+    op.create_index("turnwise_decisions_owner_id_ix", "turnwise_decisions", ["owner", "id"])
 
 
 def _events() -> None:
@@ -319,4 +342,17 @@ def _user_state() -> None:
         sa.Column("key", NAME, nullable=False),
         sa.Column("value", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("owner", "app", "user_id", "key", name="turnwise_user_state_pk"),
+    )
+
+
+def _versions() -> None:
+    op.create_table(
+        "turnwise_versions",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("kind", NAME, nullable=False),
+        sa.Column("version", NAME, nullable=False),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("app", "kind", "version", name="turnwise_versions_pk"),
     )

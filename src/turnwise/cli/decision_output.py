@@ -1,0 +1,92 @@
+"""Shows decisions and their policies at the terminal and as JSON data."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic_core import from_json
+from rich.text import Text
+
+from turnwise.cli import rendering
+from turnwise.cli.tables import fit_table
+from turnwise.cli.terminal import one_line
+from turnwise.facts.selections import Selection
+from turnwise.ports.decisions import Decision, Version
+
+_INDENT = 3
+_TEXT_CHARACTERS = 60
+
+
+def decision_table(found: Iterable[Decision], width: int | None = None) -> Iterator[Text]:
+    """The lines of a table of decisions."""
+    columns = ("time (UTC)", "user", "session", "#", "agent", "method", "sure", "label", "message")
+    rows = [
+        (
+            each.created_at.strftime("%Y-%m-%d %H:%M:%S"),
+            one_line(each.key.user),
+            one_line(each.key.id),
+            str(each.sequence),
+            one_line(each.selection.agent),
+            one_line(each.selection.method),
+            f"{each.selection.confidence:.2f}",
+            one_line(each.label or ""),
+            one_line(each.text, _TEXT_CHARACTERS),
+        )
+        for each in found
+    ]
+    return fit_table(columns, rows, width, right=("#", "sure"))
+
+
+def decision_data(decision: Decision) -> dict[str, Any]:
+    """A decision as JSON data."""
+    return {
+        "app": decision.key.app,
+        "user": decision.key.user,
+        "session": decision.key.id,
+        "sequence": decision.sequence,
+        "invocation_id": decision.invocation_id,
+        "text": decision.text,
+        "created_at": decision.created_at.isoformat(),
+        "label": decision.label,
+        "selection": decision.selection.model_dump(mode="json"),
+    }
+
+
+def decision_lines(decision: Decision) -> Iterator[Text]:
+    """The lines of one decision: where and when, the message, the selected agent, and all verdicts."""
+    where = f"#{decision.sequence} of session {decision.key.id} of user {decision.key.user} in {decision.key.app}"
+    yield rendering.styled(one_line(f"{where} · {decision.created_at:%Y-%m-%d %H:%M:%S} UTC"), "dim")
+    yield rendering.styled(one_line(decision.text), "bold")
+    yield rendering.decision_line(decision.selection)
+    for line in rendering.explanation_lines(decision.selection):
+        yield rendering.indent(line, _INDENT)
+    yield rendering.indent(rendering.summary_line(decision.selection), _INDENT)
+    if decision.label is not None:
+        verb = "agrees" if decision.label == decision.selection.agent else "contradicts"
+        yield rendering.styled(one_line(f"The label {verb}: {decision.label}"), "green" if verb == "agrees" else "yellow")
+
+
+def policy_data(policy: Version | None) -> dict[str, Any] | None:
+    """The stored policy as JSON data; None if it is not stored."""
+    return {"fingerprint": policy.version, "name": policy.name, **from_json(policy.body)} if policy is not None else None
+
+
+def policy_lines(selection: Selection, policy: Version | None) -> Iterator[Text]:
+    """The stages of the policy with their options, as they were for this decision."""
+    if policy is None:
+        yield rendering.styled(
+            one_line(f"The stages of policy {selection.policy} ({selection.fingerprint}) are not stored."), "dim"
+        )
+        return
+    yield rendering.styled(one_line(f"policy {policy.name} ({policy.version}), stages in order:"), "dim")
+    segments: list[Mapping[str, Any]] = from_json(policy.body)["segments"]
+    stages: list[Mapping[str, Any]] = next((each["stages"] for each in segments if each["segment"] == selection.segment), [])
+    for number, stage in enumerate(stages, 1):
+        options = ", ".join(f"{name} {_plain(value)}" for name, value in stage["options"].items())
+        name = stage["name"] if stage["name"] == stage["selector"] else f"{stage['name']} ({stage['selector']})"
+        yield rendering.indent(
+            rendering.styled(one_line(f"{number}. {name}{': ' if options else ''}{options}"), "dim"), _INDENT
+        )
+
+
+def _plain(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,176 @@
+"""`turnwise decisions`: searches decisions across sessions, and shows one with all verdicts."""
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.exits import UsageProblem
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from turnwise.facts.sessions import SessionKey
+    from turnwise.ports.decisions import Decision, DecisionFilter, Decisions, Page
+
+app = typer.Typer(help="Search decisions, and show one with its reasons.", rich_markup_mode=None, no_args_is_help=True)
+
+_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
+
+
+_Since = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
+]
+_Until = Annotated[
+    datetime | None,
+    typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC)."),
+]
+_MinConfidence = Annotated[
+    float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
+]
+_MaxConfidence = Annotated[
+    float | None, typer.Option("--max-confidence", min=0, max=1, metavar="0..1", help="The highest confidence.")
+]
+_Labelled = Annotated[
+    bool | None, typer.Option("--labelled/--unlabelled", help="Only labelled decisions, or only unlabelled ones.")
+]
+_Policy = Annotated[
+    str | None, typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy: its fingerprint or name.")
+]
+
+
+@app.command("list")
+def list_decisions(
+    config: ConfigOption = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only decisions of this user.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="Only decisions of this session of the user.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only decisions for this agent.")] = None,
+    method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only decisions by this method.")] = None,
+    since: _Since = None,
+    until: _Until = None,
+    min_confidence: _MinConfidence = None,
+    max_confidence: _MaxConfidence = None,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="OUTCOME", help="Only this outcome: chosen or clarify.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="AGENT", help="Only decisions with this label.")] = None,
+    labelled: _Labelled = None,
+    contradicted: Annotated[
+        bool, typer.Option("--contradicted", help="Only decisions whose label is another agent than the selected one.")
+    ] = False,
+    policy: _Policy = None,
+    words: Annotated[
+        str, typer.Option("--words", metavar="WORDS", help="Only decisions for messages with all these words.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many decisions.")] = 50,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Continue where the previous page ended.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List decisions, newest first: which agent was selected for which message. All filters must match."""
+    from turnwise.ports.decisions import DecisionFilter
+
+    if outcome not in (None, "chosen", "clarify"):
+        raise UsageProblem(f"There is no outcome {outcome!r}.", fix="Pass --outcome chosen or --outcome clarify.")
+    wanted = DecisionFilter(
+        agent=agent,
+        method=method,
+        since=since,
+        until=until,
+        min_confidence=min_confidence,
+        max_confidence=max_confidence,
+        outcome=outcome,
+        label=label,
+        labelled=labelled,
+        contradicted=contradicted,
+        policy=policy,
+        words=words,
+    )
+    asyncio.run(_list(config, user, session, wanted, after, limit, as_json))
+
+
+async def _list(
+    config: "Path | None",
+    user: str | None,
+    session: str | None,
+    wanted: "DecisionFilter",
+    after: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.decision_output import decision_data, decision_table
+    from turnwise.cli.options import open_app
+
+    async with open_app(config) as turnwise:
+        runner = turnwise.runner
+        key = runner.key(user or DEFAULT_USER, session) if session is not None else None
+        found, following = await _search(runner.store.decisions, runner.app, user, key, wanted, after, limit)
+    if as_json:
+        terminal.print_json({"decisions": [decision_data(each) for each in found], "next": following})
+        return
+    if not found:
+        terminal.print_note(f"No decision of {runner.app} matches{' after that' if after else ''}.")
+        return
+    terminal.print_lines(decision_table(found, terminal.width()))
+    if following is not None:
+        terminal.print_note(f"There are more: --after {following}")
+
+
+async def _search(
+    decisions: "Decisions",
+    app: str,
+    user: str | None,
+    key: "SessionKey | None",
+    wanted: "DecisionFilter",
+    after: str | None,
+    limit: int,
+) -> "tuple[list[Decision], str | None]":
+    """Reads pages until there are `limit` decisions. Returns them with the cursor of the next page."""
+    found: list[Decision] = []
+    while True:
+        page: Page[Decision] = await decisions.search(
+            app, user=user if key is None else None, key=key, filter=wanted, after=after, limit=limit - len(found)
+        )
+        found += page.items
+        after = page.next
+        if after is None or len(found) >= limit:
+            return found, after
+
+
+@app.command(short_help="Show one decision, and why.")
+def show(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
+    sequence: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="The number of the event that holds the decision.")],
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one decision with all verdicts and exclusions, its label, and the stages and thresholds of its policy."""
+    asyncio.run(_show(config, user, session, sequence, as_json))
+
+
+async def _show(config: "Path | None", user: str, session: str, sequence: int, as_json: bool) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.decision_output import decision_data, decision_lines, policy_data, policy_lines
+    from turnwise.cli.options import open_app
+    from turnwise.cli.tables import wrap
+    from turnwise.facts.errors import InvocationMissing
+
+    async with open_app(config) as turnwise:
+        decisions, key = turnwise.runner.store.decisions, turnwise.runner.key(user, session)
+        decision = await decisions.find(key, sequence)
+        if decision is None:
+            fix = f"`turnwise decisions list --user {user} --session {session}` lists the numbers."
+            raise InvocationMissing(f"Session {session!r} has no decision at #{sequence}.", fix=fix)
+        policy = await decisions.version(key.app, "policy", decision.selection.fingerprint)
+    if as_json:
+        terminal.print_json(decision_data(decision) | {"policy": policy_data(policy)})
+        return
+    terminal.print_lines(wrap([*decision_lines(decision), *policy_lines(decision.selection, policy)], terminal.width()))

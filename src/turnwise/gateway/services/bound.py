@@ -1,0 +1,103 @@
+"""The services of one app, bound to the caller of a request."""
+
+import asyncio
+from functools import cached_property
+
+from turnwise.access.quotas import Quotas
+from turnwise.facts.callers import Caller
+from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.gateway.services.agents import Addressees, Agents
+from turnwise.gateway.services.artifacts import Artifacts
+from turnwise.gateway.services.background import BackgroundTasks, Locks
+from turnwise.gateway.services.conversations import Conversations, RefusedRequests
+from turnwise.gateway.services.decisions import Decisions
+from turnwise.gateway.services.invocations import Invocations, Tasks
+from turnwise.gateway.services.messages import Messages, RunSlots
+from turnwise.gateway.services.prices import Prices
+from turnwise.gateway.services.pushes import Pushes, PushFeed
+from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.sessions import Sessions
+from turnwise.gateway.services.threads import Threads
+from turnwise.runner import Runner
+
+
+class SharedState:
+    """What all requests of one app share."""
+
+    def __init__(self, runner: Runner, quotas: Quotas, closing: asyncio.Event, issuer: Issuer | None = None) -> None:
+        self.runner, self.quotas, self.issuer = runner, quotas, issuer or SystemIssuer()
+        self.tasks = BackgroundTasks()
+        """What has to be done before the process stops."""
+        self.detached = BackgroundTasks()
+        """Work that another process can do as well."""
+        self.locks, self.refused = Locks(), RefusedRequests()
+        self.slots = RunSlots(quotas, closing, self.tasks)
+        self.push_feed = PushFeed(runner, self.issuer)
+
+
+class Services:
+    """The services of one app, bound to a caller and to the user that the request names. Made for each request.
+
+    Args:
+        state: What the requests of the app share.
+        caller: The caller.
+        named: The user that the request names; None for the caller.
+    """
+
+    def __init__(self, state: SharedState, caller: Caller, named: str | None = None) -> None:
+        self._state, self._runner = state, state.runner
+        self.scope = SessionScope(state.runner, caller, named)
+
+    def for_user(self, named: str | None) -> "Services":
+        """Returns the services of the same caller for another named user."""
+        return Services(self._state, self.scope.caller, named)
+
+    @cached_property
+    def addressees(self) -> Addressees:
+        return Addressees(self._runner, self.scope)
+
+    @cached_property
+    def agents(self) -> Agents:
+        return Agents(self._runner, self.scope)
+
+    @cached_property
+    def artifacts(self) -> Artifacts:
+        return Artifacts(self._runner, self.scope)
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        state = self._state
+        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, self.prices, state.issuer)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return Decisions(self._runner, self.scope)
+
+    @cached_property
+    def invocations(self) -> Invocations:
+        return Invocations(self._runner, self.scope, self.messages, self._state.detached)
+
+    @cached_property
+    def messages(self) -> Messages:
+        return Messages(self._runner, self.scope, self._state.slots, self.prices)
+
+    @cached_property
+    def prices(self) -> Prices:
+        return Prices(self._runner, self._state.quotas, self.scope.caller)
+
+    @cached_property
+    def pushes(self) -> Pushes:
+        return Pushes(self._runner, self.scope, self._state.push_feed, self._state.issuer)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        return Sessions(self._runner, self.scope, self.prices, self._state.issuer)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        return Tasks(self._runner, self.scope)
+
+    @cached_property
+    def threads(self) -> Threads:
+        state = self._state
+        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, self.prices, state.issuer)
