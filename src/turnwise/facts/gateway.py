@@ -140,6 +140,8 @@ class GatewayConfig(Fact):
     """Web pages that may call the gateway from a browser (CORS): `https://host[:port]`, or `*`."""
     limits: CallerLimits = CallerLimits()
     """Limits per caller."""
+    connections: int | None = Field(default=None, ge=1)
+    """Open connections of each process. None means four fifths of the files that the process may open."""
     body_bytes: int = Field(default=40 * MEBIBYTE, ge=1024)
     """The maximum request body, except for uploads, which `limits.blob_bytes` limits."""
     request_seconds: float = Field(default=30.0, gt=0)

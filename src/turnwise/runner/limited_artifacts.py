@@ -1,11 +1,17 @@
 """An artifact store that saves only while the user's storage has room."""
 
 from turnwise.facts.limits import Limits
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.sessions import USER_PREFIX, SessionKey
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.allowances import Allowances
 
 _Infos = tuple[ArtifactInfo, ...]  # named here, because inside the class `list` is the method
+
+
+async def copied_bytes(store: ArtifactStore, key: SessionKey) -> int:
+    """Returns the size of all versions of the session's own artifacts, which a fork copies."""
+    names = [info.name for info in await store.list(key) if not info.name.startswith(USER_PREFIX)]
+    return sum([info.size for name in names for info in await store.versions(key, name)])
 
 
 class LimitedArtifacts:

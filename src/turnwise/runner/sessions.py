@@ -8,16 +8,24 @@ from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
-from turnwise.facts.errors import InvocationMissing, MessageError, MessageTooLarge, SessionBusy, SessionMissing, StaleWriter
+from turnwise.facts.errors import (
+    InvocationMissing,
+    MessageError,
+    MessageTooLarge,
+    SessionBusy,
+    SessionMissing,
+    StaleWriter,
+    UserLimitReached,
+)
 from turnwise.facts.events import USER, End, Event, Rewind
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore
-from turnwise.runner.admission import check_delta, checked_id, checked_message
+from turnwise.runner.admission import check_delta, checked_id, checked_message, json_size
 from turnwise.runner.allowances import check_log, check_state
 from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.limited_artifacts import copied_bytes
 from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.continuation import is_being_answered, is_over
 from turnwise.runner.message.driver import Driver
@@ -117,7 +125,7 @@ class ConversationImport:
     def _check(self, content: Content) -> None:
         limits = self._config.limits
         try:
-            size = len(content.model_dump_json())
+            size = json_size(content)
         except ValueError as error:
             raise MessageError(f"A past answer cannot be stored: {error}.", fix="Send text that UTF-8 can write.") from None
         if size > limits.message_bytes or len(content.parts) > limits.parts:
@@ -324,12 +332,14 @@ class Sessions:
 
         Raises SessionMissing, SessionExists, InvocationMissing, UserLimitReached; StaleWriter as `rewind` does.
         """
-        await self._runtime.allowances.check_new(key, self._limits, fork=True, more=await self._copied_bytes(key))
+        more = 0 if self._artifacts is None else await copied_bytes(self._artifacts, key)
+        await self._runtime.allowances.check_new(key, self._limits, fork=True, more=more)
         session = await self._store.fork(key, new_id, before_invocation=before_invocation, revision=revision)
-        if self._artifacts is not None:
-            for latest in await self._artifacts.list(key):
-                if not latest.name.startswith("user:"):
-                    await self._copy(self._artifacts, key, session.key, latest.name)
+        try:
+            await self._copy_artifacts(key, session.key)
+        except UserLimitReached:  # other requests stored something meanwhile
+            await self.delete(session.key)
+            raise
         return session
 
     async def bring(
@@ -351,21 +361,25 @@ class Sessions:
             SessionExists: `new` was set and the session exists.
             SessionFull, UserLimitReached: The session or the user has reached a limit.
         """
+        count = sum(max(len(exchange.said), 1) + (exchange.message is not None) for exchange in past)
+        contents = [content for exchange in past for content in (exchange.message, *exchange.said) if content is not None]
+        # Before the import saves files.
+        await self._check_import(key, count, sum(map(json_size, contents)))
         author_name = self._runtime.tree.root if author is None else author
         events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
             key, past, author_name
         )
-        await self._check_import(key, events)
+        await self._check_import(key, len(events), sum(map(json_size, events)))
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._require_idle(key)
         return await self._write_with_retry(session, events) if events else session
 
-    async def _check_import(self, key: SessionKey, events: Sequence[Event]) -> None:
-        """Checks the limits of the session and the user for these events. Raises SessionFull, UserLimitReached."""
-        size, session = sum(len(event.model_dump_json().encode()) for event in events), await self._store.open(key, blank=True)
+    async def _check_import(self, key: SessionKey, events: int, size: int) -> None:
+        """Checks the limits of the session and the user for so many events. Raises SessionFull, UserLimitReached."""
+        session = await self._store.open(key, blank=True)
         assert session is not None
-        check_log(session, self._limits, events=len(events), size=size)
+        check_log(session, self._limits, events=events, size=size)
         if session.revision == 0:
             await self._runtime.allowances.check_new(key, self._limits, more=size)
         else:
@@ -424,16 +438,14 @@ class Sessions:
         lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
         return await append_between_runs(self._store, self._hooks, session, lease, events, empty_inbox=empty_inbox)
 
-    async def _copied_bytes(self, key: SessionKey) -> int:
-        """Returns the size of the artifacts that a fork copies: at least their latest versions."""
-        infos = () if self._artifacts is None else await self._artifacts.list(key)
-        return sum(info.size for info in infos if not info.name.startswith(USER_PREFIX))
-
-    async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
-        for info in await artifacts.versions(source, name):
-            artifact = await artifacts.load(source, name, version=info.version)
-            if artifact is not None:
-                await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
+    async def _copy_artifacts(self, source: SessionKey, target: SessionKey) -> None:
+        if self._artifacts is None:
+            return
+        for name in [info.name for info in await self._artifacts.list(source) if not info.name.startswith(USER_PREFIX)]:
+            for info in await self._artifacts.versions(source, name):
+                artifact = await self._artifacts.load(source, name, version=info.version)
+                if artifact is not None:
+                    await self._artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
     async def _require_idle(self, key: SessionKey, revision: int | None = None) -> Session:
         """Returns the session if no process answers a message of it. Raises SessionMissing, SessionBusy, StaleWriter.

@@ -220,6 +220,8 @@ class Conversations:
         whole, sent = Match(len(request.past)), sum(bool(turn.sent.parts) for turn in request.past)
         for session in sorted(sessions if request.past else (), key=lambda each: each.head.turns != sent):
             for last in (RECENT_EVENTS, None):
+                if last is None:
+                    await self._prices.search(session)
                 found = match(
                     request.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session
                 )

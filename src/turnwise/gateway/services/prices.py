@@ -2,15 +2,16 @@
 
 from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
-from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner import Runner
+from turnwise.runner.limited_artifacts import copied_bytes
 
 CHANGE, FORK = 2, 4
 """The price of a rewind or deletion, and of a fork, before its data."""
 EVENTS, BYTES = 1_000, 1024 * 1024
 """So many events, or so many bytes, cost one request more."""
-EXCHANGES = 10
-"""So many imported exchanges cost one request."""
+EXCHANGES, SESSIONS = 10, 10
+"""So many imported exchanges, or so many sessions of a deleted user, cost one request more."""
 
 
 class Prices:
@@ -26,9 +27,17 @@ class Prices:
     async def fork(self, key: SessionKey) -> None:
         """Counts a fork, by the artifacts that it copies: it shares the events."""
         artifacts = self._runner.artifacts
-        infos = () if artifacts is None else await artifacts.list(key)
-        size = sum(info.size for info in infos if not info.name.startswith(USER_PREFIX))
+        size = 0 if artifacts is None else await copied_bytes(artifacts, key)
         await self._quotas.work(self._caller, key.user, FORK + size // BYTES)
+
+    async def delete_user(self, user: str) -> None:
+        """Counts the deletion of all data of a user, by its sessions and their logs."""
+        usage = await self._runner.store.usage(self._runner.app, user)
+        await self._quotas.work(self._caller, user, CHANGE + usage.sessions // SESSIONS + usage.bytes // BYTES)
+
+    async def search(self, session: Session) -> None:
+        """Counts a search in the whole log of a session."""
+        await self._quotas.work(self._caller, session.key.user, log_price(session))
 
     async def imports(self, key: SessionKey, exchanges: int) -> None:
         """Counts an import, by its exchanges. Its bytes were counted when they were received."""

@@ -175,7 +175,9 @@ class Sessions:
 
     async def delete_user(self) -> None:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._runner.sessions.delete_user(self._scope.user("sessions:write"))
+        user = self._scope.user("sessions:write")
+        await self._prices.delete_user(user)
+        await self._runner.sessions.delete_user(user)
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
         """Returns the revision that the session must still have when it is written; None if any."""

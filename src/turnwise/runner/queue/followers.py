@@ -17,6 +17,8 @@ FIRST_LOOK_SECONDS = 0.02
 """The first pause between two reads of the store."""
 PAGE_EVENTS, PAGE_BYTES = 500, 256 * 1024
 """How many stored events a follower reads at once. It reads more when a reader has taken them."""
+ABANDONED_SECONDS = 30.0
+"""How long a follower keeps the events that it has read after all readers have gone."""
 RECOVERY_SECONDS = 5.0
 """The longest pause between attempts to recover a session."""
 
@@ -74,7 +76,8 @@ class RemoteFollower:
                 self._has_begun = self._has_begun or event.id == self._run.event_id
                 if self._has_begun:
                     feed.publish(event)
-            await feed.wanted()
+            if not await feed.wanted(ABANDONED_SECONDS):
+                raise reader_gone()
         return False
 
     async def _next_page(self) -> Sequence[Event]:
@@ -187,6 +190,11 @@ class Followers:
             run.invocation.feed.close()
         with suppress(TurnwiseError):
             await then()
+
+
+def reader_gone() -> SessionError:
+    """Returns the error of a replay whose readers went away in the middle of it."""
+    return SessionError(f"Nobody has read these events for {ABANDONED_SECONDS:g} seconds.", fix="Attach to the message again.")
 
 
 def earlier_refusal(receipt: Receipt) -> SessionError:

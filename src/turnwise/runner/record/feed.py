@@ -21,6 +21,8 @@ class EventFeed:
         self._waiters: list[asyncio.Future[None]] = []
         self._readers: dict[object, int] = {}
         """How many events each reader has taken."""
+        self._was_read = False
+        """Whether there was a reader."""
         self._takers = 0
         """How many callers wait for all events."""
         self._taken = asyncio.Event()
@@ -56,14 +58,28 @@ class EventFeed:
             self._taken.set()
             self._wake()
 
-    async def wanted(self) -> None:
-        """Waits until a reader has taken all events. Returns at once while nobody reads, or a caller waits for all events."""
+    async def wanted(self, seconds: float | None = None) -> bool:
+        """Waits until a reader has taken all events. Returns at once if nobody has read, or a caller waits for all events.
+
+        Args:
+            seconds: How long to wait for a new reader when all readers have gone; None means any time.
+
+        Returns:
+            Whether events are wanted; False if no new reader came.
+        """
         while not self._closed and not self._is_wanted():
             self._taken.clear()
-            await self._taken.wait()
+            try:
+                async with asyncio.timeout(None if self._readers else seconds):
+                    await self._taken.wait()
+            except TimeoutError:
+                return False
+        return True
 
     def _is_wanted(self) -> bool:
-        return self._takers > 0 or not self._readers or any(place >= len(self._events) for place in self._readers.values())
+        if self._takers > 0 or not self._was_read:
+            return True
+        return any(place >= len(self._events) for place in self._readers.values())
 
     async def complete(self) -> None:
         """Waits until the feed is closed, as `closed` does, for a caller that needs all events."""
@@ -90,7 +106,8 @@ class EventFeed:
             after: Yield only stored events with a higher sequence number. Partial events are not filtered.
         """
         at, reader = 0, object()
-        self._readers[reader] = 0
+        self._readers[reader], self._was_read = 0, True
+        self._taken.set()
         try:
             while True:
                 while at < len(self._events):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Update, bindparam, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, exists, insert, select, update
 
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
@@ -24,6 +24,7 @@ from turnwise.stores.sql.rows import (
     time_text,
     write_shared,
 )
+from turnwise.stores.sql.sizes import stored_size
 from turnwise.stores.sql.spans import FOREVER, Run, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
@@ -284,7 +285,7 @@ def events_between(*, newest: bool, invocation: bool) -> PreparedStatement:
 @cache
 def _sizes_between(*, newest: bool, invocation: bool) -> PreparedStatement:
     """Returns the query of the numbers and sizes of the events of `events_between`."""
-    found = select(_e.sequence, func.length(_e.body)).where(
+    found = select(_e.sequence, stored_size(_e.body)).where(
         _e.owner == bindparam("at_owner"),
         _e.log == bindparam("at_log"),
         _e.sequence >= bindparam("first"),

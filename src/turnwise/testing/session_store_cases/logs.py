@@ -337,6 +337,20 @@ async def a_page_of_events_ends_by_bytes_too(store: SessionStore) -> None:
     assert (await opened(store, key)).bytes == session.bytes > 5_000
 
 
+async def sizes_are_bytes_not_characters(store: SessionStore) -> None:
+    """Characters of two and four bytes count as such, in the session's size and at the end of a page."""
+    narrow, wide, widest = [await store.create(fresh_key()) for _ in range(3)]
+    narrow, wide, widest = [
+        await store.append(session, [said("desk", letter * 1_000), said("desk", "x")])
+        for session, letter in ((narrow, "x"), (wide, "é"), (widest, "🙂"))
+    ]
+    assert (wide.bytes - narrow.bytes, widest.bytes - narrow.bytes) == (1_000, 3_000)
+    assert [(await opened(store, session.key)).bytes for session in (wide, widest)] == [wide.bytes, widest.bytes]
+    for session, shown in ((narrow, [1, 2]), (wide, [1]), (widest, [1])):
+        assert [event.sequence for event in await store.events(session.key, max_bytes=narrow.bytes)] == shown
+        assert [event.sequence for event in await store.events(session.key, max_bytes=session.bytes)] == [1, 2]
+
+
 async def what_a_user_has_is_counted(store: SessionStore) -> None:
     """Sessions, forks and the bytes of the user's own events; without other users."""
     key = fresh_key()
@@ -351,6 +365,7 @@ async def what_a_user_has_is_counted(store: SessionStore) -> None:
 
 CASES: tuple[Case, ...] = (
     a_page_of_events_ends_by_bytes_too,
+    sizes_are_bytes_not_characters,
     what_a_user_has_is_counted,
     events_come_back_in_append_order,
     an_append_gives_the_session_as_it_is_stored,
