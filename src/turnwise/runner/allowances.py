@@ -7,8 +7,10 @@ from typing import NamedTuple
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from turnwise.facts.content import BlobPart
 from turnwise.facts.errors import ForksUsed, LimitReached, SessionFull, SessionsUsed, StateFull, StorageUsed
 from turnwise.facts.limits import Limits
+from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import ArtifactStore, SessionStore, Usage
 
@@ -25,6 +27,8 @@ class _Known(NamedTuple):
     bytes: int
     """The bytes of sessions and artifacts, with what this process saved since."""
     read_at: float
+    sizes: dict[str, int]
+    """The sizes of sessions that this process has seen since, by id: what they grow by counts at once."""
 
 
 class Allowances:
@@ -44,8 +48,11 @@ class Allowances:
         self._store, self._artifacts, self._clock = store, artifacts, clock
         self._known: dict[tuple[str, str], _Known] = {}
 
-    async def check_message(self, session: Session, state: Mapping[str, JsonValue], limits: Limits) -> None:
-        """Checks a message and the state that it brings before anything is stored.
+    async def check_message(self, session: Session, message: Message, limits: Limits, *, saved: bool = False) -> None:
+        """Checks a message, its files and the state that it brings before anything is stored.
+
+        Args:
+            saved: Whether its files are saved already.
 
         Raises:
             SessionFull: The log has reached its limit.
@@ -54,11 +61,14 @@ class Allowances:
             StorageUsed: The user's storage has reached its limit.
         """
         check_log(session, limits)
-        check_state(session, state, limits)
+        check_state(session, message.context.state, limits)
+        self._count_growth(session)
+        files = 0 if saved else sum(len(part.data) for part in message.content.parts if isinstance(part, BlobPart))
         if session.revision == 0:
-            await self.check_new(session.key, limits)
+            await self.check_new(session.key, limits, more=files)
         else:
-            await self.check_storage(session.key, limits)
+            await self.check_storage(session.key, limits, more=files)
+        self._count_growth(session)
 
     async def check_new(self, key: SessionKey, limits: Limits, *, fork: bool = False, more: int = 0) -> None:
         """Checks whether the user may have one more session.
@@ -98,6 +108,14 @@ class Allowances:
         if known is not None:
             self._known[key.app, key.user] = known._replace(bytes=known.bytes + size)
 
+    def _count_growth(self, session: Session) -> None:
+        """Counts what the session has grown by since this process saw it last."""
+        known = self._known.get((session.app, session.user))
+        if known is not None:
+            before = known.sizes.get(session.id, session.bytes)
+            known.sizes[session.id] = session.bytes
+            self.add(session.key, max(session.bytes - before, 0))
+
     def _remembered(self, key: SessionKey) -> int | None:
         known = self._known.get((key.app, key.user))
         return None if known is None or self._clock() - known.read_at >= USAGE_SECONDS else known.bytes
@@ -108,7 +126,7 @@ class Allowances:
         if len(self._known) >= MOST_USERS:
             self._known.pop(next(iter(self._known)))
         self._known.pop((key.app, key.user), None)
-        self._known[key.app, key.user] = _Known(usage.bytes + artifacts, now)
+        self._known[key.app, key.user] = _Known(usage.bytes + artifacts, now, {})
         return usage.bytes + artifacts
 
 

@@ -1,17 +1,29 @@
 """How much one session and one user may store: each limit at, below and above, and other users and processes beside."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
+from runner_play import runners
 
-from turnwise import Limits, RunConfig, Runner, agent
+from turnwise import Limits, RunConfig, Runner, SqlSessionStore, agent
 from turnwise.errors import ForksUsed, SessionFull, SessionsUsed, StateFull, StorageUsed
-from turnwise.facts.content import text_content
+from turnwise.facts.content import BlobPart, Content, TextPart, text_content
+from turnwise.facts.sessions import SessionKey
 from turnwise.runner import PastExchange
 from turnwise.runner.allowances import USAGE_SECONDS, Allowances
-from turnwise.stores import InMemoryArtifactStore
+from turnwise.stores import ArtifactInfo, InMemoryArtifactStore
+from turnwise.testing.postgres import new_postgres_database
 
 MakeRunner = Callable[..., Runner]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeRunner]:
+    """Makes a runner with a connection of its own to the one database, as another process has."""
+    url = f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else new_postgres_database()
+    with runners(store=lambda: SqlSessionStore(url)) as make:
+        yield make
 
 
 @agent
@@ -150,3 +162,105 @@ async def test_what_another_process_stored_counts_after_a_while(process: MakeRun
     now[0] += USAGE_SECONDS
     with pytest.raises(StorageUsed):
         await allowances.check_storage(key, limits)
+
+
+async def test_limits_survive_a_restart(process: MakeRunner) -> None:
+    """J3."""
+    first = process(clerk)
+    await ask(first, "a")
+    await first.sessions.fork(first.key("ann", "a"), "f")
+    size = (await first.sessions.get(first.key("ann", "a"))).bytes
+    await first.close()
+    for limit, error in (
+        (few(sessions=2), SessionsUsed),
+        (few(forks=1), ForksUsed),
+        (few(user_bytes=size), StorageUsed),
+    ):
+        again = process(clerk, config=limit)
+        with pytest.raises(error):
+            await again.sessions.fork(again.key("ann", "a"), "g")
+        assert await again.store.open(again.key("ann", "g")) is None
+        assert await ask(again, "a", user=f"bob {error.code}") == "completed"
+
+
+async def test_a_fork_that_the_storage_has_no_room_for_leaves_nothing(make_runner: MakeRunner) -> None:
+    """J3: all versions of an artifact count, since a fork copies them all."""
+    artifacts = InMemoryArtifactStore()
+    runner = make_runner(clerk, artifacts=artifacts)
+    await ask(runner, "a")
+    key, fork = runner.key("ann", "a"), runner.key("ann", "f")
+    size = (await runner.sessions.get(key)).bytes
+    for _ in range(3):
+        await artifacts.save(key, "file", bytes(10))
+    await artifacts.save(key, "user:mine", bytes(10))
+    config = few(user_bytes=size + 69)
+    bounded = make_runner(clerk, store=runner.store, artifacts=artifacts, config=config)
+    with pytest.raises(StorageUsed):
+        await bounded.sessions.fork(key, fork.id)
+    assert await runner.store.open(fork) is None
+    assert [info.name for info in await artifacts.list(fork)] == ["user:mine"]
+    roomy = make_runner(clerk, store=runner.store, artifacts=artifacts, config=few(user_bytes=size + 70))
+    await roomy.sessions.fork(key, fork.id)
+    assert len(await artifacts.versions(fork, "file")) == 3
+
+
+class Crowded(InMemoryArtifactStore):
+    """Runs `meanwhile` once, at the first save after it is set."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def save(
+        self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
+    ) -> ArtifactInfo:
+        then, self.meanwhile = self.meanwhile, None
+        if then is not None:
+            await then()
+        return await super().save(key, name, data, mime_type=mime_type)
+
+
+async def test_a_fork_that_runs_out_of_room_in_the_middle_is_deleted(make_runner: MakeRunner) -> None:
+    """J3: another request of the user takes the room while the fork copies artifacts."""
+    artifacts = Crowded()
+    runner = make_runner(clerk, artifacts=artifacts)
+    await ask(runner, "a")
+    key, fork = runner.key("ann", "a"), runner.key("ann", "f")
+    size = (await runner.sessions.get(key)).bytes
+    for name in ("one", "two"):
+        await artifacts.save(key, name, bytes(10))
+    limited = make_runner(clerk, store=runner.store, artifacts=artifacts, config=few(user_bytes=size + 40))
+    files = limited.limited_artifacts
+    assert files is not None
+    artifacts.meanwhile = lambda: files.save(key, "user:other", bytes(15))
+    with pytest.raises(StorageUsed):
+        await limited.sessions.fork(key, fork.id)
+    assert await runner.store.open(fork) is None
+    assert [info.name for info in await artifacts.list(fork)] == ["user:other"]
+    await limited.sessions.delete(key)
+    await limited.sessions.create(key)
+
+
+async def test_a_message_whose_files_have_no_room_saves_none_of_them(make_runner: MakeRunner) -> None:
+    """J3."""
+    artifacts = InMemoryArtifactStore()
+    config = few(user_bytes=1_000).replace(save_input_blobs_as_artifacts=True)
+    runner = make_runner(clerk, artifacts=artifacts, config=config)
+    files = Content(role="user", parts=(BlobPart(data=bytes(900), name="one"), BlobPart(data=bytes(900), name="two")))
+    for message in (files, Content(role="user", parts=(TextPart(text="see"), *files.parts))):
+        with pytest.raises(StorageUsed):
+            await (await runner.start(message, user="ann", session="a")).result()
+    assert await artifacts.used_bytes("app", "ann") == 0
+    assert await runner.store.open(runner.key("ann", "a")) is None
+    await (await runner.start(files.with_parts(files.parts[:1]), user="ann", session="a")).result()
+    assert await artifacts.used_bytes("app", "ann") == 900
+
+
+async def test_a_refused_import_saves_no_files(make_runner: MakeRunner) -> None:
+    """J3."""
+    artifacts = InMemoryArtifactStore()
+    config = few(user_bytes=2_000).replace(save_input_blobs_as_artifacts=True)
+    runner = make_runner(clerk, artifacts=artifacts, config=config)
+    blob = Content(role="user", parts=(TextPart(text="see"), BlobPart(data=bytes(3_000), name="file")))
+    with pytest.raises(StorageUsed):
+        await runner.sessions.bring(runner.key("ann", "a"), [PastExchange(blob)])
+    assert await artifacts.used_bytes("app", "ann") == 0
+    assert await runner.store.open(runner.key("ann", "a")) is None

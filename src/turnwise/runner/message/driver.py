@@ -75,7 +75,7 @@ class Driver:
         """Checks the limits of the session and the user. Raises SessionFull, StateFull, UserLimitReached."""
         session = await self._runtime.store.open(run.key, blank=True)
         if session is not None:
-            await self._runtime.allowances.check_message(session, run.message.context.state, run.config.limits)
+            await self._runtime.allowances.check_message(session, run.message, run.config.limits)
 
     async def serve(self, run: MessageRun) -> Session | None:
         """Answers the message until its end or a wait.

@@ -100,7 +100,7 @@ class Planner:
                 f"Session {run.key.id!r} has revision {session.revision} and {session.queued} queued messages by now.",
                 fix="Read it again.",
             )
-        await self._runtime.allowances.check_message(session, run.message.context.state, run.config.limits)
+        await self._runtime.allowances.check_message(session, run.message, run.config.limits, saved=run.prepared is not None)
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)
