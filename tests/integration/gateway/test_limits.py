@@ -1,6 +1,7 @@
 """Limits of users and processes over HTTP: the code, the status and Retry-After of each, and what others still can."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -155,6 +156,30 @@ async def test_deleting_a_user_and_changing_a_session_cost_by_their_data(make_ru
         while (await client.get(SESSIONS, headers=ann)).status_code == 200:
             left += 1
         assert left == 100 - 1 - (2 + 300 // 10)
+
+
+async def test_pages_of_events_end_by_bytes_and_name_large_files_by_size(make_runner: MakeRunner) -> None:
+    """J3: a page with many large files costs neither the process nor the client their data, and none is left out."""
+    runner = make_runner(clerk)
+    async with served(runner, GatewayConfig()) as client:
+        data = b64encode(bytes(400_000)).decode()
+        for number in range(6):
+            part = {"kind": "blob", "data": data, "mime_type": "image/png", "name": f"{number}.png"}
+            content = {"role": "user", "parts": [{"kind": "text", "text": "see"}, part]}
+            assert (await client.send_message(content)).status_code == 200
+        for blobs in (False, True):
+            after, found, sizes = 0, [], []
+            while after is not None:
+                params = {"after": after, "limit": 200, "blobs": blobs}
+                page = await client.get(f"{SESSIONS}/s/events", params=params)
+                sizes.append(len(page.content))
+                found += page.json()["events"]
+                after = page.json()["next"]
+            assert [event["sequence"] for event in found] == list(range(1, 13))
+            assert len(sizes) > 2
+            assert max(sizes) < (1_100_000 if blobs else 20_000)
+            files = [part for event in found for part in event["content"]["parts"] if part["kind"] == "blob"]
+            assert [(file["data"], file.get("size")) for file in files] == [(data, None) if blobs else ("", 400_000)] * 6
 
 
 def limited(most: int) -> type[Connection]:
