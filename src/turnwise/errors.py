@@ -69,6 +69,7 @@ from turnwise.facts.errors import (
     TurnwiseError,
     UnknownToolCall,
     UserLimitReached,
+    UserOnHold,
     WrongMethod,
 )
 
@@ -141,5 +142,6 @@ __all__ = [
     "TurnwiseError",
     "UnknownToolCall",
     "UserLimitReached",
+    "UserOnHold",
     "WrongMethod",
 ]

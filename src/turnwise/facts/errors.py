@@ -26,6 +26,7 @@ TurnwiseError
 │   ├── QueueFull            too many messages wait in this session
 │   ├── SessionFull          its log has reached the limit of events or bytes
 │   ├── StateFull            its state, or the user's, has reached the limit of bytes
+│   ├── UserOnHold           a legal hold prevents the deletion of the user's data
 │   ├── InvocationMissing
 │   └── StaleWriter          another writer wrote first; the append was refused
 ├── StoreError               the store has a problem
@@ -203,6 +204,10 @@ class SessionFull(SessionError):
 
 class StateFull(SessionError):
     code = "session.state_full"
+
+
+class UserOnHold(SessionError):
+    code = "session.user_on_hold"
 
 
 class InvocationMissing(SessionError):
