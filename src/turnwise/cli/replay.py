@@ -33,51 +33,58 @@ FIGURES = (
 )
 
 
+_Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE|VERSION",
+        help="A policy by name, a YAML file with one, or the fingerprint in a decision; by default the configuration's.",
+        autocompletion=policy_names,
+    ),
+]
+_Agents = Annotated[
+    Path | None,
+    typer.Option(
+        "--agents", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
+    ),
+]
+_Since = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
+]
+_Until = Annotated[
+    datetime | None, typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC).")
+]
+_Report = Annotated[Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with pictures, one file.")]
+_Min = Annotated[
+    list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as gain=0.")
+]
+_Max = Annotated[
+    list[str] | None,
+    typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as changed_share=0.05."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
     app.command("replay", short_help="Decide recorded messages again, and show what changes.")(replay)
 
 
 def replay(
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME|FILE|VERSION",
-            help="A policy by name, a YAML file with one, or the fingerprint in a decision; by default the configuration's.",
-            autocompletion=policy_names,
-        ),
-    ] = None,
-    agents: Annotated[
-        Path | None,
-        typer.Option(
-            "--agents", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
-        ),
-    ] = None,
+    policy: _Policy = None,
+    agents: _Agents = None,
     user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only decisions of this user.")] = None,
     session: Annotated[
         str | None, typer.Option("--session", "-s", metavar="ID", help="Only decisions of this session of the user.")
     ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
-    ] = None,
-    until: Annotated[
-        datetime | None, typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC).")
-    ] = None,
+    since: _Since = None,
+    until: _Until = None,
     labelled: Annotated[bool, typer.Option("--labelled", help="Only labelled decisions.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many decisions, the newest ones.")] = 100_000,
     as_json: JsonOption = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with pictures, one file.")
-    ] = None,
-    at_least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as gain=0.")
-    ] = None,
-    at_most: Annotated[
-        list[str] | None,
-        typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as changed_share=0.05."),
-    ] = None,
+    report: _Report = None,
+    at_least: _Min = None,
+    at_most: _Max = None,
     config: ConfigOption = None,
 ) -> None:
     """Decide recorded messages again, and show which decisions change. No agent runs, no model is asked, nothing is stored.

@@ -12,7 +12,7 @@ from turnwise.facts.errors import PolicyError
 from turnwise.facts.tree import AgentTree
 from turnwise.guardrails.personal_data import KINDS, find
 from turnwise.learning.intervals import Difference, paired_difference
-from turnwise.learning.labelled import NEARLY_EQUAL, Labelled, capped, split, without_contradictions
+from turnwise.learning.labelled import NEARLY_EQUAL, Labelled, Split, capped, split, without_contradictions
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 
@@ -147,25 +147,8 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     if cascade.meaning is None:
         problem = f"Policy {cascade.spec.name!r} does not compare messages with examples, so it cannot learn any."
         raise PolicyError(problem, fix="Use a policy with a contextual or semantic stage, such as `default`.")
-    labelled = traffic.labelled
-    left_out: Counter[str] = Counter()
-    known = [index for index, each in enumerate(labelled) if each.expected is None or each.expected in cascade.tree]
-    left_out["agent is gone"] = len(labelled) - len(known)
-    within = set(capped([labelled[index] for index in known]))
-    counted = [index for place, index in enumerate(known) if place in within]
-    left_out["over the cap of its source"] = len(known) - len(counted)
-    vectors = _vectors(cascade, labelled)
-    agreed = without_contradictions(labelled, counted, vectors)
-    left_out["contradictory"] = len(counted) - len(agreed)
-    parts = split(labelled, agreed, vectors)
-    left_out["nearly equal to a later one"] = parts.near_equal
-    base = Learned(
-        proposal=None,
-        labels=len(labelled),
-        left_out=+left_out,
-        learned_from=len(parts.learn),
-        judged_by=len(parts.final),
-    )
+    labelled, vectors = traffic.labelled, _vectors(cascade, traffic.labelled)
+    base, parts = _counted(cascade, labelled, vectors)
     refusal = _too_little(labelled, parts.learn, parts.final)
     if refusal:
         return replace(base, refusal=refusal)
@@ -173,8 +156,8 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     inner = split(labelled, parts.learn, vectors)
     best = await _best_kind(work, inner.learn, inner.final)
     proposal = work.proposal(best, parts.learn) if best else None
-    left_out["holds personal data"] = work.personal(parts.learn)
-    base = replace(base, left_out=+left_out)
+    if personal := work.personal(parts.learn):
+        base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal is None or proposal.is_empty:
         return replace(base, refusal="No change of the examples is better on the messages that were left for comparison.")
     judged = await _judged(work, proposal, parts.final, seed)
@@ -188,6 +171,21 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
         gain=judged.gain,
         by_agent=judged.by_agent,
     )
+
+
+def _counted(cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[np.float32]") -> tuple[Learned, Split]:
+    """Returns the numbers of messages that count and that do not, and the split of those that count."""
+    left_out: Counter[str] = Counter()
+    known = [index for index, each in enumerate(labelled) if each.expected is None or each.expected in cascade.tree]
+    left_out["agent is gone"] = len(labelled) - len(known)
+    counted = [known[place] for place in capped([labelled[index] for index in known])]
+    left_out["over the cap of its source"] = len(known) - len(counted)
+    agreed = without_contradictions(labelled, counted, vectors)
+    left_out["contradictory"] = len(counted) - len(agreed)
+    parts = split(labelled, agreed, vectors)
+    left_out["nearly equal to a later one"] = parts.near_equal
+    sizes = {"learned_from": len(parts.learn), "judged_by": len(parts.final)}
+    return Learned(proposal=None, labels=len(labelled), left_out=+left_out, **sizes), parts
 
 
 def _vectors(cascade: Cascade, labelled: Sequence[Labelled]) -> "NDArray[np.float32]":

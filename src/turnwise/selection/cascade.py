@@ -251,10 +251,7 @@ class Cascade:
         several_agents = requested_agents(last, request, server, roster) if server is not None else ()
         agent = last.agent or order.default.choice(replace(request, eligible=roster.continuing))
         if agent is None:
-            raise NobodyEligible(
-                "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
-                fix="Enable an agent, or open one to everybody.",
-            )
+            raise _nobody_eligible()
         return Selection(
             agent=server if server is not None and several_agents else agent,
             method=SEVERAL if several_agents else last.method or last.outcome,
@@ -334,6 +331,11 @@ class Cascade:
             while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
                 self._eligible_cache.popitem(last=False)
         return found
+
+
+def _nobody_eligible() -> NobodyEligible:
+    cause = "each is disabled, resting, or closed to the caller's roles"
+    return NobodyEligible(f"No agent may take this message: {cause}.", fix="Enable an agent, or open one to everybody.")
 
 
 def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
