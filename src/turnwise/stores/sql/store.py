@@ -109,7 +109,7 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor, self._issuer)
-        self._maintenance = SqlMaintenance(self._executor)
+        self._maintenance = SqlMaintenance(self._executor, self._url)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
