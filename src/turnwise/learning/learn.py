@@ -184,8 +184,14 @@ def _counted(cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[n
     left_out["contradictory"] = len(counted) - len(agreed)
     parts = split(labelled, agreed, vectors)
     left_out["nearly equal to a later one"] = parts.near_equal
-    sizes = {"learned_from": len(parts.learn), "judged_by": len(parts.final)}
-    return Learned(proposal=None, labels=len(labelled), left_out=+left_out, **sizes), parts
+    base = Learned(
+        proposal=None,
+        labels=len(labelled),
+        left_out=+left_out,
+        learned_from=len(parts.learn),
+        judged_by=len(parts.final),
+    )
+    return base, parts
 
 
 def _vectors(cascade: Cascade, labelled: Sequence[Labelled]) -> "NDArray[np.float32]":
