@@ -1,6 +1,6 @@
 """The protocol of a store of definitions. `turnwise.testing.definition_store_suite` tests it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -41,11 +41,12 @@ class Definitions(Protocol):
         """Returns the app's revision; 0 if nothing was ever stored. Reads one row."""
         ...
 
-    async def served(self, app: str, *, after: int = 0) -> DefinitionSet:
+    async def served(self, app: str, *, after: int = 0, at: int | None = None) -> DefinitionSet:
         """Returns the served definitions with the revision that they have, in one transaction.
 
         Args:
             after: Only those whose served version changed after this revision, and the names retired after it. 0 = all.
+            at: Those that were served at this revision. None = now. A version that was pruned is missing.
         """
         ...
 
@@ -88,12 +89,13 @@ class Definitions(Protocol):
         """Returns the audit log, newest first. Raises CursorInvalid."""
         ...
 
-    async def prune(self, app: str, *, keep: int, in_use: Mapping[DefinitionKey, Sequence[int]]) -> int:
+    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = ()) -> int:
         """Deletes old versions. The newest and the served version of each name always stay.
 
         Args:
             keep: How many of the newest versions of each name stay.
-            in_use: Versions that stay whatever their age: those that open invocations and kept decisions name.
+            revisions: What was served at these revisions stays, whatever its age: open invocations and kept decisions name
+                them.
 
         Returns:
             How many versions were deleted. Their audit entries stay.

@@ -309,19 +309,33 @@ async def each_change_is_audited(store: Definitions) -> None:
     assert (*first.items, *rest.items) == (newest, *older)
 
 
+async def what_was_served_at_an_earlier_revision(store: Definitions) -> None:
+    """F3: another process can make the agents again that an invocation began with."""
+    app = fresh()
+    await put(store, app, Definition(name="a", description="1"))
+    await put(store, app, Definition(name="a", description="draft", status="draft"), Definition(name="b"))
+    await put(store, app, Definition(name="a", description="2"), Definition(name="b", status="retired"))
+    await put(store, app, Definition(name="c"), PolicyDefinition(policy="default"))
+    wanted: list[list[tuple[str, int]]] = [[], [("a", 1)], [("a", 1), ("b", 1)], [("a", 3)], [("a", 3), ("c", 1)]]
+    for revision, agents in enumerate(wanted):
+        found = await store.served(app, at=revision)
+        assert [(each.name, each.version) for each in found.agents] == agents
+        assert (found.revision, len(found.policies)) == (revision, int(revision == 4))
+    assert (await store.served(app, at=99)).revision == 4
+
+
 async def old_versions_are_pruned_unless_used(store: Definitions) -> None:
     app = fresh()
     for number in range(1, 7):
-        await put(store, app, Definition(name="a", description=str(number), status="active" if number < 3 else "draft"))
+        await put(store, app, Definition(name="a", description=str(number), status="active" if number < 4 else "draft"))
     await put(store, app, Definition(name="b"))
-    removed = await store.prune(app, keep=2, in_use={("agent", "a"): (1,), ("agent", "b"): (9,)})
-    assert removed == 2
+    assert await store.prune(app, keep=2, revisions=(1,)) == 2
     kept = [each.version for each in (await store.history(app, "agent", "a")).items]
-    assert kept == [6, 5, 2, 1], "the newest two, the served one, and the one in use"
-    assert await store.get(app, "agent", "a", 3) is None
+    assert kept == [6, 5, 3, 1], "the newest two, the served one, and the one that revision 1 served"
+    assert await store.get(app, "agent", "a", 2) is None
     assert len((await store.changes(app)).items) == 7
     assert [each.version for each in await put(store, app, Definition(name="a"))] == [7]
-    assert await store.prune(app, keep=1, in_use={}) == 4
+    assert await store.prune(app, keep=1) == 4
     assert [each.version for each in (await store.history(app, "agent", "a")).items] == [7]
 
 
@@ -362,6 +376,7 @@ CASES: tuple[Case, ...] = (
     apps_do_not_see_each_other,
     lists_are_paged,
     each_change_is_audited,
+    what_was_served_at_an_earlier_revision,
     old_versions_are_pruned_unless_used,
     many_definitions_in_one_put,
     names_that_cannot_be_kept_are_refused,

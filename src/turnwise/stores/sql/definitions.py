@@ -1,10 +1,23 @@
 """Definitions as rows: one for each version, never changed, with one revision number for each app."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Integer, Select, and_, bindparam, delete, exists, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.definitions import (
@@ -34,7 +47,9 @@ _COLUMNS_OF_VERSION = {*Versioned.model_fields} - {"name"}
 
 _SAME_NAME = and_(_later.c.app == _d.app, _later.c.kind == _d.kind, _later.c.name == _d.name, _later.c.version > _d.version)
 _IS_NEWEST = ~exists().where(_SAME_NAME)
-_IS_SERVED = and_(_d.status != "draft", ~exists().where(_SAME_NAME, _later.c.status != "draft"))
+_at_revision: BindParameter[int] = bindparam("at_revision", type_=BigInteger)
+_IS_REPLACED = exists().where(_SAME_NAME, _later.c.status != "draft", _later.c.revision <= _at_revision)
+_IS_SERVED = and_(_d.status != "draft", _d.revision <= _at_revision, ~_IS_REPLACED)
 _OF_APP = _d.app == bindparam("at_app")
 _OF_KIND = and_(_OF_APP, _d.kind == bindparam("at_kind"))
 _OF_NAME = and_(_OF_KIND, _d.name == bindparam("at_name"))
@@ -43,7 +58,9 @@ _REVISION = select(_r.revision).where(_r.app == bindparam("at_app"))
 _REVISION_THEN = _REVISION.scalar_subquery().label("app_revision")
 _SERVED = select(definitions, _REVISION_THEN).where(_OF_APP, _d.revision > bindparam("after", type_=BigInteger), _IS_SERVED)
 _SERVED_IN_ORDER = _SERVED.order_by(_d.kind, _d.name)
+_SERVED_NAMES = select(_d.kind, _d.name, _d.version).where(_OF_APP, _IS_SERVED)
 _VERSION = select(definitions).where(_OF_NAME, _d.version == bindparam("at_version"))
+_DELETE = delete(definitions).where(_OF_NAME, _d.version == bindparam("at_version"))
 _NEWEST = select(definitions).where(_OF_NAME).order_by(_d.version.desc()).limit(1)
 _SERVED_OF_NAME = select(definitions).where(_OF_NAME, _d.status != "draft").order_by(_d.version.desc()).limit(1)
 _EVERY_NAME = select(definitions).where(_OF_KIND, _IS_NEWEST).order_by(_d.name).limit(bindparam("most", type_=Integer()))
@@ -61,7 +78,7 @@ _CHANGES = (
     .limit(bindparam("most", type_=Integer()))
 )
 _NAMES_AT_ONCE = 300
-_MOST_VERSION = 2**62
+_MOST = 2**62
 
 
 class SqlDefinitions:
@@ -73,8 +90,8 @@ class SqlDefinitions:
     async def revision(self, app: str) -> int:
         return await self._executor.read(lambda connection: _revision(connection, app))
 
-    async def served(self, app: str, *, after: int = 0) -> DefinitionSet:
-        return await self._executor.read(lambda connection: _served(connection, app, after))
+    async def served(self, app: str, *, after: int = 0, at: int | None = None) -> DefinitionSet:
+        return await self._executor.read(partial(_served, app=app, after=after, at=at))
 
     async def list(self, app: str, kind: DefinitionKind, *, after: str | None = None, limit: int = 50) -> Page[AnyDefinition]:
         return await self._executor.read(partial(_list, app=app, kind=kind, after=after, limit=limit))
@@ -104,8 +121,8 @@ class SqlDefinitions:
     async def changes(self, app: str, *, after: str | None = None, limit: int = 50) -> Page[DefinitionChange]:
         return await self._executor.read(partial(_changes, app=app, after=after, limit=limit))
 
-    async def prune(self, app: str, *, keep: int, in_use: Mapping[DefinitionKey, Sequence[int]]) -> int:
-        return await self._executor.write(partial(_prune, app=app, keep=keep, in_use=in_use))
+    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = ()) -> int:
+        return await self._executor.write(partial(_prune, app=app, keep=keep, revisions=revisions))
 
 
 def _at(app: str, kind: str = "agent", name: str = "", version: int | None = None) -> dict[str, Any]:
@@ -119,13 +136,14 @@ def _revision(connection: Connection, app: str) -> int:
     return revision or 0
 
 
-def _served(connection: Connection, app: str, after: int) -> DefinitionSet:
+def _served(connection: Connection, app: str, after: int, at: int | None) -> DefinitionSet:
     # Rows come with the revision of their own snapshot. Without rows, nothing served has changed up to this one.
     revision = _revision(connection, app)
+    params = {"at_app": app, "after": after, "at_revision": _MOST if at is None else at}
     agents: list[Definition] = []
     policies: list[PolicyDefinition] = []
     retired: list[DefinitionKey] = []
-    for row in connection.execute(_SERVED_IN_ORDER, {"at_app": app, "after": after}):
+    for row in connection.execute(_SERVED_IN_ORDER, params):
         revision = row.app_revision
         found = _definition(row)
         if found.status == "retired":
@@ -134,6 +152,7 @@ def _served(connection: Connection, app: str, after: int) -> DefinitionSet:
             agents.append(found)
         else:
             policies.append(found)
+    revision = revision if at is None else min(revision, at)
     return DefinitionSet(revision, tuple(agents), tuple(policies), tuple(retired) if after else ())
 
 
@@ -153,7 +172,7 @@ def _one(connection: Connection, statement: Select[Any], params: Mapping[str, An
 
 def _history(connection: Connection, params: Mapping[str, Any], after: str | None, limit: int) -> Page[AnyDefinition]:
     check_limit(limit)
-    before = read_cursor("definition-history", after, int)[0] if after is not None else _MOST_VERSION
+    before = read_cursor("definition-history", after, int)[0] if after is not None else _MOST
     rows = connection.execute(_HISTORY, {**params, "before": before, "most": limit + 1}).all()
     found = tuple(_definition(row) for row in rows[:limit])
     return Page(found, cursor("definition-history", found[-1].version) if len(rows) > limit else None)
@@ -248,17 +267,16 @@ def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> d
     return found
 
 
-def _prune(connection: Connection, app: str, keep: int, in_use: Mapping[DefinitionKey, Sequence[int]]) -> int:
+def _prune(connection: Connection, app: str, keep: int, revisions: Collection[int]) -> int:
     if keep < 1:
         raise ValueError(f"The newest version always stays; keep is {keep}.")
     newer = select(func.count()).select_from(_later).where(_SAME_NAME).scalar_subquery()
-    is_replaced = or_(_d.status == "draft", exists().where(_SAME_NAME, _later.c.status != "draft"))
-    old = select(_d.kind, _d.name, _d.version).where(_OF_APP, newer >= keep, is_replaced)
-    rows = [row for row in connection.execute(old, _at(app)) if row.version not in in_use.get((row.kind, row.name), ())]
-    for row in rows:
-        one = delete(definitions).where(_OF_NAME, _d.version == bindparam("at_version"))
-        connection.execute(one, _at(app, row.kind, row.name, row.version))
-    return len(rows)
+    old = select(_d.kind, _d.name, _d.version).where(_OF_APP, newer >= keep)
+    kept = {row for at in (_MOST, *revisions) for row in connection.execute(_SERVED_NAMES, {"at_app": app, "at_revision": at})}
+    removed = [row for row in connection.execute(old, _at(app)) if row not in kept]
+    for row in removed:
+        connection.execute(_DELETE, _at(app, row.kind, row.name, row.version))
+    return len(removed)
 
 
 def _row(app: str, definition: AnyDefinition) -> dict[str, Any]:
