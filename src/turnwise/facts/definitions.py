@@ -70,7 +70,7 @@ class MadeOfTemplates(Fact):
     templates: tuple[ReplyTemplate, ...] = Field(min_length=1)
     slots: dict[str, Slot] = {}
     seed: int = 0
-    """Part of the choice among alternatives. The same seed and message give the same alternative."""
+    """Part of the choice among alternatives. Each attempt of an invocation makes the same choice."""
 
 
 class MadeRemotely(Fact):
