@@ -15,6 +15,7 @@ TurnwiseError
 ├── DefinitionError          a definition of an agent or a policy cannot be stored or served; nothing was changed
 │   ├── DefinitionInvalid    it has mistakes; `problems` lists them
 │   ├── DefinitionConflict   another writer changed it first; names both versions
+│   ├── DefinitionSetChanged other definitions changed while these were checked
 │   ├── DefinitionMissing    there is no such definition, or no such version
 │   └── DefinitionNewer      a newer Turnwise wrote it; it is kept, but not served here
 ├── MessageError             this message cannot be accepted; nothing was stored
@@ -174,6 +175,12 @@ class DefinitionConflict(DefinitionError):
 
 def _version_named(version: int) -> str:
     return f"version {version}" if version else "no version"
+
+
+class DefinitionSetChanged(DefinitionError):
+    """Other definitions changed while these were checked, so they may not fit together. Nothing was stored."""
+
+    code = "definition.set_changed"
 
 
 class DefinitionMissing(DefinitionError):

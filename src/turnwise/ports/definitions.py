@@ -63,19 +63,28 @@ class Definitions(Protocol):
         ...
 
     async def put(
-        self, app: str, definitions: Sequence[AnyDefinition], expected: Mapping[DefinitionKey, int], author: Author
+        self,
+        app: str,
+        definitions: Sequence[AnyDefinition],
+        expected: Mapping[DefinitionKey, int],
+        author: Author,
+        *,
+        at: int | None = None,
     ) -> Sequence[AnyDefinition]:
         """Stores a new version of each definition, their revision and their audit entries, in one transaction.
 
         Args:
             definitions: One for each name. Their version, revision, author, time and note are replaced.
             expected: The newest version of each name that the caller saw; 0 or absent = the name has no version.
+            author: Who changes them.
+            at: The app's revision that the caller checked them with. None = any.
 
         Returns:
             The stored versions, in the order of `definitions`.
 
         Raises:
             DefinitionConflict: Another writer was first. Names both versions. Nothing is stored.
+            DefinitionSetChanged: The app has another revision than `at`. Nothing is stored.
         """
         ...
 

@@ -28,7 +28,7 @@ from turnwise.facts.definitions import (
     Status,
     copied,
 )
-from turnwise.facts.errors import CursorInvalid, DefinitionConflict, StoreError
+from turnwise.facts.errors import CursorInvalid, DefinitionConflict, DefinitionSetChanged, StoreError
 from turnwise.ports.decisions import Page
 from turnwise.ports.definitions import Author, DefinitionKey, Definitions
 
@@ -184,6 +184,21 @@ async def a_stale_put_changes_nothing(store: Definitions) -> None:
         error = await _conflict(store, app, new, expected)
         assert (error.expected, error.current) == versions
         assert await _everything(store, app) == before
+
+
+async def a_put_may_expect_the_revision_that_it_was_checked_with(store: Definitions) -> None:
+    """F3: two changes that fit what served before each need not fit together."""
+    app = fresh()
+    await store.put(app, [Definition(name="a")], {}, ANN, at=0)
+    before = await _everything(store, app)
+    for wrong in (0, 2):
+        try:
+            await store.put(app, [Definition(name="b")], {}, ANN, at=wrong)
+        except DefinitionSetChanged:
+            assert await _everything(store, app) == before
+        else:
+            raise AssertionError("A change was stored that was checked with another revision.")
+    await store.put(app, [Definition(name="b")], {}, ANN, at=1)
 
 
 async def two_versions_of_one_name_are_refused(store: Definitions) -> None:
@@ -369,6 +384,7 @@ CASES: tuple[Case, ...] = (
     fields_of_a_newer_release_stay,
     a_put_of_several_is_one_change,
     a_stale_put_changes_nothing,
+    a_put_may_expect_the_revision_that_it_was_checked_with,
     two_versions_of_one_name_are_refused,
     drafts_are_kept_but_not_served,
     activating_retiring_and_rolling_back_are_new_versions,

@@ -30,7 +30,7 @@ from turnwise.facts.definitions import (
     Versioned,
     differences,
 )
-from turnwise.facts.errors import DefinitionConflict, StoreError
+from turnwise.facts.errors import DefinitionConflict, DefinitionSetChanged, StoreError
 from turnwise.ports.decisions import Page
 from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
@@ -105,11 +105,17 @@ class SqlDefinitions:
         return None if found is None or found.status == "retired" else found
 
     async def put(
-        self, app: str, definitions: Sequence[AnyDefinition], expected: Mapping[DefinitionKey, int], author: Author
+        self,
+        app: str,
+        definitions: Sequence[AnyDefinition],
+        expected: Mapping[DefinitionKey, int],
+        author: Author,
+        *,
+        at: int | None = None,
     ) -> Sequence[AnyDefinition]:
         if not definitions:
             return ()
-        job = partial(_put, app=app, new=tuple(definitions), expected=expected, author=author)
+        job = partial(_put, app=app, new=tuple(definitions), expected=expected, author=author, at=at)
         # After a commit of unknown outcome a repetition would meet its own version as another writer's.
         return await self._executor.write(job, repeatable=False)
 
@@ -207,6 +213,7 @@ def _put(
     new: Sequence[AnyDefinition],
     expected: Mapping[DefinitionKey, int],
     author: Author,
+    at: int | None,
 ) -> Sequence[AnyDefinition]:
     _check_names(app, new)
     # The lock on this row orders the writers: what is read below cannot change before the commit.
@@ -219,6 +226,8 @@ def _put(
         if current != wanted:
             raise DefinitionConflict(f"the {definition.what} {definition.name!r}", expected=wanted, current=current)
         stored.append(_numbered(definition, current + 1, revision, author))
+    if at is not None and revision != at + 1:
+        raise DefinitionSetChanged(f"The app {app!r} has revision {revision - 1}, but {at} was expected.", fix="Check again.")
     connection.execute(definitions.insert(), [_row(app, each) for each in stored])
     entries = [change_between(newest.get((each.what, each.name)), each) for each in stored]
     connection.execute(definition_changes.insert(), [_entry_row(app, entry) for entry in entries])
