@@ -44,6 +44,7 @@ TurnwiseError
 ├── AgentError               an agent failed
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
+│   ├── RevisionUnavailable  the agents that an invocation began with cannot be made any more
 │   ├── ToolFailed           a tool failed; the model reads the reason
 │   ├── FlowFailed           a task of a flow failed
 │   ├── FlowStuck            a flow has open tasks, but no available agent for them
@@ -300,6 +301,12 @@ class AgentFailed(AgentError):
 
 class AgentTimeout(AgentError):
     code = "agent.timeout"
+
+
+class RevisionUnavailable(AgentError):
+    """The agents of a revision cannot be made any more. Invocations that began with them end with this error."""
+
+    code = "agent.revision"
 
 
 class TransferRefused(AgentError):

@@ -16,6 +16,7 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
 from turnwise.runner.admission import check_delta, checked_id, checked_message
+from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.continuation import is_being_answered, is_over
@@ -33,7 +34,7 @@ from turnwise.runner.record.events import (
 )
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
-from turnwise.runner.turn.state import Runtime
+from turnwise.runner.turn.state import Services
 
 WRITE_RETRIES = 4
 """The number of retries of a write when background jobs write in between."""
@@ -66,9 +67,9 @@ class InvocationStatus(NamedTuple):
 class ConversationImport:
     """Turns past exchanges into events. Guardrails check them as if they took place here, and files become artifacts."""
 
-    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig) -> None:
-        self._runtime, self._driver, self._config = runtime, driver, config
-        self._guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+    def __init__(self, services: Services, driver: Driver, config: RunConfig) -> None:
+        self._services, self._driver, self._config = services, driver, config
+        self._guardrails = Guardrails(services.guardrails, config.limits.guardrail_seconds)
 
     async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
         """Returns the events of the exchanges, one invocation each. Stores no events. Raises MessageError, ArtifactError.
@@ -84,14 +85,14 @@ class ConversationImport:
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
         asked = None if exchange.message is None else await self._message_event(key, exchange.message, exchange.id)
-        id_ = self._runtime.issuer.new_id("invocation") if asked is None else asked.invocation_id
+        id_ = self._services.issuer.new_id("invocation") if asked is None else asked.invocation_id
         said = [await self._answer_event(content, author, id_) for content in exchange.said]
-        answers = said or [empty_event(self._runtime.issuer, author, id_)]
+        answers = said or [empty_event(self._services.issuer, author, id_)]
         answers[-1] = answers[-1].with_actions(end=End())
         return answers if asked is None else [asked, *answers]
 
     async def _message_event(self, key: SessionKey, content: Content, message_id: str | None) -> Event:
-        id_ = self._runtime.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
+        id_ = self._services.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         message = Message(id=id_, content=checked_message(content, self._config.limits))
         run = MessageRun(key, message, self._config)
         await self._driver.prepare(run)
@@ -103,14 +104,14 @@ class ConversationImport:
             id=run.event_id,
             author=USER,
             invocation_id=run.prepared.invocation_id,
-            created_at=self._runtime.issuer.now(),
+            created_at=self._services.issuer.now(),
             content=content,
         )
         return event.with_actions(artifact_versions=dict(versions), guarded=guarded)
 
     async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._runtime.issuer, author, invocation_id, branch=Branch.of_turn(1))
+        event = empty_event(self._services.issuer, author, invocation_id, branch=Branch.of_turn(1))
         return await self._guardrails.event(event.with_content(content.replace(role="agent")))
 
     def _check(self, content: Content) -> None:
@@ -154,8 +155,11 @@ def invocation_status(session: Session, events: Sequence[Event], event_id: str |
 class Sessions:
     """Manages sessions, but never while they are answering a message."""
 
-    def __init__(self, runtime: Runtime, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
-        self._runtime, self._store, self._artifacts, self._issuer = runtime, runtime.store, runtime.artifacts, runtime.issuer
+    def __init__(
+        self, services: Services, sets: AgentSets, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str
+    ) -> None:
+        self._services, self._sets = services, sets
+        self._store, self._artifacts, self._issuer = services.store, services.artifacts, services.issuer
         self._loop_runtimes, self._hooks, self._app = loop_runtimes, hooks, app
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
@@ -330,10 +334,10 @@ class Sessions:
             SessionBusy: The session is answering a message.
             SessionExists: `new` was set and the session exists.
         """
-        author_name = self._runtime.tree.root if author is None else author
-        events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
-            key, past, author_name
-        )
+        author_name = self._sets.current.tree.root if author is None else author
+        events = await ConversationImport(
+            self._services, self._loop_runtimes.current.driver, self._loop_runtimes.config
+        ).events(key, past, author_name)
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._require_idle(key)

@@ -241,7 +241,8 @@ class TurnContext:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
         step = StepRecord(key=key, value=verdict_value(verdict))
-        self._invocation.record_decision(decision_from_verdict(verdict, request, lead or among[0]), positions, step)
+        decision = self._invocation.runtime.agent_set.stamped(decision_from_verdict(verdict, request, lead or among[0]))
+        self._invocation.record_decision(decision, positions, step)
         return verdict
 
     @awaited("context.escalate")
