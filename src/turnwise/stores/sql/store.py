@@ -27,6 +27,7 @@ from turnwise.ports.decisions import (
     Version,
     VersionKind,
 )
+from turnwise.ports.definitions import Definitions
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
@@ -47,6 +48,7 @@ from turnwise.stores.sql import (
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
+from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.jobs import SqlJobs
@@ -107,6 +109,7 @@ class SqlSessionStore:
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
+        self.definitions: Definitions = SqlDefinitions(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 

@@ -1,0 +1,42 @@
+"""Adds the versioned definitions of agents and policies, with their revisions and their audit log."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "turnwise_definition_revisions",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("app", name="turnwise_definition_revisions_pk"),
+    )
+    op.create_table(
+        "turnwise_definitions",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("kind", NAME, nullable=False),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.Column("author", sa.Text, nullable=False),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("note", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("app", "kind", "name", "version", name="turnwise_definitions_pk"),
+    )
+    op.create_index("turnwise_definitions_app_revision_ix", "turnwise_definitions", ["app", "revision"])
+    op.create_table(
+        "turnwise_definition_changes",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("kind", NAME, nullable=False),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("app", "revision", "kind", "name", name="turnwise_definition_changes_pk"),
+    )
