@@ -62,5 +62,7 @@ class LoopRuntimes:
         driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake)
         recovery = Recovery(self._services, self._sets, driver, self.config, unknown)
         queues = SessionQueues(driver, recovery, self._services.store, self.config, concurrency=self._process.concurrency)
-        recovery_loop = RecoveryLoop(self._services.store, queues, jobs, self._app, self._process.recovery_seconds)
+        recovery_loop = RecoveryLoop(
+            self._services.store, self._services.rests, queues, jobs, self._app, self._process.recovery_seconds
+        )
         return LoopRuntime(driver, queues, recovery_loop, jobs)

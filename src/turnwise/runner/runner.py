@@ -37,6 +37,7 @@ from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
 from turnwise.runner.record.events import message_of_event
+from turnwise.runner.rests import AgentRests, with_ends
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.turn.state import Services
 from turnwise.selection.cascade import Cascade
@@ -113,8 +114,9 @@ class Runner:
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self.sets = AgentSets(AgentSet(agents, tree, cascade))
         self._issuer = issuer or SystemIssuer()
-        services = Services(store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
+        self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
+        services = Services(store, artifacts, tuple(guardrails), self._issuer, self.rests)
         self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
         self._blocking_portal = BlockingPortal(_IN_A_LOOP)
@@ -221,8 +223,11 @@ class Runner:
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
         with self.sets.hold() as hold:
-            decided = await hold.agent_set.cascade.decide(head=head, message=content, context=context or MessageContext())
-            return hold.agent_set.stamped(decided)
+            resting = self.rests.resting()
+            decided = await hold.agent_set.cascade.decide(
+                head=head, message=content, context=context or MessageContext(), resting=frozenset(resting)
+            )
+            return hold.agent_set.stamped(with_ends(decided, resting))
 
     async def regenerate(
         self,

@@ -33,6 +33,7 @@ from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.record.events import closing_events, empty_event, error_text, revision_of, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
+from turnwise.runner.rests import is_outage, with_ends
 from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
 from turnwise.runner.turn.state import Handoff, InvocationState, Services, record_answer_decision
@@ -196,7 +197,7 @@ class Driver:
             )
             await self._conclude(invocation, plan.holder, End(reason="clarify"))
             return
-        work = asyncio.create_task(self._turns(invocation, plan.holder, plan.turn))
+        work = asyncio.create_task(self._turns(invocation, plan.holder, plan.turn, run.probe))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop() -> None:
@@ -252,8 +253,15 @@ class Driver:
         invocation.buffer_pending(empty_event(self._services.issuer, holder, invocation.invocation_id))
         await invocation.recorder.append(invocation.take_buffered(), release=True)
 
-    async def _turns(self, invocation: InvocationState, holder: str, turn: int) -> End | None:
-        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits."""
+    async def _turns(self, invocation: InvocationState, holder: str, turn: int, probe: str | None) -> End | None:
+        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits.
+
+        Args:
+            invocation: The invocation.
+            holder: The agent that runs first.
+            turn: The number of its turn.
+            probe: An agent whose failure passes the message to the next candidate.
+        """
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
         while True:
@@ -262,6 +270,10 @@ class Driver:
                 await run_turn(context)
             except Suspend:
                 return None
+            except TurnwiseError as error:
+                if context.card.name != probe or not is_outage(error) or context.emitter.last is not None:
+                    raise
+                invocation.handoff = await self._next_candidate(invocation, context)
             handoff = invocation.handoff or self._named_next(invocation, context)
             if handoff is None:
                 return end
@@ -298,6 +310,20 @@ class Driver:
             empty_event(self._services.issuer, answer.author, invocation.invocation_id, context.branch),
         )
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
+
+    async def _next_candidate(self, invocation: InvocationState, context: TurnContext) -> Handoff:
+        """Decides again without the agent that failed its probe. Raises NobodyEligible."""
+        failed, agent_set, rests = context.card.name, invocation.runtime.agent_set, self._services.rests.resting()
+        selection = await agent_set.cascade.decide(
+            head=invocation.recorder.session.head,
+            message=invocation.message,
+            context=invocation.context,
+            resting=frozenset({failed, *rests} - {agent_set.tree.root}),
+        )
+        decided = agent_set.stamped(with_ends(selection, rests))
+        bare = empty_event(self._services.issuer, failed, invocation.invocation_id, context.branch)
+        record_answer_decision(invocation, decided, bare)
+        return Handoff(selection.agent, failed)
 
     async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: Branch) -> None:
         """Stores the handoff, on the agent's last event if that is still buffered."""

@@ -19,6 +19,7 @@ from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
 from turnwise.runner.record.versions import VersionRecorder
+from turnwise.runner.rests import with_ends
 from turnwise.runner.turn.state import Services
 from turnwise.selection.cascade import moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
@@ -182,13 +183,7 @@ class Planner:
         # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
         admission = _Admission(self._services.store, run, session)
-        selection = await agent_set.cascade.decide(
-            head=head,
-            message=content,
-            context=run.message.context,
-            before_remote_call=admission.accept,
-            message_id=run.message.id,
-        )
+        selection = await self._select(run, head, content, admission, agent_set)
         self._versions.note(run.key.app, selection, agent_set.cascade)
         guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
         selection = agent_set.stamped(await guardrails.selection(selection))
@@ -220,6 +215,30 @@ class Planner:
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
         return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
+
+    async def _select(
+        self, run: MessageRun, head: Head, content: Content, admission: "_Admission", agent_set: AgentSet
+    ) -> Selection:
+        """Returns the selection. The first message for an agent whose rest is over is its probe."""
+        rests = self._services.rests
+        resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
+        while True:
+            selection = await agent_set.cascade.decide(
+                head=head,
+                message=content,
+                context=run.message.context,
+                resting=frozenset(resting),
+                before_remote_call=admission.accept,
+                message_id=run.message.id,
+            )
+            claimed = None if selection.agent in (agent_set.tree.root, run.probe) else await rests.try_probe(selection.agent)
+            if claimed is not False or selection.agent in resting:
+                break
+            resting |= {name: rest for name, rest in rests.resting().items() if name == selection.agent}
+            if selection.agent not in resting:
+                break
+        run.probe = selection.agent if claimed else run.probe
+        return with_ends(selection, resting)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the

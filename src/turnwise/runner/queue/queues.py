@@ -17,6 +17,7 @@ from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
+from turnwise.runner.rests import AgentRests
 
 AT_MOST = 100
 """The number of sessions that one round of recovery takes up."""
@@ -206,8 +207,10 @@ UPKEEP_ROUNDS = 30
 class RecoveryLoop:
     """Recovers abandoned sessions and background jobs."""
 
-    def __init__(self, store: SessionStore, queues: SessionQueues, jobs: JobWorker, app: str, seconds: float) -> None:
-        self._store, self._queues, self._jobs, self._app, self._seconds = store, queues, jobs, app, seconds
+    def __init__(
+        self, store: SessionStore, rests: AgentRests, queues: SessionQueues, jobs: JobWorker, app: str, seconds: float
+    ) -> None:
+        self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
 
     async def once(self) -> int:
         """Recovers all due sessions, then runs the jobs. Returns the number of sessions when all of it is done.
@@ -248,6 +251,7 @@ class RecoveryLoop:
 
     async def _round(self) -> None:
         await self._jobs.claim()
+        await self._rests.refresh()
         if not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))

@@ -26,6 +26,7 @@ from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
+from turnwise.runner.rests import AgentRests
 from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
 from turnwise.selection.conversational import can_name
@@ -42,10 +43,11 @@ class Services:
     artifacts: ArtifactStore | None
     guardrails: Sequence[Guardrail]
     issuer: Issuer
+    rests: AgentRests
 
     def runtime(self, agent_set: AgentSet) -> "Runtime":
         """Returns the runtime of an invocation that uses this set of agents."""
-        return Runtime(self.store, self.artifacts, self.guardrails, self.issuer, agent_set)
+        return Runtime(self.store, self.artifacts, self.guardrails, self.issuer, self.rests, agent_set)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from turnwise.ports.decisions import (
 from turnwise.ports.definitions import Definitions
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.rests import Rests
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
@@ -55,6 +56,7 @@ from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pushes import SqlPushes
+from turnwise.stores.sql.rests import SqlRests
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
@@ -110,6 +112,7 @@ class SqlSessionStore:
         self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
+        self.rests: Rests = SqlRests(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 

@@ -40,3 +40,30 @@ def upgrade() -> None:
         sa.Column("body", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("app", "revision", "kind", "name", name="turnwise_definition_changes_pk"),
     )
+    _create_index_tables()
+
+
+def _create_index_tables() -> None:
+    op.create_table(
+        "turnwise_vectors",
+        sa.Column("encoder", NAME, nullable=False),
+        sa.Column("text_key", NAME, nullable=False),
+        sa.Column("row", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("encoder", "text_key", name="turnwise_vectors_pk"),
+    )
+    op.create_table(
+        "turnwise_matchers",
+        sa.Column("fingerprint", NAME, nullable=False),
+        sa.Column("part", sa.Integer, nullable=False, autoincrement=False),
+        sa.Column("id", sa.BigInteger, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("fingerprint", "part", name="turnwise_matchers_pk"),
+    )
+    op.create_table(
+        "turnwise_rests",
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("agent", NAME, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("app", "agent", name="turnwise_rests_pk"),
+    )
