@@ -185,7 +185,6 @@ class AgentSets:
                 return
             del self._users[agent_set]
             kept = {id(agent) for each in self._users for agent in each.agents.values()}
-        agent_set.cascade.close()
         left = [agent for agent in agent_set.agents.values() if id(agent) not in kept and _is_closable(agent)]
         if left:
             task = asyncio.get_running_loop().create_task(close_agents(left))

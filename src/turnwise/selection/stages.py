@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -69,6 +68,8 @@ class BuildContext:
     """Returns the `Meaning`; created on first call, then shared by all stages."""
     made: Callable[[], Meaning | None]
     """Returns the `Meaning` if a stage has requested it, else None."""
+    made_patterns: Callable[[], PatternIndex | None]
+    """Returns the pattern index if a stage has requested it, else None."""
 
 
 def _fraction(default: float | None) -> Any:
@@ -244,7 +245,12 @@ BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
 
 
 def build_context(
-    spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory], meaning: Callable[[], Meaning] | None = None
+    spec: PolicySpec,
+    tree: AgentTree,
+    custom: Mapping[str, Factory],
+    meaning: Callable[[], Meaning] | None = None,
+    *,
+    patterns: PatternIndex | None = None,
 ) -> BuildContext:
     """Creates the build context of a policy. Patterns and meaning are created once, when a stage first needs them.
 
@@ -253,6 +259,7 @@ def build_context(
         tree: The agents.
         custom: Factories of custom selectors, by name.
         meaning: Creates the `Meaning`; None = with the bundled encoder.
+        patterns: The pattern index of earlier agents.
 
     Raises:
         PolicyError: A custom selector has the name of a built-in one.
@@ -267,9 +274,25 @@ def build_context(
             made.append(meaning() if meaning else meaning_of(tree, default=spec.default))
         return made[0]
 
-    index = cache(lambda: pattern_index(tree))
+    indexes: list[PatternIndex] = []
+
+    def get_patterns() -> PatternIndex:
+        if not indexes:
+            indexes.append(pattern_index(tree, patterns))
+        return indexes[0]
+
     stages = dict(zip(spec.stage_names(), spec.stages, strict=True))
-    return BuildContext(spec.name, stages, tree, spec.default, custom, index, get_meaning, lambda: made[0] if made else None)
+    return BuildContext(
+        spec.name,
+        stages,
+        tree,
+        spec.default,
+        custom,
+        get_patterns,
+        get_meaning,
+        lambda: made[0] if made else None,
+        lambda: indexes[0] if indexes else None,
+    )
 
 
 def meaning_of(
