@@ -7,23 +7,30 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
+from turnwise.config.agent_factory import AgentFactory, Registered
 from turnwise.config.agent_section import stage_of
 from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
+from turnwise.config.defined_agents import DefinedAgents
+from turnwise.config.defined_sets import DefinedSets
+from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
 from turnwise.config.policies import location_of_error, read_policy
+from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
+from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import SessionStore
@@ -48,7 +55,8 @@ _REQUIRED_ATTRIBUTES = {
 _Selectors = Mapping[str, Callable[..., Any]]
 
 
-class App(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class App:
     """A loaded app. The caller closes the runner."""
 
     runner: Runner
@@ -57,10 +65,27 @@ class App(NamedTuple):
     """The configuration file."""
     store: str = ""
     """The session store's URL or import path, without passwords; for display."""
-    flows: Mapping[str, AnyFlow] = {}
+    flows: Mapping[str, AnyFlow] = field(default_factory=dict)
     """The flows among the app's agents, by name."""
-    gateway: GatewayConfig = GatewayConfig()
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
     """The settings under `gateway`."""
+    editor: DefinitionEditor | None = None
+    """Changes the definitions in the database. None if the session store keeps none."""
+    sets: DefinedSets | None = None
+    """Makes the agents of a revision of the definitions."""
+
+    async def serve_definitions(self) -> None:
+        """Serves the newest definitions of the database, if there are any.
+
+        Raises:
+            TurnwiseError: They do not fit together. What served before goes on.
+        """
+        if self.sets is None or self.editor is None:
+            return
+        self.runner.sets.make_with(self.sets.make)
+        if await self.editor.store.revision(self.editor.app) == self.runner.sets.current.revision:
+            return
+        self.runner.sets.swap(await self.sets.make())
 
 
 class Report(NamedTuple):
@@ -113,7 +138,8 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> 
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _without_secrets(assembly.settings.file.store), assembly.flows, assembly.gateway)
+    place = _without_secrets(assembly.settings.file.store)
+    return App(runner, assembly.path, place, assembly.flows, assembly.gateway, *assembly.definitions(runner))
 
 
 class LoadedStore(NamedTuple):
@@ -192,6 +218,7 @@ class _Assembly:
         self.tree: AgentTree | None = None
         self.models: Mapping[str, str] = {}
         self.flows: Mapping[str, AnyFlow] = {}
+        self._registered = Registered()
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
             self._document = self.settings.document
@@ -213,6 +240,7 @@ class _Assembly:
             selectors = self._selectors()
             parts = self._parts()
             self._check_access(parts["store"])
+            self._registered = read_registered(self.settings)
             agents = AgentBuilder(self.settings, selectors, parts["encoder"])
         with self._timed("agents"):
             root = agents.root()
@@ -234,6 +262,8 @@ class _Assembly:
                 if len(selectors) == len(self._user_selectors()):
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
+            self._bind = functools.partial(Cascade, custom=selectors, encoder=parts["encoder"], keep=self._cache_folder(policy))
+            self._root, self._policy = root, policy
             return Runner(
                 root,
                 app=self.settings.file.app,
@@ -248,6 +278,15 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(location_of_error(self._document, error), error)
         return None
+
+    def definitions(self, runner: Runner) -> tuple[DefinitionEditor | None, DefinedSets | None]:
+        """Builds what changes definitions and serves them. Nothing if the store keeps none."""
+        if not isinstance(runner.store, DefinitionStore):
+            return None, None
+        store, app = runner.store.definitions, self.settings.file.app
+        agents = DefinedAgents(self._root, AgentFactory(self._registered))
+        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), self._bind)
+        return DefinitionEditor(store, app, agents, sets.check_policy), sets
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

@@ -9,6 +9,7 @@ import typer
 
 from turnwise.cli import (
     a2a_kit,
+    agents,
     chat,
     check,
     decisions,
@@ -43,6 +44,7 @@ app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
 app.add_typer(keys.app, name="keys")
+app.add_typer(agents.app, name="agents")
 
 
 def _print_version(wanted: bool) -> None:

@@ -88,10 +88,9 @@ class DefinitionEditor:
         """Returns that version, or the newest one. Raises DefinitionMissing."""
         found = await self.store.get(self.app, what, name, version)
         if found is None:
-            of = "" if version is None else f"version {version} of "
-            raise DefinitionMissing(
-                f"There is no {of}the definition of the {what} {name!r}.", fix="`turnwise agents list` shows what there is."
-            )
+            thing = "definition" if version is None else f"version {version} of the definition"
+            fix = "`turnwise agents list` shows what there is."
+            raise DefinitionMissing(f"There is no {thing} of the {what} {name!r}.", fix=fix)
         return found
 
     async def previous(self, what: DefinitionKind, name: str) -> int:
