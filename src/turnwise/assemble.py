@@ -22,6 +22,7 @@ from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
+from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_policy
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
@@ -35,6 +36,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
+from turnwise.runner.revision_watch import RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words
@@ -73,19 +75,24 @@ class App:
     """Changes the definitions in the database. None if the session store keeps none."""
     sets: DefinedSets | None = None
     """Makes the agents of a revision of the definitions."""
+    watch: RevisionWatch | None = None
+    """Serves each new revision. None if the session store keeps no definitions."""
 
     async def serve_definitions(self) -> None:
-        """Serves the newest definitions of the database, if there are any.
+        """Serves the newest definitions of the database, if there are any; without the database, those served last.
 
         Raises:
             TurnwiseError: They do not fit together. What served before goes on.
         """
-        if self.sets is None or self.editor is None:
-            return
-        self.runner.sets.make_with(self.sets.make)
-        if await self.editor.store.revision(self.editor.app) == self.runner.sets.current.revision:
-            return
-        self.runner.sets.swap(await self.sets.make())
+        if self.watch is not None:
+            await self.watch.start()
+        if self.runner.sets.problem is not None:
+            raise self.runner.sets.problem
+
+    async def follow_definitions(self) -> None:
+        """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
+        if self.watch is not None:
+            await self.watch.forever()
 
 
 class Report(NamedTuple):
@@ -262,7 +269,6 @@ class _Assembly:
                 if len(selectors) == len(self._user_selectors()):
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
-            self._bind = functools.partial(Cascade, custom=selectors, encoder=parts["encoder"], keep=self._cache_folder(policy))
             self._root, self._policy = root, policy
             return Runner(
                 root,
@@ -279,14 +285,21 @@ class _Assembly:
             self._document.report_error(location_of_error(self._document, error), error)
         return None
 
-    def definitions(self, runner: Runner) -> tuple[DefinitionEditor | None, DefinedSets | None]:
+    def definitions(self, runner: Runner) -> tuple[DefinitionEditor | None, DefinedSets | None, RevisionWatch | None]:
         """Builds what changes definitions and serves them. Nothing if the store keeps none."""
         if not isinstance(runner.store, DefinitionStore):
-            return None, None
+            return None, None, None
         store, app = runner.store.definitions, self.settings.file.app
         agents = DefinedAgents(self._root, AgentFactory(self._registered))
-        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), self._bind)
-        return DefinitionEditor(store, app, agents, sets.check_policy), sets
+        from turnwise.matching.disk_cache import folder_from_environment
+
+        folder = folder_from_environment()
+        kept = KeptDefinitions(folder, app, str(self.settings.file.store)) if folder is not None else None
+        sets = DefinedSets(
+            store, app, agents, self._policy, model_specs(self.settings), lambda *bound: runner.cascade.changed(*bound), kept
+        )
+        watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
+        return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

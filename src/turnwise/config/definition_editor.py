@@ -38,13 +38,22 @@ class DefinitionEditor:
         app: The app's name.
         agents: Applies definitions to the agents in code.
         check_policy: Checks a policy with a tree.
+        announce: Called after a change was stored, to tell all processes.
     """
 
-    def __init__(self, store: Definitions, app: str, agents: DefinedAgents, check_policy: CheckPolicy) -> None:
+    def __init__(
+        self,
+        store: Definitions,
+        app: str,
+        agents: DefinedAgents,
+        check_policy: CheckPolicy,
+        announce: Callable[[], object] = lambda: None,
+    ) -> None:
         self.store = store
         self.app = app
         self.agents = agents
         self._check_policy = check_policy
+        self._announce = announce
 
     async def put(
         self, new: Sequence[AnyDefinition], expected: Mapping[DefinitionKey, int], author: Author
@@ -65,9 +74,11 @@ class DefinitionEditor:
         for _ in range(TRIES):
             revision = await self._check_all(new)
             try:
-                return await self.store.put(self.app, new, expected, author, at=revision)
+                stored = await self.store.put(self.app, new, expected, author, at=revision)
             except DefinitionSetChanged:
                 continue
+            self._announce()
+            return stored
         raise DefinitionSetChanged(
             "Definitions kept changing while this change was checked; nothing was stored.", fix="Try again."
         )
