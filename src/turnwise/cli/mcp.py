@@ -129,7 +129,7 @@ def _local_front(app: "App", watched: "Telemetry") -> "Front":
 
     given = app.gateway
     config = GatewayConfig(limits=given.limits, grace_seconds=given.grace_seconds, protocols=given.protocols)
-    return front_for(app.runner, config, watched.metrics, traced=watched.traced)
+    return front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
 
 
 def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, writer: ThreadPoolExecutor) -> "StdioServer":

@@ -123,7 +123,7 @@ async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Te
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.server import Serving, bound_socket, front_for
 
-    front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
+    front = front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
     serving = Serving(front, bound_socket(config.host, config.port))
     told, asked = _Output(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):

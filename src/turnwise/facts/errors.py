@@ -15,6 +15,7 @@ TurnwiseError
 ├── DefinitionError          a definition of an agent or a policy cannot be stored or served; nothing was changed
 │   ├── DefinitionInvalid    it has mistakes; `problems` lists them
 │   ├── DefinitionConflict   another writer changed it first; names both versions
+│   ├── DefinitionExists     a new definition has the name of another one
 │   ├── DefinitionSetChanged other definitions changed while these were checked
 │   ├── DefinitionMissing    there is no such definition, or no such version
 │   └── DefinitionNewer      a newer Turnwise wrote it; it is kept, but not served here
@@ -67,6 +68,7 @@ TurnwiseError
 │   ├── NoSuchRange          the requested range does not exist
 │   ├── KeyReused            the Idempotency-Key was used with another body
 │   ├── PreconditionFailed   the resource has changed since its If-Match
+│   ├── PreconditionRequired the request has to say with If-Match which version it changes
 │   ├── NotReady             this process cannot serve, or not yet
 │   └── Closing              this process is shutting down
 └── LimitReached             a limit of the run; `which` names it
@@ -176,6 +178,10 @@ class DefinitionConflict(DefinitionError):
 
 def _version_named(version: int) -> str:
     return f"version {version}" if version else "no version"
+
+
+class DefinitionExists(DefinitionError):
+    code = "definition.exists"
 
 
 class DefinitionSetChanged(DefinitionError):
@@ -446,6 +452,10 @@ class KeyReused(RequestError):
 
 class PreconditionFailed(RequestError):
     code = "request.precondition"
+
+
+class PreconditionRequired(RequestError):
+    code = "request.precondition_required"
 
 
 class NotReady(RequestError):
