@@ -295,9 +295,11 @@ class _Assembly:
 
         folder = folder_from_environment()
         kept = KeptDefinitions(folder, app, str(self.settings.file.store)) if folder is not None else None
-        sets = DefinedSets(
-            store, app, agents, self._policy, model_specs(self.settings), lambda *bound: runner.cascade.changed(*bound), kept
-        )
+
+        def bind(spec: PolicySpec, tree: AgentTree) -> Cascade:
+            return runner.cascade.changed(spec, tree)
+
+        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
 

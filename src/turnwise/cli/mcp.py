@@ -190,10 +190,12 @@ async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "as
 
 async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
     from turnwise.cli.progress import prepare
+    from turnwise.cli.worker import following_definitions
 
     await trying
-    await prepare(app.runner)
-    await app.runner.work()
+    async with following_definitions(app):
+        await prepare(app.runner)
+        await app.runner.work()
 
 
 class _Output:

@@ -160,14 +160,15 @@ async def _close(app: "App", serving: "Serving") -> None:
 
 async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
     from turnwise.cli.progress import prepare
-    from turnwise.cli.worker import run_recovery
+    from turnwise.cli.worker import following_definitions, run_recovery
 
     began = time.monotonic()
-    await prepare(app.runner)
-    _tune_garbage_collector()
-    serving.front.ready.set()
-    told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
-    await run_recovery(app.runner, told.warn)
+    async with following_definitions(app):
+        await prepare(app.runner)
+        _tune_garbage_collector()
+        serving.front.ready.set()
+        told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
+        await run_recovery(app.runner, told.warn)
 
 
 def _tune_garbage_collector() -> None:

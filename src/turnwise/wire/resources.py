@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from turnwise.facts import cards, definitions
 from turnwise.facts.events import Event
+from turnwise.facts.fact import optional
 from turnwise.facts.selections import Selection
 from turnwise.facts.waits import WaitKind
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, OptionalSessionId
@@ -256,6 +257,10 @@ class Ready(BaseModel):
     status: Literal["ready"]
     guardrail_threads_stuck: int
     """The number of threads of this process in a check that took longer than its limit."""
+    revision: int = optional(0)
+    """The revision of the definitions that serves here; absent without definitions."""
+    refused: str = optional("")
+    """The code of the mistake that keeps a newer revision from being served; absent without one. The log has the reason."""
 
 
 class Version(BaseModel):
