@@ -31,3 +31,11 @@ class IndexCache(Protocol):
     def remove_matcher(self, fingerprint: str) -> None:
         """Removes a matcher with invalid arrays."""
         ...
+
+    def claim(self, fingerprint: str) -> bool:
+        """Returns whether this process fits that matcher; others wait for it. The claim ends after a while: repeat it."""
+        ...
+
+    def release(self, fingerprint: str) -> None:
+        """Ends the claim."""
+        ...

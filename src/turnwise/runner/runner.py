@@ -111,7 +111,8 @@ class Runner:
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
         spec = named_policy(policy) if isinstance(policy, str) else policy
-        cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep)
+        shared = getattr(store, "index_cache", None)
+        cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
         self.sets = AgentSets(AgentSet(agents, tree, cascade))
         self._issuer = issuer or SystemIssuer()
         self.process = process or ProcessConfig()

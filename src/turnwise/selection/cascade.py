@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -57,6 +57,9 @@ from turnwise.selection.stages import (
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import run_selector
 
+if TYPE_CHECKING:
+    from turnwise.matching.index_cache import IndexCache
+
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
 _ELIGIBLE_CACHE_SIZE = 256
@@ -91,6 +94,7 @@ class Cascade:
             exists and at least one agent has examples, skills or a description.
         keep: Folder that caches fitted models; None = no cache.
         meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
+        shared: A cache of vectors and fitted heads that processes share; None = none.
         before: A cascade of earlier agents, whose compiled patterns are used again if they are the same.
 
     Raises:
@@ -107,16 +111,17 @@ class Cascade:
         encoder: Encoder | None = None,
         keep: Path | None = None,
         meaning: Meaning | None = None,
+        shared: "IndexCache | None" = None,
         before: "Cascade | None" = None,
     ) -> None:
         self.spec = spec
         self.tree = tree
-        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
+        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep, shared=shared)
         inputs = build_context(
             spec,
             tree,
             custom or {},
-            lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default),
+            lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default, shared=shared),
             patterns=before._patterns if before is not None else None,
         )
         refuse_unknown_agents(inputs, "'default'", (spec.default,))

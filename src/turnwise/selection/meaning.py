@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.head_fits import FittedHeads, HeadFits
+from turnwise.selection.layered_cache import Claim, LayeredCache
 from turnwise.selection.phrases import TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
 from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, vectors_of
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Meaning", "TextReading"]
 
+_LOOK_SECONDS = 0.5
+_FEW_TEXTS = 64  # encoding so few takes less time than reading the file of all vectors
 _QUICK_FIT = 800  # phrases; fitting this many takes less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
@@ -65,6 +69,7 @@ class Meaning:
         default: The default agent, which counts by its examples only; None = the tree's root.
         quick_fit: A tree with at most this many phrases counts as small.
         before: The meaning of an earlier tree.
+        shared: A cache that processes share, for trees that are not small; None = none.
     """
 
     def __init__(
@@ -77,13 +82,14 @@ class Meaning:
         default: str | None = None,
         quick_fit: int = _QUICK_FIT,
         before: "Meaning | None" = None,
+        shared: "IndexCache | None" = None,
     ) -> None:
         self.tree, self.encoder = tree, encoder
         self._cache_folder, self._progress, self._default = keep, progress, default
         self._quick_fit = quick_fit
-        self._before = before
+        self._before, self._shared = before, shared
         self._fits: HeadFits = before._fits if before is not None else HeadFits()
-        self._memory: MemoryCache = before._memory if before is not None else MemoryCache()
+        self._memory: MemoryCache = before._memory if before is not None else MemoryCache(keep is None)
         self._phrases: TreePhrases | None = None
         self._publishing = threading.Lock()
         self._reader: TextReader | None = None
@@ -118,7 +124,14 @@ class Meaning:
             default: The default agent; None = the tree's root.
         """
         return Meaning(
-            tree, self.encoder, self._cache_folder, self._progress, default=default, quick_fit=self._quick_fit, before=self
+            tree,
+            self.encoder,
+            self._cache_folder,
+            self._progress,
+            default=default,
+            quick_fit=self._quick_fit,
+            before=self,
+            shared=self._shared,
         )
 
     @property
@@ -310,7 +323,8 @@ class Meaning:
         return before.spelling.changed(removed, added) if removed or added else before.spelling
 
     def _vectors(self, texts: Sequence[str], progress: Progress) -> "NDArray[np.float32]":
-        return vectors_of(texts, self.encoder, cache=self._cache(), progress=progress)
+        cache = self._cache(few=len(texts) <= _FEW_TEXTS)
+        return vectors_of(texts, self.encoder, cache=cache, progress=progress)
 
     def patch_from(self, base: FittedHeads) -> None:
         """Decides with the heads of earlier agents from now on, unless heads of these agents are in use."""
@@ -336,12 +350,22 @@ class Meaning:
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         from turnwise.matching.matcher import fit
 
-        phrases, fingerprint = self.phrases, self.phrases_fingerprint
+        phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
+        claim = Claim(cache, fingerprint)
         try:
-            texts = [phrase.text for phrase in phrases]
-            vectors = self._vectors(texts, progress)
-            self._memory.retain(texts)
-            matcher = fit(phrases, vectors, progress=lambda share: progress("fitting", round(100 * share), 100))
+            matcher = self._fitted_elsewhere(claim, progress)
+            is_own = matcher is None
+            if matcher is None:
+                texts = [phrase.text for phrase in phrases]
+                vectors = self._vectors(texts, progress)
+                self._memory.retain(texts)
+
+                def step(share: float) -> None:
+                    claim.renew()
+                    progress("fitting", round(100 * share), 100)
+
+                matcher = fit(phrases, vectors, progress=step)
+                del vectors
         except EncodingStopped:
             self.give_up_heads()
         except Exception as problem:
@@ -355,9 +379,23 @@ class Meaning:
             # First for later agents: whoever waits for these heads may change the agents at once.
             self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
             self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
-            self._cache().store_matcher(fingerprint, matcher.arrays())
+            if is_own:
+                cache.store_matcher(fingerprint, matcher.arrays())
             return True
+        finally:
+            claim.release()
         return False
+
+    def _fitted_elsewhere(self, claim: Claim, progress: Progress) -> "Matcher | None":
+        """Waits for another process that fits these heads. Returns them; None when this process has to fit them."""
+        while not claim.renew():
+            progress("waiting", 0, 1)
+            time.sleep(_LOOK_SECONDS)
+            found = _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
+            if found is not None:
+                return found
+        # It may have been finished right before the claim.
+        return _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
 
     def _publish(self, reader: TextReader, heads: bool) -> None:
         with self._publishing:
@@ -378,12 +416,17 @@ class Meaning:
         tuned._publish(reader.with_matcher(matcher, f"{reader.fingerprint}-tuned-{digest}"), self._heads.result())
         return tuned
 
-    def _cache(self) -> "IndexCache":
-        if self._cache_folder is None:
-            return self._memory
-        from turnwise.matching.disk_cache import DiskCache
+    def _cache(self, *, few: bool = False) -> "IndexCache":
+        """Returns the cache. For few texts of many it leaves out the disk, whose files are read as wholes."""
+        layers: list[IndexCache] = [self._memory]
+        is_large = len(self.phrases) > self._quick_fit
+        if self._shared is not None and is_large:
+            layers.append(self._shared)
+        if self._cache_folder is not None and not (few and is_large and self.encoder.is_local):
+            from turnwise.matching.disk_cache import DiskCache
 
-        return DiskCache(self._cache_folder)
+            layers.append(DiskCache(self._cache_folder))
+        return LayeredCache(layers)
 
     def _stoppable(self, progress: Progress, stop: threading.Event) -> Progress:
         def step(what: str, done: int, total: int) -> None:

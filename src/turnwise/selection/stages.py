@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -24,6 +24,9 @@ from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_ind
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
 from turnwise.selection.resume import AWAITED_CONFIDENCE, HoldOpenQuestion, Resume, Rule
 from turnwise.selection.semantic import NoTextSelector, Score, Semantic, SmallTalkSelector, has_words
+
+if TYPE_CHECKING:
+    from turnwise.matching.index_cache import IndexCache
 
 Factory = Callable[..., Selector]
 """Creates a custom selector. Called with the tree, and the stage's options as keyword arguments."""
@@ -296,14 +299,19 @@ def build_context(
 
 
 def meaning_of(
-    tree: AgentTree, encoder: Encoder | None = None, keep: Path | None = None, *, default: str | None = None
+    tree: AgentTree,
+    encoder: Encoder | None = None,
+    keep: Path | None = None,
+    *,
+    default: str | None = None,
+    shared: "IndexCache | None" = None,
 ) -> Meaning:
     """Creates a `Meaning` for the tree. `encoder` None = the bundled one; the other arguments are those of `Meaning`."""
     if encoder is None:
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 
         encoder = OnnxEncoder()
-    return Meaning(tree, encoder, keep, default=default)
+    return Meaning(tree, encoder, keep, default=default, shared=shared)
 
 
 def build(inputs: BuildContext, name: str, spec: StageSpec) -> Stage:

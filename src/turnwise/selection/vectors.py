@@ -18,13 +18,19 @@ Progress = Callable[[str, int, int], None]
 """Progress callback: (step, done, total). An exception from it stops the work."""
 
 _BATCH = 128
+_MOST_AT_ONCE = 1_000
 _CONVERT_BATCH = 4_096
 
 
 class MemoryCache:
-    """Vectors of this process, for encoders without another cache. Implements `matching.index_cache.IndexCache`."""
+    """Vectors of this process. Implements `matching.index_cache.IndexCache`.
 
-    def __init__(self) -> None:
+    Args:
+        is_alone: There is no other cache, so it keeps all vectors; else only those of changed agents.
+    """
+
+    def __init__(self, is_alone: bool) -> None:
+        self._is_alone = is_alone
         self._lock = threading.Lock()
         self._known: Vectors | None = None
 
@@ -42,11 +48,13 @@ class MemoryCache:
         return Vectors(known.keys[places], known.rows[places])
 
     def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
-        """Keeps the vectors."""
+        """Keeps the vectors, unless they are too many."""
         import numpy as np
 
         from turnwise.matching.disk_cache import Vectors
 
+        if not self._is_alone and len(vectors) > _MOST_AT_ONCE:
+            return True
         with self._lock:
             known = self._known
             if known is not None:
@@ -76,6 +84,13 @@ class MemoryCache:
 
     def remove_matcher(self, fingerprint: str) -> None:
         """Keeps no matchers."""
+
+    def claim(self, fingerprint: str) -> bool:
+        """Every process may fit."""
+        return True
+
+    def release(self, fingerprint: str) -> None:
+        """There are no claims."""
 
 
 def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":

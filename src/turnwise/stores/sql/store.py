@@ -52,6 +52,7 @@ from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.index_cache import SqlIndexCache
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
@@ -100,7 +101,8 @@ class SqlSessionStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = _parsed(url)
-        self._executor = _executor(self._url, patience)
+        kind = SqliteExecutor if self._url.drivername in SQLITE else PostgresExecutor
+        self._executor: Executor = kind(self._url, patience=patience)
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
@@ -113,6 +115,7 @@ class SqlSessionStore:
         self._keys = SqlKeys(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
         self.rests: Rests = SqlRests(self._executor)
+        self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 
@@ -272,6 +275,7 @@ class SqlSessionStore:
         if self._signals is not None:
             await self._signals.close()
         await self._heartbeats.close()
+        self.index_cache.close()
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
@@ -490,12 +494,5 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
-def _executor(url: URL, patience: float) -> Executor:
-    kind = SqliteExecutor if url.drivername in SQLITE else PostgresExecutor
-    return kind(url, patience=patience)
-
-
 def _make_signals(url: URL) -> Signals:
-    if url.drivername in SQLITE:
-        return LocalSignals(POLL_SECONDS)
-    return PostgresSignals(url)
+    return LocalSignals(POLL_SECONDS) if url.drivername in SQLITE else PostgresSignals(url)
