@@ -2,10 +2,11 @@
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Table, Text
 
-from turnwise.stores.sql import definition_tables
+from turnwise.stores.sql import definition_tables, record_tables
 
-metadata = definition_tables.metadata
-"""The tables of the whole store, with those of this file."""
+assert definition_tables.metadata is record_tables.metadata
+metadata = record_tables.metadata
+"""The tables of the whole store, with those of this file and of the two others."""
 
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
