@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,7 +183,8 @@ class Matcher:
         state |= {f"gate.{name}": np.asarray(value) for name, value in self._gate._asdict().items()}
         state["weights"] = self._weights
         if self._fitted_scorers is not None:
-            for name, value in self._fitted_scorers._asdict().items():
+            for name in (field.name for field in fields(FittedScorers)):
+                value = getattr(self._fitted_scorers, name)
                 if isinstance(value, Head):
                     state |= {f"learned.{name}.{part}": array for part, array in value._asdict().items()}
                 else:
@@ -245,7 +247,7 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         placed = right >= 0
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
-        scorers = scorers._replace(stand_ins=fit_stand_ins(evidence[placed], right[placed]))
+        scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)

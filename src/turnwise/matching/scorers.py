@@ -6,6 +6,7 @@ mean of the nearest skill. A linear model is softmax regression, or a one-pass m
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +95,8 @@ class ScorerOutput(NamedTuple):
         return np.where(hits.any(axis=1), hits.argmax(axis=1), -1)
 
 
-class FittedScorers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FittedScorers:
     """The fitted scorers."""
 
     starts: Classes

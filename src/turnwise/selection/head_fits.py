@@ -7,11 +7,10 @@ the next fit. Until then, the heads fitted last decide for agents whose phrases 
 import logging
 import threading
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
-    from turnwise.selection.meaning import Meaning
 
 _log = logging.getLogger("turnwise.selection")
 
@@ -26,6 +25,25 @@ class FittedHeads(NamedTuple):
     """Identifies the phrases that it was made from."""
 
 
+class NeedsHeads(Protocol):
+    """The agents of one tree, which decide by meaning."""
+
+    @property
+    def phrases_fingerprint(self) -> str: ...
+
+    def patch_from(self, base: FittedHeads) -> None:
+        """Decides with the heads of earlier agents from now on, unless its own heads are in use."""
+        ...
+
+    def fit_heads(self) -> bool:
+        """Fits its heads and decides with them. Returns False when the fit failed or was stopped."""
+        ...
+
+    def give_up_heads(self) -> None:
+        """Stops waiting for heads. Does nothing when there are heads."""
+        ...
+
+
 class HeadFits:
     """The fits of one app's agents. Shared by the `Meaning` objects of successive trees, which use the same encoder."""
 
@@ -33,7 +51,7 @@ class HeadFits:
         self.closed = threading.Event()
         self._lock = threading.Lock()
         self._base: FittedHeads | None = None
-        self._newest: weakref.ref[Meaning] | None = None
+        self._newest: weakref.ref[NeedsHeads] | None = None
         self._failed = ""
         self._is_running = False
 
@@ -50,7 +68,7 @@ class HeadFits:
         if newest is not None:
             newest.patch_from(base)
 
-    def request(self, meaning: "Meaning") -> None:
+    def request(self, meaning: NeedsHeads) -> None:
         """Asks for heads of these agents. They are the newest ones from now on."""
         with self._lock:
             earlier = None if self._newest is None else self._newest()
@@ -91,7 +109,7 @@ class HeadFits:
             self._end()
             raise
 
-    def _next(self) -> "Meaning | None":
+    def _next(self) -> "NeedsHeads | None":
         """Returns the newest agents if they need a fit; else ends the run and returns None."""
         with self._lock:
             newest = None if self._newest is None else self._newest()
@@ -109,5 +127,5 @@ class HeadFits:
     def _fitted_fingerprint(self) -> str:
         return self._base.fingerprint if self._base is not None and self._base.matcher.fitted else ""
 
-    def _newest_meaning(self) -> "Meaning | None":
+    def _newest_meaning(self) -> "NeedsHeads | None":
         return None if self._newest is None else self._newest()

@@ -376,7 +376,7 @@ class Meaning:
             self.give_up_heads()
             raise
         else:
-            # First for later agents: whoever waits for these heads may change the agents at once.
+            # Before it is published: a caller that waits for these heads may change the agents at once.
             self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
             self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
             if is_own:
