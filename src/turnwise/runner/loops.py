@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
+from turnwise.facts.retention import Retention
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.agent_sets import AgentSets
@@ -17,6 +18,7 @@ from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import RecoveryLoop, SessionQueues
+from turnwise.runner.queue.retention import Pruning
 from turnwise.runner.turn.state import Services
 
 
@@ -37,10 +39,18 @@ class LoopRuntimes:
     """
 
     def __init__(
-        self, services: Services, sets: AgentSets, hooks: Sequence[Hooks], app: str, config: RunConfig, process: ProcessConfig
+        self,
+        services: Services,
+        sets: AgentSets,
+        hooks: Sequence[Hooks],
+        app: str,
+        config: RunConfig,
+        process: ProcessConfig,
+        retention: Retention,
     ) -> None:
         self._services, self._sets, self._hooks = services, sets, hooks
         self._app, self.config, self._process = app, config, process
+        self.pruning = Pruning(services.store, services.artifacts, app, retention, services.issuer.now)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
     @property
@@ -61,6 +71,7 @@ class LoopRuntimes:
         jobs = JobWorker(self._services, self._sets, self._hooks, self._app, self.config.limits, self._process, lease)
         driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake)
         recovery = Recovery(self._services, self._sets, driver, self.config, unknown)
-        queues = SessionQueues(driver, recovery, self._services.store, self.config, concurrency=self._process.concurrency)
-        recovery_loop = RecoveryLoop(self._services.store, queues, jobs, self._app, self._process.recovery_seconds)
+        store = self._services.store
+        queues = SessionQueues(driver, recovery, store, self.config, concurrency=self._process.concurrency)
+        recovery_loop = RecoveryLoop(store, queues, jobs, self._app, self._process.recovery_seconds, self.pruning)
         return LoopRuntime(driver, queues, recovery_loop, jobs)

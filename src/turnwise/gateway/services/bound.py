@@ -15,7 +15,9 @@ from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
+from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
@@ -33,7 +35,7 @@ class SharedState:
         issuer: Issuer | None = None,
         editor: DefinitionEditor | None = None,
     ) -> None:
-        self.runner, self.issuer, self.editor = runner, issuer or SystemIssuer(), editor
+        self.runner, self.quotas, self.issuer, self.editor = runner, quotas, issuer or SystemIssuer(), editor
         self.tasks = BackgroundTasks()
         """What has to be done before the process stops."""
         self.detached = BackgroundTasks()
@@ -75,7 +77,7 @@ class Services:
     @cached_property
     def conversations(self) -> Conversations:
         state = self._state
-        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, state.issuer)
+        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, self.prices, state.issuer)
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -91,15 +93,23 @@ class Services:
 
     @cached_property
     def messages(self) -> Messages:
-        return Messages(self._runner, self.scope, self._state.slots)
+        return Messages(self._runner, self.scope, self._state.slots, self.prices)
+
+    @cached_property
+    def prices(self) -> Prices:
+        return Prices(self._runner, self._state.quotas, self.scope.caller)
 
     @cached_property
     def pushes(self) -> Pushes:
         return Pushes(self._runner, self.scope, self._state.push_feed, self._state.issuer)
 
     @cached_property
+    def records(self) -> Records:
+        return Records(self._runner, self.scope, self._state.issuer)
+
+    @cached_property
     def sessions(self) -> Sessions:
-        return Sessions(self._runner, self.scope, self._state.issuer)
+        return Sessions(self._runner, self.scope, self.prices, self._state.issuer)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -108,4 +118,4 @@ class Services:
     @cached_property
     def threads(self) -> Threads:
         state = self._state
-        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, state.issuer)
+        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, self.prices, state.issuer)
