@@ -77,7 +77,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    # Only double quotes keep characters that cannot be seen: YAML reads some of them as line breaks.
+    is_plain = text.replace("\n", "").isprintable()
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if not is_plain else "|" if "\n" in text else None)
 
 
 _Dumper.add_representer(str, _text)

@@ -176,6 +176,11 @@ class Definition(Versioned):
     made_by: _MadeBy | None = optional(None)
     """How the agent is made. None = the agent of this name in code."""
 
+    @property
+    def defined_fields(self) -> tuple[str, ...]:
+        """The fields that the definition decides; all others come from code or have their defaults."""
+        return tuple(name for name in (*CARD_FIELDS, "made_by") if getattr(self, name) is not None)
+
     def card_of(self, code: AgentCard | None = None) -> AgentCard:
         """Returns the card: that of the agent in code, or an empty one, with the fields of the definition."""
         defined = {name: value for name in CARD_FIELDS if (value := getattr(self, name)) is not None}

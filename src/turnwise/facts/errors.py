@@ -160,8 +160,6 @@ class DefinitionError(TurnwiseError):
 
 
 class DefinitionInvalid(DefinitionError):
-    """A definition, or the set of all definitions with it, has mistakes."""
-
     code = "definition.invalid"
 
     def __init__(self, problem: str, *, fix: str = "", problems: Sequence[TurnwiseError] = ()) -> None:
@@ -171,8 +169,6 @@ class DefinitionInvalid(DefinitionError):
 
 
 class DefinitionConflict(DefinitionError):
-    """Another writer stored a version first."""
-
     code = "definition.conflict"
 
     def __init__(self, what: str, *, expected: int, current: int) -> None:
@@ -329,8 +325,6 @@ class AgentTimeout(AgentError):
 
 
 class RevisionUnavailable(AgentError):
-    """The agents of a revision cannot be made any more. Invocations that began with them end with this error."""
-
     code = "agent.revision"
 
 

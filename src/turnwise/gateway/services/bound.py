@@ -35,8 +35,7 @@ class SharedState:
         issuer: Issuer | None = None,
         editor: DefinitionEditor | None = None,
     ) -> None:
-        self.runner, self.quotas, self.issuer = runner, quotas, issuer or SystemIssuer()
-        self.editor = editor
+        self.runner, self.quotas, self.issuer, self.editor = runner, quotas, issuer or SystemIssuer(), editor
         self.tasks = BackgroundTasks()
         """What has to be done before the process stops."""
         self.detached = BackgroundTasks()

@@ -2,18 +2,17 @@
 
 from sqlalchemy import BigInteger, Column, Index, String, Table, Text
 
-from turnwise.stores.sql import tables
+from turnwise.stores.sql import record_tables
+from turnwise.stores.sql.tables import Name
 
-metadata = tables.metadata
+metadata = record_tables.metadata
 """The tables of the whole store, with those of this file."""
-
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 # The app's revision of its definitions: each change raises it by one, and its row lock orders the writers of an app.
 definition_revisions = Table(
     "turnwise_definition_revisions",
     metadata,
-    Column("app", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
     Column("revision", BigInteger, nullable=False),
 )
 
@@ -21,9 +20,9 @@ definition_revisions = Table(
 definitions = Table(
     "turnwise_definitions",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("kind", _Name, primary_key=True),
-    Column("name", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("status", String(16), nullable=False),
     Column("revision", BigInteger, nullable=False),
@@ -38,9 +37,9 @@ definitions = Table(
 definition_changes = Table(
     "turnwise_definition_changes",
     metadata,
-    Column("app", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", _Name, primary_key=True),
-    Column("name", _Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("body", Text, nullable=False),
 )
