@@ -7,27 +7,36 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
+from turnwise.config.agent_factory import AgentFactory, Registered
 from turnwise.config.agent_section import stage_of
 from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
+from turnwise.config.defined_agents import DefinedAgents
+from turnwise.config.defined_sets import DefinedSets
+from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
+from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_policy
+from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
+from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
+from turnwise.runner.revision_watch import RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words
@@ -48,7 +57,8 @@ _REQUIRED_ATTRIBUTES = {
 _Selectors = Mapping[str, Callable[..., Any]]
 
 
-class App(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class App:
     """A loaded app. The caller closes the runner."""
 
     runner: Runner
@@ -57,10 +67,32 @@ class App(NamedTuple):
     """The configuration file."""
     store: str = ""
     """The session store's URL or import path, without passwords; for display."""
-    flows: Mapping[str, AnyFlow] = {}
+    flows: Mapping[str, AnyFlow] = field(default_factory=dict)
     """The flows among the app's agents, by name."""
-    gateway: GatewayConfig = GatewayConfig()
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
     """The settings under `gateway`."""
+    editor: DefinitionEditor | None = None
+    """Changes the definitions in the database. None if the session store keeps none."""
+    sets: DefinedSets | None = None
+    """Makes the agents of a revision of the definitions."""
+    watch: RevisionWatch | None = None
+    """Serves each new revision. None if the session store keeps no definitions."""
+
+    async def serve_definitions(self) -> None:
+        """Serves the newest definitions of the database, if there are any; without the database, those served last.
+
+        Raises:
+            TurnwiseError: They do not fit together. What served before goes on.
+        """
+        if self.watch is not None:
+            await self.watch.start()
+        if self.runner.sets.problem is not None:
+            raise self.runner.sets.problem
+
+    async def follow_definitions(self) -> None:
+        """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
+        if self.watch is not None:
+            await self.watch.forever()
 
 
 class Report(NamedTuple):
@@ -113,7 +145,8 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> 
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _without_secrets(assembly.settings.file.store), assembly.flows, assembly.gateway)
+    place = _without_secrets(assembly.settings.file.store)
+    return App(runner, assembly.path, place, assembly.flows, assembly.gateway, *assembly.definitions(runner))
 
 
 class LoadedStore(NamedTuple):
@@ -192,6 +225,7 @@ class _Assembly:
         self.tree: AgentTree | None = None
         self.models: Mapping[str, str] = {}
         self.flows: Mapping[str, AnyFlow] = {}
+        self._registered = Registered()
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
             self._document = self.settings.document
@@ -213,6 +247,7 @@ class _Assembly:
             selectors = self._selectors()
             parts = self._parts()
             self._check_access(parts["store"])
+            self._registered = read_registered(self.settings)
             agents = AgentBuilder(self.settings, selectors, parts["encoder"])
         with self._timed("agents"):
             root = agents.root()
@@ -234,6 +269,7 @@ class _Assembly:
                 if len(selectors) == len(self._user_selectors()):
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
+            self._root, self._policy = root, policy
             return Runner(
                 root,
                 app=self.settings.file.app,
@@ -248,6 +284,24 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(location_of_error(self._document, error), error)
         return None
+
+    def definitions(self, runner: Runner) -> tuple[DefinitionEditor | None, DefinedSets | None, RevisionWatch | None]:
+        """Builds what changes definitions and serves them. Nothing if the store keeps none."""
+        if not isinstance(runner.store, DefinitionStore):
+            return None, None, None
+        store, app = runner.store.definitions, self.settings.file.app
+        agents = DefinedAgents(self._root, AgentFactory(self._registered))
+        from turnwise.matching.disk_cache import folder_from_environment
+
+        folder = folder_from_environment()
+        kept = KeptDefinitions(folder, app, str(self.settings.file.store)) if folder is not None else None
+
+        def bind(spec: PolicySpec, tree: AgentTree) -> Cascade:
+            return runner.cascade.changed(spec, tree)
+
+        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), bind, kept)
+        watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
+        return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

@@ -24,13 +24,20 @@ _OPERATOR: Mapping[Permission, Reach] = {
     "sessions:read": "all",
     "invocations:cancel": "all",
     "artifacts:read": "all",
+    "definitions:read": "all",
     "decisions:read": "all",
     "decisions:label": "all",
     "metrics:read": "all",
     "audit:read": "all",
 }
 # Not even an admin sends messages for other users: that takes a credential that acts for users.
-_ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all", "holds:write": "all"}
+_ADMIN: Mapping[Permission, Reach] = {
+    **_OPERATOR,
+    "sessions:write": "all",
+    "artifacts:write": "all",
+    "definitions:write": "all",
+    "holds:write": "all",
+}
 RIGHTS: Mapping[Role, Mapping[Permission, Reach]] = {"user": _USER, "operator": _OPERATOR, "admin": _ADMIN}
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 

@@ -9,6 +9,7 @@ import typer
 
 from turnwise.cli import (
     a2a_kit,
+    agents,
     audit,
     backup,
     chat,
@@ -51,6 +52,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
 app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")
+app.add_typer(agents.app, name="agents")
 app.add_typer(holds.app, name="holds")
 app.add_typer(audit.app, name="audit")
 

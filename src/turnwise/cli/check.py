@@ -1,13 +1,16 @@
 """`turnwise check`: finds every mistake in a configuration."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.options import ConfigOption, JsonOption, open_app
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.text import Text
 
     from turnwise.assemble import Report
@@ -22,12 +25,22 @@ def register(app: typer.Typer) -> None:
     app.command(short_help="Find every mistake in a configuration.")(check)
 
 
-def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def check(
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    definitions: Annotated[
+        bool, typer.Option("--definitions", help="Open the store, and check the definitions in it: what they change.")
+    ] = False,
+) -> None:
     """Validate the whole configuration without running an agent or opening a store. Prints every mistake; exits with 1 if there
     is one.
     """
     from turnwise.assemble import check_app
     from turnwise.cli import terminal
+
+    if definitions:
+        asyncio.run(_check_definitions(config, as_json))
+        return
 
     report = check_app(config)
     if as_json:
@@ -43,6 +56,33 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         terminal.print_note(f"{count} mistake{'s' if count > 1 else ''} in {report.shown}", "bold red")
         raise typer.Exit(1)
     _print_ok(report)
+
+
+async def _check_definitions(config: "Path | None", as_json: bool) -> None:
+    """Prints which fields of which agents come from the database. Raises TurnwiseError if the definitions do not fit."""
+    from turnwise.cli import terminal
+    from turnwise.facts.definitions import SERVED_POLICY
+    from turnwise.facts.errors import ConfigError
+
+    async with open_app(config, serve=False) as app:
+        if app.editor is None or app.sets is None:
+            raise ConfigError("The session store of this app keeps no definitions.", fix="Use a SQL database as `store`.")
+        served = await app.editor.store.served(app.editor.app)
+        made = app.sets.of(served)
+        made.cascade.close()
+        newer = [each.name for each in (*served.agents, *served.policies) if each.unknown_fields]
+        agents = {each.name: sorted(each.defined_fields) for each in served.agents if not each.unknown_fields}
+        policy = any(each.name == SERVED_POLICY for each in served.policies)
+    if as_json:
+        defined = {"agents": agents, "policy": policy, "newer": newer}
+        terminal.print_json({"ok": True, "revision": served.revision, "from_the_database": defined})
+        return
+    for name, fields in agents.items():
+        terminal.print_line(f"{name}: {', '.join(fields) or 'nothing'} from the database")
+    terminal.print_line(f"policy: from the {'database' if policy else 'configuration'}")
+    for name in newer:
+        terminal.print_note(f"{name}: not served, a newer Turnwise wrote it", "yellow")
+    terminal.print_note(f"revision {served.revision}: {len(made.tree)} agents, {len(agents)} of them defined in the database")
 
 
 def _report_data(report: "Report") -> "dict[str, Any]":

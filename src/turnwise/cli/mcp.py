@@ -129,7 +129,7 @@ def _local_front(app: "App", watched: "Telemetry") -> "Front":
 
     given = app.gateway
     config = GatewayConfig(limits=given.limits, grace_seconds=given.grace_seconds, protocols=given.protocols)
-    return front_for(app.runner, config, watched.metrics, traced=watched.traced)
+    return front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
 
 
 def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, writer: ThreadPoolExecutor) -> "StdioServer":
@@ -190,10 +190,12 @@ async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "as
 
 async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
     from turnwise.cli.progress import prepare
+    from turnwise.cli.worker import following_definitions
 
     await trying
-    await prepare(app.runner)
-    await app.runner.work()
+    async with following_definitions(app):
+        await prepare(app.runner)
+        await app.runner.work()
 
 
 class _Output:

@@ -85,12 +85,20 @@ def require_mcp(command: str) -> None:
 
 
 @asynccontextmanager
-async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
-    """Loads the app of that configuration, with additional hooks, and closes its runner afterwards."""
+async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = (), *, serve: bool = True) -> AsyncIterator["App"]:
+    """Loads the app of that configuration, with additional hooks and the definitions of its database.
+
+    Closes its runner afterwards.
+
+    Args:
+        serve: False leaves out the definitions.
+    """
     from turnwise.assemble import load_app
 
     app = load_app(config, hooks=hooks)
     try:
+        if serve:
+            await app.serve_definitions()
         yield app
     finally:
         await app.runner.close()

@@ -123,7 +123,7 @@ async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Te
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.server import Serving, bound_socket, front_for
 
-    front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
+    front = front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
     serving = Serving(front, bound_socket(config.host, config.port))
     told, asked = _Output(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
@@ -160,14 +160,15 @@ async def _close(app: "App", serving: "Serving") -> None:
 
 async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
     from turnwise.cli.progress import prepare
-    from turnwise.cli.worker import run_recovery
+    from turnwise.cli.worker import following_definitions, run_recovery
 
     began = time.monotonic()
-    await prepare(app.runner)
-    _tune_garbage_collector()
-    serving.front.ready.set()
-    told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
-    await run_recovery(app.runner, told.warn)
+    async with following_definitions(app):
+        await prepare(app.runner)
+        _tune_garbage_collector()
+        serving.front.ready.set()
+        told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
+        await run_recovery(app.runner, told.warn)
 
 
 def _tune_garbage_collector() -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from turnwise.cli.exits import INTERRUPTED, OK
 from turnwise.cli.options import ConfigOption
+from turnwise.facts.errors import TurnwiseError
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -85,11 +87,24 @@ def _intro_lines(app: "App", once: bool) -> tuple[str, str]:
 async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> None:
     from turnwise.cli.progress import prepare
 
-    await prepare(app.runner)
-    if once:
-        await app.runner.recover()
-    else:
-        await run_recovery(app.runner, log.warn)
+    async with following_definitions(app):
+        await prepare(app.runner)
+        if once:
+            await app.runner.recover()
+        else:
+            await run_recovery(app.runner, log.warn)
+
+
+@asynccontextmanager
+async def following_definitions(app: "App") -> AsyncIterator[None]:
+    """Serves the newest definitions, and each new revision while the context is entered."""
+    with suppress(TurnwiseError):  # it is in the log, and the agents of code and configuration serve
+        await app.serve_definitions()
+    following = asyncio.create_task(app.follow_definitions())
+    try:
+        yield
+    finally:
+        following.cancel()
 
 
 async def run_recovery(runner: "Runner", warn: Callable[[str], object]) -> None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from turnwise.config.agent_section import AgentItem, ModelOptions, StageItem
+from turnwise.config.agent_section import AgentItem, ModelItem, ModelOptions, StageItem, ToolItem
 from turnwise.config.document import kind_of
 from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
@@ -227,6 +227,24 @@ _GuardrailName = Annotated[
 GuardrailItem = Annotated[Any, OneOf({str: _GuardrailName, "import": Reference, **_BUILT_IN}, _no_guardrail)]
 
 
+# Definitions
+
+
+class DefinitionsSection(Section):
+    """What definitions in the database may use. They can name nothing else."""
+
+    makers: dict[str, ReferenceItem] = {}
+    """Factories of agents in code, by name."""
+    tools: dict[str, ToolItem] = {}
+    """Tools, by name. The built-in tools need not be listed."""
+    models: dict[str, ModelItem] = {}
+    """Language models, by name."""
+    environment: tuple[str, ...] = ()
+    """Environment variables that definitions may refer to as `${NAME}`."""
+    private_remotes: bool = False
+    """Whether remote agents may have addresses that are not public, for development."""
+
+
 # The file
 
 
@@ -281,5 +299,7 @@ class AppFile(Section):
     """Guardrails, in order."""
     hooks: tuple[ReferenceItem, ...] = ()
     """Custom hooks, in order."""
+    definitions: DefinitionsSection = DefinitionsSection()
+    """What definitions in the database may use."""
     gateway: GatewayConfig = GatewayConfig()
     """How the app is served over HTTP."""

@@ -1,7 +1,7 @@
 """Builds the policy of a configuration file, and locates the errors of a policy in it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from turnwise.config.model_entries import build_model
 from turnwise.config.settings import Settings
 from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
+from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.errors import PolicyError, TurnwiseError
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
@@ -50,6 +51,51 @@ def read_policy_file(path: Path) -> PolicySpec:
     if policy is None:
         raise document.problems[0]
     return policy
+
+
+ModelSpecs = Mapping[str, JsonValue]
+"""The registered models that policies may name, as the configuration writes them, by name."""
+
+
+def read_defined_policy(definition: PolicyDefinition, models: ModelSpecs) -> PolicySpec:
+    """Builds the policy of a definition. It imports nothing: selectors and models are named, not written as paths.
+
+    Raises:
+        PolicyError: The first problem of its form. It does not check that selectors and agents exist.
+    """
+    named = f"policy {definition.name!r}"
+    data = {"policy": _with_models(definition.policy, models, named)}
+    document = Document(Path(named), data, {})
+    read = validated(document, _PolicyFile)
+    policy = _build_policy(document, read[0].policy) if read and not document.problems else None
+    if policy is None:
+        first = document.problems[0]
+        raise PolicyError(f"The {named}: {first.problem.partition(': ')[2] or first.problem}", fix=first.fix)
+    for stage in policy.stages:
+        if ":" in stage.selector:
+            raise PolicyError(
+                f"The {named} names the selector {stage.selector!r} by an import path.",
+                fix="Name it under `selectors:` in turnwise.yaml, and write that name.",
+            )
+    return policy
+
+
+def _with_models(value: JsonValue, models: ModelSpecs, named: str) -> JsonValue:
+    """Returns the value with each name of a model replaced by the registered model."""
+    if isinstance(value, list):
+        return [_with_models(each, models, named) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: _with_models(each, models, named) for key, each in value.items()}
+    if "model" in made and not isinstance(value["model"], dict):
+        name = value["model"]
+        if not isinstance(name, str) or name not in models:
+            raise PolicyError(
+                f"The {named} uses the model {name!r}, which is not registered for policies.",
+                fix="Register it under `definitions: models:` in turnwise.yaml, by name or URL.",
+            )
+        made["model"] = models[name]
+    return made
 
 
 def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy) -> PolicySpec | None:

@@ -50,6 +50,11 @@ def build_tool(document: Document, where: Where, item: Any) -> Tool | Toolset | 
         return None
 
 
+def built_in_tools() -> Mapping[str, Tool | Toolset]:
+    """The built-in tools, by name."""
+    return {name: make() for name, make in _BUILT_IN.items()}
+
+
 def _tool_from(imported: Any, path: str) -> Tool | Toolset:
     """Turns the object of an import path into a tool or a toolset.
 

@@ -85,19 +85,29 @@ class _Entry(NamedTuple):
     node: _Node
 
 
-def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix: str = _FIRST_STEP) -> Document:
+def read_document(
+    path: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    fix: str = _FIRST_STEP,
+    expand: bool = True,
+    scale: int = 1,
+) -> Document:
     """Reads a YAML file as a document. Unset variables are collected in the document's problems.
 
     Args:
         path: the file.
         variables: replaces the environment's variables.
         fix: the advice in the error for a file that is no mapping.
+        expand: whether references to variables are replaced.
+        scale: how much larger than a configuration file it may be.
 
     Raises:
         ConfigError: if the file cannot be read, is too large, or is no YAML mapping.
     """
-    text = _read_text(path)
-    reader = _Reader(path, os.environ if variables is None else variables)
+    text = _read_text(path, FILE_BYTES * scale)
+    known = os.environ if variables is None else variables
+    reader = _Reader(path, known if expand else None, VALUES * scale)
     root = reader.read(text)
     if not isinstance(root.value, dict):
         found = "is empty" if root.value is None else f"holds {kind_of(_plain(root))} at its top"
@@ -112,20 +122,20 @@ def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix
     return document
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, most_bytes: int) -> str:
     place = display_path(path)
     try:
         with path.open("rb") as file:
-            data = file.read(FILE_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except IsADirectoryError:
         raise ConfigError(f"{place} is a folder.", fix="Name the file in it, such as turnwise.yaml.") from None
     except FileNotFoundError:
         raise ConfigError(f"{place} does not exist.", fix="Check the path, or make a project with `turnwise init`.") from None
     except OSError as error:
         raise ConfigError(f"{place} cannot be read: {error.strerror}.", fix="Check its permissions.") from None
-    if len(data) > FILE_BYTES:
+    if len(data) > most_bytes:
         raise ConfigError(
-            f"{place} is larger than {FILE_BYTES // 1024 // 1024} MB, the most a configuration file may have.",
+            f"{place} is larger than {most_bytes // 1024 // 1024} MB, the most a configuration file may have.",
             fix="Keep large data, such as long patterns, out of it.",
         )
     try:
@@ -136,9 +146,10 @@ def _read_text(path: Path) -> str:
 
 
 class _Reader:
-    def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, variables: Mapping[str, str] | None, most_values: int) -> None:
         self._path = path
         self._variables = variables
+        self._most_values = most_values
         self._anchors: dict[str, _Node] = {}
         self.problems: list[tuple[Mark, str, str]] = []
 
@@ -184,8 +195,9 @@ class _Reader:
             node = self._sequence(event, events, depth)
         else:
             node = self._mapping(event, events, depth)
-        if node.depth > DEPTH or node.size > VALUES:
-            raise self._error(mark, f"This holds more than {VALUES:,} values, or aliases nested too deep.", "Use fewer.")
+        if node.depth > DEPTH or node.size > self._most_values:
+            problem = f"This holds more than {self._most_values:,} values, or aliases nested too deep."
+            raise self._error(mark, problem, "Use fewer.")
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -232,7 +244,9 @@ class _Reader:
         if event.tag is not None and event.tag not in {"!", _TAG + "str"}:
             tag = event.tag.replace(_TAG, "!!")
             raise self._error(mark, f"The tag {tag} is not allowed.", "Remove it: plain values only.")
-        filled = expand_variables(event.value, self._variables)
+        filled = Expanded(event.value, (), ())
+        if self._variables is not None:
+            filled = expand_variables(event.value, self._variables)
         if not filled.text.isascii() and any("\ud800" <= character <= "\udfff" for character in filled.text):
             self.problems.append((mark, "An environment variable here is not UTF-8 text.", "Set it to text."))
             return ""

@@ -16,6 +16,8 @@ Permission = Literal[
     "artifacts:read",
     "artifacts:write",
     "agents:read",
+    "definitions:read",
+    "definitions:write",
     "decisions:read",
     "decisions:label",
     "metrics:read",

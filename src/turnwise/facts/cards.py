@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from turnwise.facts.fact import Fact
+from turnwise.facts.fact import Fact, optional
 
 Kind = Literal["function", "llm", "remote", "sequential", "parallel", "loop", "team", "flow"]
 COMPOSITES: frozenset[str] = frozenset({"sequential", "parallel", "loop", "team", "flow"})
@@ -54,6 +54,8 @@ class AgentCard(Fact):
 
     name: AgentName
     description: str = ""
+    not_for: str = optional("")
+    """What the agent does not do, for the model that selects and for people."""
     kind: Kind = "function"
     parent: str | None = None
     """The name of the parent in the tree; None for the root."""

@@ -12,6 +12,13 @@ TurnwiseError
 │   ├── PatternError         RE2 rejects a pattern, or it is too large
 │   ├── CaseError            a line of evaluation data cannot be read
 │   └── MissingExtra         an optional library is not installed
+├── DefinitionError          a definition of an agent or a policy cannot be stored or served; nothing was changed
+│   ├── DefinitionInvalid    it has mistakes; `problems` lists them
+│   ├── DefinitionConflict   another writer changed it first; names both versions
+│   ├── DefinitionExists     a new definition has the name of another one
+│   ├── DefinitionSetChanged other definitions changed while these were checked
+│   ├── DefinitionMissing    there is no such definition, or no such version
+│   └── DefinitionNewer      a newer Turnwise wrote it; it is kept, but not served here
 ├── MessageError             this message cannot be accepted; nothing was stored
 │   ├── EmptyMessage
 │   ├── MessageTooLarge
@@ -41,6 +48,7 @@ TurnwiseError
 ├── AgentError               an agent failed
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
+│   ├── RevisionUnavailable  the agents that an invocation began with cannot be made any more
 │   ├── ToolFailed           a tool failed; the model reads the reason
 │   ├── FlowFailed           a task of a flow failed
 │   ├── FlowStuck            a flow has open tasks, but no available agent for them
@@ -67,6 +75,7 @@ TurnwiseError
 │   ├── NoSuchRange          the requested range does not exist
 │   ├── KeyReused            the Idempotency-Key was used with another body
 │   ├── PreconditionFailed   the resource has changed since its If-Match
+│   ├── PreconditionRequired the request has to say with If-Match which version it changes
 │   ├── NotReady             this process cannot serve, or not yet
 │   └── Closing              this process is shutting down
 └── LimitReached             a limit of the run; `which` names it
@@ -75,6 +84,7 @@ Each class has a stable `code` (`branch.leaf`), the same in every protocol. The 
 fix. It never holds a secret or the text of a user's message.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -143,6 +153,52 @@ class MissingExtra(ConfigError):
             fix=f"Install it with: pip install 'turnwise[{extra}]'",
         )
         self.extra = extra
+
+
+class DefinitionError(TurnwiseError):
+    code = "definition"
+
+
+class DefinitionInvalid(DefinitionError):
+    code = "definition.invalid"
+
+    def __init__(self, problem: str, *, fix: str = "", problems: Sequence[TurnwiseError] = ()) -> None:
+        super().__init__(problem, fix=fix)
+        self.problems: Sequence[TurnwiseError] = tuple(problems) or (self,)
+        """Every mistake, each with its own code."""
+
+
+class DefinitionConflict(DefinitionError):
+    code = "definition.conflict"
+
+    def __init__(self, what: str, *, expected: int, current: int) -> None:
+        super().__init__(
+            f"{what[:1].upper()}{what[1:]} has {_version_named(current)}, but {_version_named(expected)} was expected.",
+            fix="Read it again, and make the change to what is there now.",
+        )
+        self.expected, self.current = expected, current
+
+
+def _version_named(version: int) -> str:
+    return f"version {version}" if version else "no version"
+
+
+class DefinitionExists(DefinitionError):
+    code = "definition.exists"
+
+
+class DefinitionSetChanged(DefinitionError):
+    """Other definitions changed while these were checked, so they may not fit together. Nothing was stored."""
+
+    code = "definition.set_changed"
+
+
+class DefinitionMissing(DefinitionError):
+    code = "definition.missing"
+
+
+class DefinitionNewer(DefinitionError):
+    code = "definition.newer"
 
 
 class MessageError(TurnwiseError):
@@ -266,6 +322,10 @@ class AgentFailed(AgentError):
 
 class AgentTimeout(AgentError):
     code = "agent.timeout"
+
+
+class RevisionUnavailable(AgentError):
+    code = "agent.revision"
 
 
 class TransferRefused(AgentError):
@@ -423,6 +483,10 @@ class KeyReused(RequestError):
 
 class PreconditionFailed(RequestError):
     code = "request.precondition"
+
+
+class PreconditionRequired(RequestError):
+    code = "request.precondition_required"
 
 
 class NotReady(RequestError):

@@ -99,3 +99,5 @@ class ProcessConfig(Fact):
     """How long work for an unknown agent is left to processes that know it; 0 means not at all."""
     job_retry_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """The pause before a failed background job is retried."""
+    rest_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """How long an agent first rests whose surroundings fail for several users; 0 means that agents never rest."""

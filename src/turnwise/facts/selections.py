@@ -99,6 +99,8 @@ class Selection(Fact):
     """Identifies the policy and its thresholds: the same fingerprint decides the same facts equally."""
     tree_version: str = ""
     """The version of the agent tree."""
+    revision: int = optional(0)
+    """The revision of the agents' definitions; 0 for agents that come from code and configuration only."""
     request: RequestFacts | None = optional(None)
     """None in a record of an older version."""
     segment: str | None = None

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from turnwise.access.authenticator import Authenticator
 from turnwise.access.quotas import Quotas
+from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.redaction import Redactor
@@ -50,6 +51,7 @@ def front(
     metrics: Metrics | None = None,
     *,
     traced: bool = False,
+    editor: DefinitionEditor | None = None,
 ) -> Front:
     """Returns the front of an app. Has to be called inside an event loop."""
     closing, ready = asyncio.Event(), asyncio.Event()
@@ -58,7 +60,7 @@ def front(
         config=config,
         authenticator=authenticator,
         quotas=quotas,
-        state=SharedState(runner, quotas, closing),
+        state=SharedState(runner, quotas, closing, editor=editor),
         health=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from turnwise.facts.errors import (
     Closing,
+    DefinitionInvalid,
     ModelUnavailable,
     NoSuchRange,
     NothingHere,
@@ -48,8 +49,15 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "request.range": 416,
         "request.key_reused": 422,
         "request.precondition": 412,
+        "request.precondition_required": 428,
         "request.not_ready": 503,
         "request.closing": 503,
+        "definition": 422,
+        "definition.exists": 409,
+        "definition.conflict": 412,
+        "definition.set_changed": 409,
+        "definition.missing": 404,
+        "definition.newer": 409,
         "message": 422,
         "message.too_large": 413,
         "message.unknown_tool_call": 409,
@@ -124,6 +132,8 @@ class Problem(NamedTuple):
     request_id: str
     """The request's id in the log."""
     headers: Mapping[str, str]
+    mistakes: Sequence[TurnwiseError] = ()
+    """Each mistake of a definition."""
 
 
 Form = Callable[[Problem], Response]
@@ -148,7 +158,9 @@ def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
         error = Closing("This process is being stopped.", fix="Ask again: another one answers.")
     where = error.where if isinstance(error, RequestError) else ()
     status = status_of(error.code)
-    return Problem(status, error.code, error.problem, error.fix, where, request_id_of(connection), headers_of(error))
+    mistakes = error.problems if isinstance(error, DefinitionInvalid) else ()
+    request_id, headers = request_id_of(connection), headers_of(error)
+    return Problem(status, error.code, error.problem, error.fix, where, request_id, headers, mistakes)
 
 
 def problem_response(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.gateway_entries import access_control, gateway_problems
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
@@ -25,8 +26,22 @@ END_SECONDS, CUT_SECONDS = 5.0, 1.0
 """Shutdown timeouts in seconds: for pending responses to finish, and for cut ones to send their last bytes."""
 
 
-def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = None, *, traced: bool = False) -> Front:
+def front_for(
+    runner: Runner,
+    config: GatewayConfig,
+    metrics: Metrics | None = None,
+    *,
+    traced: bool = False,
+    editor: DefinitionEditor | None = None,
+) -> Front:
     """Returns the front of an app with authentication and quotas. Has to be called inside an event loop.
+
+    Args:
+        runner: The app's runner.
+        config: The gateway's settings.
+        metrics: None = no metrics.
+        traced: Whether requests continue the traces that they name.
+        editor: Changes the app's definitions (`App.editor`). None = the API has none.
 
     Raises:
         ConfigError: The configuration is invalid.
@@ -34,7 +49,7 @@ def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = N
     for _, mistake in gateway_problems(config):
         raise mistake
     authenticator, quotas = access_control(runner.app, config, runner.store)
-    return front(runner, config, authenticator, quotas, metrics, traced=traced)
+    return front(runner, config, authenticator, quotas, metrics, traced=traced, editor=editor)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -119,6 +119,13 @@ class DiskCache:
         """Removes a matcher with readable but invalid arrays."""
         _remove(self._path("matcher", fingerprint))
 
+    def claim(self, fingerprint: str) -> bool:
+        """Every process may fit."""
+        return True
+
+    def release(self, fingerprint: str) -> None:
+        """There are no claims."""
+
     def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
         """Returns the cached vectors among these keys. Files that share a key hold the same row for it."""
         missing = np.unique(keys)

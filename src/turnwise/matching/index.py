@@ -32,6 +32,7 @@ _CHUNK, _CELLS_AT_ONCE = 4_096, 256
 
 Vectors = NDArray[np.float32]
 Places = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 class Neighbours(NamedTuple):
@@ -82,17 +83,33 @@ class Index:
 
     def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Neighbours:
         """Returns the neighbours of a vector: at most `count` phrases, at most `per_label` of each label."""
-        return self._rows.neighbours(self._rows.compare(vector), count, per_label, self.label_count)
+        return self.search_many(vector[None], count, per_label)[0]
 
-    def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Neighbours]:
-        """Returns `search` of each row; much faster for many rows."""
+    def search_many(
+        self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL, *, skip: Mask | None = None
+    ) -> list[Neighbours]:
+        """Returns `search` of each row; much faster for many rows.
+
+        Args:
+            vectors: The rows.
+            count: As for `search`.
+            per_label: As for `search`.
+            skip: For each label, whether to leave out its phrases; None = leave out none.
+        """
+        rows, size = self._rows, self.label_count
         if len(vectors) == 1:
-            return [self.search(vectors[0], count, per_label)]
+            return [rows.neighbours(rows.compare(vectors[0]), count, per_label, size, skip)]
         neighbours = []
         for start in range(0, len(vectors), 256):
-            for each in self._rows.compare_many(vectors[start : start + 256]):
-                neighbours.append(self._rows.neighbours(each, count, per_label, self.label_count))
+            for each in rows.compare_many(vectors[start : start + 256]):
+                neighbours.append(rows.neighbours(each, count, per_label, size, skip))
         return neighbours
+
+    def labels_by_place(self) -> Places:
+        """Returns each phrase's label, in the order of the index's input."""
+        labels = np.empty(len(self), np.intp)
+        labels[self._rows.places] = self._rows.labels
+        return labels
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Returns the index's state as arrays, for `from_arrays`."""
@@ -129,13 +146,14 @@ class _Exact(NamedTuple):
     def compare_many(self, vectors: Vectors) -> list[_Cosines]:
         return [_Cosines(row) for row in vectors @ self.vectors.T]
 
-    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+    def neighbours(
+        self, compared: _Cosines, count: int, per_label: int, label_count: int, skip: Mask | None = None
+    ) -> Neighbours:
         best = np.full(label_count, NO_PHRASE, np.float32)
         if len(self.labels):
             starts = _starts(self.labels)
             best[self.labels[starts]] = np.maximum.reduceat(compared.cosines, starts)
-        top = _top(compared.cosines, self.labels, self.places, count, per_label)
-        return Neighbours(self.places[top], compared.cosines[top], best)
+        return _nearest(compared.cosines, self.labels, self.places, best, (count, per_label), skip)
 
 
 class _Cells(NamedTuple):
@@ -193,7 +211,9 @@ class _Cells(NamedTuple):
         cosines = _cosines(self.codes[rows].astype(np.float32), vector) * self.scales[rows]
         return _Cosines(cosines, rows, cells * self.lengths)
 
-    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+    def neighbours(
+        self, compared: _Cosines, count: int, per_label: int, label_count: int, skip: Mask | None = None
+    ) -> Neighbours:
         rows, cells = compared.rows, compared.cells
         assert rows is not None
         assert cells is not None
@@ -204,9 +224,55 @@ class _Cells(NamedTuple):
         starts = _starts(labels)
         probed_labels = labels[starts]
         best[probed_labels] = np.maximum(best[probed_labels], np.maximum.reduceat(compared.cosines, starts))
-        places = self.places[rows]
-        top = _top(compared.cosines, labels, places, count, per_label)
-        return Neighbours(places[top], compared.cosines[top], best)
+        return _nearest(compared.cosines, labels, self.places[rows], best, (count, per_label), skip)
+
+
+class OverlaidIndex:
+    """An index of changed labels over an index of the labels before the change. Shares the rows of unchanged labels.
+
+    Args:
+        base: The index before the change.
+        numbers: For each label of the base, its number now; -1 = it changed or is gone.
+        shifts: For each label of the base, what to add to the indices of its phrases.
+        changed: An index of the changed labels' phrases, with the numbers that they have now.
+        places: The indices of those phrases now.
+    """
+
+    def __init__(self, base: Index, numbers: Places, shifts: Places, changed: Index, places: Places) -> None:
+        self._base, self._numbers, self._shifts = base, numbers, shifts
+        self._changed, self._places = changed, places
+        self._kept = np.flatnonzero(numbers >= 0)
+        self._gone = numbers < 0
+        self._base_labels = base.labels_by_place()
+
+    def __len__(self) -> int:
+        return int((~self._gone[self._base_labels]).sum()) + len(self._changed)
+
+    def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Neighbours]:
+        """As `Index.search_many`."""
+        before = self._base.search_many(vectors, count, per_label, skip=self._gone)
+        after = self._changed.search_many(vectors, count, per_label)
+        return [self._merged(*pair, count) for pair in zip(before, after, strict=True)]
+
+    def _merged(self, before: Neighbours, after: Neighbours, count: int) -> Neighbours:
+        best = after.best.copy()
+        best[self._numbers[self._kept]] = before.best[self._kept]
+        shifted = before.places + self._shifts[self._base_labels[before.places]]
+        places = np.concatenate([shifted, self._places[after.places]])
+        cosines = np.concatenate([before.cosines, after.cosines])
+        order = np.lexsort((places, -cosines))[:count]
+        return Neighbours(places[order], cosines[order], best)
+
+
+def _nearest(
+    cosines: Vectors, labels: Places, places: Places, best: Vectors, limits: tuple[int, int], skip: Mask | None
+) -> Neighbours:
+    """Returns the neighbours among compared rows, without those of the labels to skip."""
+    if skip is not None:
+        left = np.flatnonzero(~skip[labels])
+        cosines, labels, places = cosines[left], labels[left], places[left]
+    top = _top(cosines, labels, places, *limits)
+    return Neighbours(places[top], cosines[top], best)
 
 
 def _cosines(rows: Vectors, vector: Vectors) -> Vectors:

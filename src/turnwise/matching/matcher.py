@@ -2,13 +2,26 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import HELD_OUT, LABELLED, Classes, Floats, Head, balanced, fit_weights, log_softmax, split
-from turnwise.matching.index import Index
+from turnwise.matching.heads import (
+    HELD_OUT,
+    LABELLED,
+    Classes,
+    Floats,
+    Head,
+    balanced,
+    class_sums,
+    directions,
+    fit_weights,
+    log_softmax,
+    split,
+)
+from turnwise.matching.index import Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
@@ -25,6 +38,7 @@ from turnwise.matching.scorers import (
     prepare,
 )
 from turnwise.matching.solver import Tick
+from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
@@ -42,7 +56,12 @@ class Matcher:
     """
 
     def __init__(
-        self, phrases: Sequence[Phrase], index: Index, scorers: FittedScorers | None, weights: Floats, gate: Gate
+        self,
+        phrases: Sequence[Phrase],
+        index: Index | OverlaidIndex,
+        scorers: FittedScorers | PatchedScorers | None,
+        weights: Floats,
+        gate: Gate,
     ) -> None:
         self.labels = labels_of(phrases)
         self._phrases, self._index, self._fitted_scorers, self._weights, self._gate = phrases, index, scorers, weights, gate
@@ -124,13 +143,48 @@ class Matcher:
         gate = tune_gate(self._gate, signals(evidence, self._scorer_names), known & (chosen == right), ~known)
         return Matcher(self._phrases, self._index, self._fitted_scorers, weights, gate)
 
+    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], Floats]") -> "Matcher":
+        """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
+
+        The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
+
+        Args:
+            phrases: The phrases; those of a label are in sequence, here and in this matcher.
+            vectors: Returns one row of length 1 for each text.
+
+        Raises:
+            ValueError: This matcher is itself a patched one.
+        """
+        index, scorers = self._index, self._fitted_scorers
+        if not isinstance(index, Index) or isinstance(scorers, PatchedScorers):
+            raise ValueError("Patch the matcher that was fitted, not a patched one.")
+        before, after = Blocks.of(self._phrases), Blocks.of(phrases)
+        columns = after.unchanged(before)
+        changed = np.flatnonzero(columns < 0)
+        places = np.concatenate([np.empty(0, np.intp), *(np.arange(*after.bounds(label)) for label in changed.tolist())])
+        owners = np.repeat(changed, [np.subtract(*after.bounds(label)[::-1]) for label in changed.tolist()])
+        rows = vectors([phrases[place].text for place in places.tolist()])
+        numbers = np.full(len(before.labels), -1, np.intp)
+        numbers[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
+        shifts = np.zeros(len(before.labels), np.intp)
+        shifts[columns[columns >= 0]] = after.starts[:-1][columns >= 0] - before.starts[:-1][columns[columns >= 0]]
+        overlaid = OverlaidIndex(index, numbers, shifts, Index(rows, owners, len(columns)), places)
+        if scorers is None:
+            return Matcher(phrases, overlaid, None, self._weights, self._gate)
+        local = np.searchsorted(changed, owners)
+        means = directions(class_sums(rows, local, len(changed)))
+        return Matcher(phrases, overlaid, PatchedScorers(scorers, columns, means), self._weights, self._gate)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns all state except the phrases as arrays, for `from_arrays`."""
+        """Returns all state except the phrases as arrays, for `from_arrays`. A patched matcher has no arrays."""
+        assert isinstance(self._index, Index)
+        assert not isinstance(self._fitted_scorers, PatchedScorers)
         state: dict[str, NDArray[Any]] = {f"index.{name}": array for name, array in self._index.arrays().items()}
         state |= {f"gate.{name}": np.asarray(value) for name, value in self._gate._asdict().items()}
         state["weights"] = self._weights
         if self._fitted_scorers is not None:
-            for name, value in self._fitted_scorers._asdict().items():
+            for name in (field.name for field in fields(FittedScorers)):
+                value = getattr(self._fitted_scorers, name)
                 if isinstance(value, Head):
                     state |= {f"learned.{name}.{part}": array for part, array in value._asdict().items()}
                 else:
@@ -150,6 +204,7 @@ class Matcher:
                 wording=Head(arrays["learned.wording.weights"], arrays["learned.wording.bias"]),
                 lexicon=Lexicon(arrays["learned.lexicon"]),
                 means=arrays["learned.means"],
+                stand_ins=arrays["learned.stand_ins"],
             )
         return cls(phrases, index, scorers, arrays["weights"], gate)
 
@@ -192,9 +247,41 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         placed = right >= 0
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
+        scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)
+
+
+class Blocks(NamedTuple):
+    """Phrases by label. The phrases of a label are in sequence."""
+
+    phrases: Sequence[Phrase]
+    labels: tuple[str, ...]
+    starts: Classes
+    """First phrase of each label, and the end."""
+
+    @classmethod
+    def of(cls, phrases: Sequence[Phrase]) -> "Blocks":
+        names = [phrase.label for phrase in phrases]
+        starts = [place for place, name in enumerate(names) if place == 0 or name != names[place - 1]]
+        return cls(phrases, tuple(names[start] for start in starts), np.array([*starts, len(names)], np.int64))
+
+    def bounds(self, label: int) -> tuple[int, int]:
+        return int(self.starts[label]), int(self.starts[label + 1])
+
+    def unchanged(self, before: "Blocks") -> Classes:
+        """Returns for each label its number before; -1 = its phrases changed, or it is new."""
+        known = {label: number for number, label in enumerate(before.labels)}
+        numbers = np.full(len(self.labels), -1, np.int64)
+        for number, label in enumerate(self.labels):
+            old = known.get(label)
+            if old is not None and self._block(number) == before._block(old):
+                numbers[number] = old
+        return numbers
+
+    def _block(self, label: int) -> Sequence[Phrase]:
+        return self.phrases[slice(*self.bounds(label))]
 
 
 def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:

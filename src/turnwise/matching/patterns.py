@@ -66,6 +66,10 @@ class PatternIndex:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def holds(self, patterns: Sequence[tuple[str, str, float]]) -> bool:
+        """Returns whether the index was made from these patterns, in this order."""
+        return [(entry.label, entry.regex, entry.confidence) for entry in self._entries] == list(patterns)
+
     def _add(self, label: str, regex: str, confidence: float) -> None:
         if len(self._entries) >= PATTERN_COUNT:
             raise PatternError(

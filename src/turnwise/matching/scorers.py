@@ -6,6 +6,7 @@ mean of the nearest skill. A linear model is softmax regression, or a one-pass m
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ _WEIGHTS_FEW_EXAMPLES = np.array([0.5, 0.5, 0.5, 0.8], np.float32)
 _MANY_EXAMPLES = 10
 COSINE_SCALE = 10.0
 """Factor that brings cosines to about the size of the linear models' scores."""
+
+DEFAULT_STAND_INS = np.zeros((0, 0), np.float32)
+"""Before they are fitted."""
 
 SHORTLIST = 64
 SHORTLISTED_ABOVE = 1_000
@@ -91,7 +95,8 @@ class ScorerOutput(NamedTuple):
         return np.where(hits.any(axis=1), hits.argmax(axis=1), -1)
 
 
-class FittedScorers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FittedScorers:
     """The fitted scorers."""
 
     starts: Classes
@@ -101,6 +106,8 @@ class FittedScorers(NamedTuple):
     lexicon: Lexicon
     means: Floats
     """Skills × dimensions, each row of length 1."""
+    stand_ins: Floats
+    """What estimates the linear models' scores of a label that they do not know (`fit_stand_ins`)."""
 
     def weights(self, examples: NDArray[np.integer]) -> Floats:
         """Returns the scorers' default weights, from public data sets of requests.
@@ -126,13 +133,19 @@ class FittedScorers(NamedTuple):
         """Scores texts. `best` is texts × labels: the cosine of each label's nearest phrase."""
         meaning = self.meaning.scores(vectors)
         if len(self.starts) > SHORTLISTED_ABOVE:
-            labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
-            return ScorerOutput(self._score_shortlist(texts, vectors, meaning, best, labels), labels, meaning)
-        near = np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1)
-        return ScorerOutput(np.stack([meaning, self._wording_scores(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
+            labels = shortlist(meaning, best)
+            wording, mean = self.wording_and_mean(texts, vectors, labels)
+            said = np.take_along_axis(meaning, labels, axis=1), np.take_along_axis(best, labels, axis=1)
+            return ScorerOutput(np.stack([said[0], wording, COSINE_SCALE * said[1], mean], axis=-1), labels, meaning)
+        wording, mean = self.wording_scores(texts), self.mean_scores(vectors)
+        return ScorerOutput(np.stack([meaning, wording, COSINE_SCALE * best, mean], axis=-1))
 
-    def _score_shortlist(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
-        """Scores each row's shortlisted labels."""
+    def mean_scores(self, vectors: Floats) -> Floats:
+        """Returns the scores of each label's nearest skill, texts × labels."""
+        return np.asarray(COSINE_SCALE * np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1), np.float32)
+
+    def wording_and_mean(self, texts: Sequence[str], vectors: Floats, labels: Classes) -> tuple[Floats, Floats]:
+        """Returns the scores by wording and by mean of each row's labels."""
         rows, places, values = self.lexicon.rows(texts)
         bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
         wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
@@ -144,10 +157,10 @@ class FittedScorers(NamedTuple):
             firsts = ends - counts[chosen]
             skills = np.repeat(self.starts[chosen] - firsts, counts[chosen]) + np.arange(ends[-1])
             near[row] = np.maximum.reduceat(self.means[skills] @ vectors[row], firsts)
-        said = np.take_along_axis(meaning, labels, axis=1), np.take_along_axis(best, labels, axis=1)
-        return np.stack([said[0], wording, COSINE_SCALE * said[1], COSINE_SCALE * near], axis=-1)
+        return wording, COSINE_SCALE * near
 
-    def _wording_scores(self, texts: Sequence[str]) -> Floats:
+    def wording_scores(self, texts: Sequence[str]) -> Floats:
+        """Returns the scores by wording, texts × labels."""
         if len(texts) == 1:
             _, places, values = self.lexicon.rows(texts)
             return np.asarray(values @ self.wording.weights[places] + self.wording.bias, np.float32)[None]
@@ -189,7 +202,12 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         )
     means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
     starts = np.searchsorted(training.parents, np.arange(labels))
-    return FittedScorers(starts, meaning, wording, training.lexicon, means)
+    return FittedScorers(starts, meaning, wording, training.lexicon, means, DEFAULT_STAND_INS)
+
+
+def shortlist(meaning: Floats, best: Floats) -> Classes:
+    """Returns the labels that are scored by all scorers, for each row."""
+    return np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
 
 
 def _is_fast(vectors: Floats, classes: int) -> bool:

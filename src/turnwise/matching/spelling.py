@@ -68,7 +68,22 @@ class SpellingCorrector:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._agent_words = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
+        self._set_words(_counted(texts))
+
+    def changed(self, removed: Iterable[str], added: Iterable[str]) -> "SpellingCorrector":
+        """Returns the corrector of these texts without the removed ones and with the added ones."""
+        words = Counter(self._agent_words)
+        words.update(_counted(added))
+        words.subtract(gone := _counted(removed))
+        for word in gone:
+            if words[word] <= 0:
+                del words[word]
+        other = SpellingCorrector(())
+        other._set_words(words)
+        return other
+
+    def _set_words(self, words: Counter[str]) -> None:
+        self._agent_words = words
         self._english, self._encoder_words = _english(), _encoder_words()
         self._counts: Mapping[str, int] = self._english.word_frequency.dictionary
         self._correction = lru_cache(_CACHE_SIZE)(self._find_correction)
@@ -117,6 +132,10 @@ class SpellingCorrector:
             return None
         common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
         return max(common, key=lambda other: (self._counts[other], other), default=None)
+
+
+def _counted(texts: Iterable[str]) -> Counter[str]:
+    return Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
 
 
 def _beginning(text: str) -> str:

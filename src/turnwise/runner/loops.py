@@ -12,14 +12,14 @@ from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.retention import Retention
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
+from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import RecoveryLoop, SessionQueues
 from turnwise.runner.queue.retention import Pruning
-from turnwise.runner.turn.state import Runtime
-from turnwise.selection.cascade import Cascade
+from turnwise.runner.turn.state import Services
 
 
 class LoopRuntime(NamedTuple):
@@ -40,17 +40,17 @@ class LoopRuntimes:
 
     def __init__(
         self,
-        runtime: Runtime,
-        cascade: Cascade,
+        services: Services,
+        sets: AgentSets,
         hooks: Sequence[Hooks],
         app: str,
         config: RunConfig,
         process: ProcessConfig,
         retention: Retention,
     ) -> None:
-        self._runtime, self._cascade, self._hooks = runtime, cascade, hooks
+        self._services, self._sets, self._hooks = services, sets, hooks
         self._app, self.config, self._process = app, config, process
-        self.pruning = Pruning(runtime.store, runtime.artifacts, app, retention, runtime.issuer.now)
+        self.pruning = Pruning(services.store, services.artifacts, app, retention, services.issuer.now)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
     @property
@@ -67,10 +67,12 @@ class LoopRuntimes:
         # issuer: two holders must never share it.
         holder = f"{platform.node()}-{os.getpid()}-{SystemIssuer().new_id('runner')}"
         lease = Lease(holder, self._process.lease_seconds)
-        unknown = UnknownAgents(self._runtime.tree, self._process.unknown_agent_seconds)
-        jobs = JobWorker(self._runtime, self._hooks, self._app, self.config.limits, self._process, lease)
-        driver = Driver(self._runtime, self._cascade, self._hooks, lease, unknown, jobs.wake)
-        recovery = Recovery(self._runtime, driver, self.config, unknown)
-        queues = SessionQueues(driver, recovery, self._runtime.store, self.config, concurrency=self._process.concurrency)
-        recovery_loop = RecoveryLoop(self._runtime.store, queues, jobs, self._app, self._process.recovery_seconds, self.pruning)
+        unknown = UnknownAgents(self._process.unknown_agent_seconds)
+        jobs = JobWorker(self._services, self._sets, self._hooks, self._app, self.config.limits, self._process, lease)
+        driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake)
+        recovery = Recovery(self._services, self._sets, driver, self.config, unknown)
+        queues = SessionQueues(driver, recovery, self._services.store, self.config, concurrency=self._process.concurrency)
+        recovery_loop = RecoveryLoop(
+            self._services.store, self._services.rests, queues, jobs, self._app, self._process.recovery_seconds, self.pruning
+        )
         return LoopRuntime(driver, queues, recovery_loop, jobs)

@@ -1,9 +1,6 @@
 """The runner: the entry point that takes messages and returns the invocations that answer them."""
 
-import asyncio
-import inspect
-import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.retention import Retention
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
@@ -32,6 +30,7 @@ from turnwise.runner.admission import (
     checked_message,
     checked_parts,
 )
+from turnwise.runner.agent_sets import AgentSet, AgentSets
 from turnwise.runner.allowances import Allowances
 from turnwise.runner.blocking_portal import BlockingPortal
 from turnwise.runner.guards.check_threads import CHECKS
@@ -41,9 +40,10 @@ from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
 from turnwise.runner.queue.followers import PAGE_BYTES, PAGE_EVENTS
-from turnwise.runner.record.events import error_text, message_of_event
+from turnwise.runner.record.events import message_of_event
+from turnwise.runner.rests import AgentRests, with_ends
 from turnwise.runner.sessions import Sessions
-from turnwise.runner.turn.state import Runtime
+from turnwise.runner.turn.state import Services
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec
@@ -51,15 +51,11 @@ from turnwise.selection.vectors import Progress
 
 IN_MEMORY = "sqlite://"
 """The URL of a store that lives as long as the process."""
-CLOSE_SECONDS = 30.0
-"""The timeout for closing one agent."""
 NO_CONTEXT = MessageContext()
 _IN_A_LOOP = (
     'In a notebook, or in an `async def` function: `invocation = await runner.start("hi", user="ada", session="s")`, then '
     "`result = await invocation.result()`."
 )
-
-log = logging.getLogger("turnwise.runner")
 
 
 class Runner:
@@ -118,7 +114,7 @@ class Runner:
         guardrails = checked_parts("guardrails", guardrails, ("check",), "guardrails")
         hooks = checked_parts("hooks", hooks, ("selected", "stored", "ended"), "hooks")
         keep = Path(keep) if isinstance(keep, str) else keep
-        self._agents, self.tree = collect(as_agent(root))
+        agents, tree = collect(as_agent(root))
         store = _open_store(store)
         self.app, self.store, self.config = app, store, config or RunConfig()
         allowances = Allowances(store, artifacts)
@@ -126,16 +122,29 @@ class Runner:
         self.limited_artifacts = artifacts and LimitedArtifacts(artifacts, allowances, self.config.limits)
         """The artifacts, saved only while the user's storage has room."""
         spec = named_policy(policy) if isinstance(policy, str) else policy
-        self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
+        shared = getattr(store, "index_cache", None)
+        cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
+        self.sets = AgentSets(AgentSet(agents, tree, cascade))
         self._issuer = issuer or SystemIssuer()
-        runtime = Runtime(self._agents, self.tree, store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
+        self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
+        services = Services(store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests)
         rules = retention or Retention()
-        self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process, rules)
+        self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules)
         self.pruning = self._loop_runtimes.pruning
         self.checks = CHECKS
         self._blocking_portal = BlockingPortal(_IN_A_LOOP)
-        self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)
+        self.sessions = Sessions(services, self.sets, self._loop_runtimes, tuple(hooks), app)
+
+    @property
+    def tree(self) -> AgentTree:
+        """The agents that serve now."""
+        return self.sets.current.tree
+
+    @property
+    def cascade(self) -> Cascade:
+        """The policy that decides now, bound to the agents."""
+        return self.sets.current.cascade
 
     async def ready(self, progress: Progress | None = None) -> None:
         """Prepares the policy: loads the encoder and fits what is fitted to the agents. Otherwise the first decision waits
@@ -229,7 +238,12 @@ class Runner:
         head = Head()
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
-        return await self.cascade.decide(head=head, message=content, context=context or MessageContext())
+        with self.sets.hold() as hold:
+            resting = self.rests.resting()
+            decided = await hold.agent_set.cascade.decide(
+                head=head, message=content, context=context or MessageContext(), resting=frozenset(resting)
+            )
+            return hold.agent_set.stamped(with_ends(decided, resting))
 
     async def regenerate(
         self,
@@ -336,7 +350,7 @@ class Runner:
         await loop_runtime.queues.close()
         await loop_runtime.jobs.close()
         await loop_runtime.driver.close()
-        await close_agents(self._agents.values())
+        await self.sets.close()
         await self.store.close()
         if self.artifacts is not None:
             await self.artifacts.close()
@@ -403,16 +417,3 @@ def _open_store(value: object) -> SessionStore:
         fix = 'Pass a URL such as "sqlite:///sessions.db", or SqlSessionStore(URL).'
         raise ConfigError(f"A runner cannot use this as its session store: {shown}.", fix=fix)
     return value  # type: ignore[return-value]
-
-
-async def close_agents(agents: Iterable[Agent]) -> None:
-    """Awaits `close` of every agent that has it, concurrently. Logs exceptions and timeouts."""
-    await asyncio.gather(*(_close(agent) for agent in agents if inspect.iscoroutinefunction(getattr(agent, "close", None))))
-
-
-async def _close(agent: Agent) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await agent.close()  # type: ignore[attr-defined]
-    except Exception as error:
-        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, error_text(error))

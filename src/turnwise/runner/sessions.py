@@ -23,6 +23,7 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.runner.admission import check_delta, checked_id, checked_message, json_size
+from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.allowances import check_log, check_state
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.limited_artifacts import copied_bytes
@@ -42,7 +43,7 @@ from turnwise.runner.record.events import (
 )
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
-from turnwise.runner.turn.state import Runtime
+from turnwise.runner.turn.state import Services
 
 WRITE_RETRIES = 4
 """The number of retries of a write when background jobs write in between."""
@@ -75,9 +76,9 @@ class InvocationStatus(NamedTuple):
 class ConversationImport:
     """Turns past exchanges into events. Guardrails check them as if they took place here, and files become artifacts."""
 
-    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig) -> None:
-        self._runtime, self._driver, self._config = runtime, driver, config
-        self._guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+    def __init__(self, services: Services, driver: Driver, config: RunConfig) -> None:
+        self._services, self._driver, self._config = services, driver, config
+        self._guardrails = Guardrails(services.guardrails, config.limits.guardrail_seconds)
 
     async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
         """Returns the events of the exchanges, one invocation each. Stores no events. Raises MessageError, ArtifactError.
@@ -93,14 +94,14 @@ class ConversationImport:
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
         asked = None if exchange.message is None else await self._message_event(key, exchange.message, exchange.id)
-        id_ = self._runtime.issuer.new_id("invocation") if asked is None else asked.invocation_id
+        id_ = self._services.issuer.new_id("invocation") if asked is None else asked.invocation_id
         said = [await self._answer_event(content, author, id_) for content in exchange.said]
-        answers = said or [empty_event(self._runtime.issuer, author, id_)]
+        answers = said or [empty_event(self._services.issuer, author, id_)]
         answers[-1] = answers[-1].with_actions(end=End())
         return answers if asked is None else [asked, *answers]
 
     async def _message_event(self, key: SessionKey, content: Content, message_id: str | None) -> Event:
-        id_ = self._runtime.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
+        id_ = self._services.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         message = Message(id=id_, content=checked_message(content, self._config.limits))
         run = MessageRun(key, message, self._config)
         await self._driver.prepare(run)
@@ -112,14 +113,14 @@ class ConversationImport:
             id=run.event_id,
             author=USER,
             invocation_id=run.prepared.invocation_id,
-            created_at=self._runtime.issuer.now(),
+            created_at=self._services.issuer.now(),
             content=content,
         )
         return event.with_actions(artifact_versions=dict(versions), guarded=guarded)
 
     async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._runtime.issuer, author, invocation_id, branch=Branch.of_turn(1))
+        event = empty_event(self._services.issuer, author, invocation_id, branch=Branch.of_turn(1))
         return await self._guardrails.event(event.with_content(content.replace(role="agent")))
 
     def _check(self, content: Content) -> None:
@@ -163,8 +164,11 @@ def invocation_status(session: Session, events: Sequence[Event], event_id: str |
 class Sessions:
     """Manages sessions, but never while they are answering a message."""
 
-    def __init__(self, runtime: Runtime, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
-        self._runtime, self._store, self._artifacts, self._issuer = runtime, runtime.store, runtime.artifacts, runtime.issuer
+    def __init__(
+        self, services: Services, sets: AgentSets, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str
+    ) -> None:
+        self._services, self._sets = services, sets
+        self._store, self._artifacts, self._issuer = services.store, services.artifacts, services.issuer
         self._loop_runtimes, self._hooks, self._app = loop_runtimes, hooks, app
         self._limits = loop_runtimes.config.limits
 
@@ -173,7 +177,7 @@ class Sessions:
         blank = await self._store.open(key, blank=True)
         if state and blank is not None and not blank.revision:
             check_state(blank, state, self._limits)
-        await self._runtime.allowances.check_new(key, self._limits)
+        await self._services.allowances.check_new(key, self._limits)
         return await self._store.create(key, state=state)
 
     async def get(self, key: SessionKey) -> Session:
@@ -333,7 +337,7 @@ class Sessions:
         Raises SessionMissing, SessionExists, InvocationMissing, UserLimitReached; StaleWriter as `rewind` does.
         """
         more = 0 if self._artifacts is None else await copied_bytes(self._artifacts, key)
-        await self._runtime.allowances.check_new(key, self._limits, fork=True, more=more)
+        await self._services.allowances.check_new(key, self._limits, fork=True, more=more)
         session = await self._store.fork(key, new_id, before_invocation=before_invocation, revision=revision)
         try:
             await self._copy_artifacts(key, session.key)
@@ -365,10 +369,9 @@ class Sessions:
         contents = [content for exchange in past for content in (exchange.message, *exchange.said) if content is not None]
         # Before the import saves files.
         await self._check_import(key, count, sum(map(json_size, contents)))
-        author_name = self._runtime.tree.root if author is None else author
-        events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
-            key, past, author_name
-        )
+        author_name = self._sets.current.tree.root if author is None else author
+        importing = ConversationImport(self._services, self._loop_runtimes.current.driver, self._loop_runtimes.config)
+        events = await importing.events(key, past, author_name)
         await self._check_import(key, len(events), sum(map(json_size, events)))
         if new or await self._store.open(key) is None:
             await self._store.create(key)
@@ -381,9 +384,9 @@ class Sessions:
         assert session is not None
         check_log(session, self._limits, events=events, size=size)
         if session.revision == 0:
-            await self._runtime.allowances.check_new(key, self._limits, more=size)
+            await self._services.allowances.check_new(key, self._limits, more=size)
         else:
-            await self._runtime.allowances.check_storage(key, self._limits, more=size)
+            await self._services.allowances.check_storage(key, self._limits, more=size)
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent without a

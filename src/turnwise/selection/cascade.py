@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -22,6 +22,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
@@ -55,6 +56,9 @@ from turnwise.selection.stages import (
 )
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import checked_verdict, run_selector
+
+if TYPE_CHECKING:
+    from turnwise.matching.index_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
@@ -92,6 +96,8 @@ class Cascade:
             exists and at least one agent has examples, skills or a description.
         keep: Folder that caches fitted models; None = no cache.
         meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
+        shared: A cache of vectors and fitted heads that processes share; None = none.
+        before: A cascade of earlier agents, whose compiled patterns are used again if they are the same.
 
     Raises:
         PolicyError: The policy contains an invalid name or option.
@@ -107,12 +113,18 @@ class Cascade:
         encoder: Encoder | None = None,
         keep: Path | None = None,
         meaning: Meaning | None = None,
+        shared: "IndexCache | None" = None,
+        before: "Cascade | None" = None,
     ) -> None:
         self.spec = spec
         self.tree = tree
-        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
+        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep, shared=shared)
         inputs = build_context(
-            spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default)
+            spec,
+            tree,
+            custom or {},
+            lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default, shared=shared),
+            patterns=before._patterns if before is not None else None,
         )
         refuse_unknown_agents(inputs, "'default'", (spec.default,))
         refuse_unknown_agents(inputs, "'several'", (spec.several,))
@@ -125,6 +137,7 @@ class Cascade:
         self._roles = frozenset(role for card in tree for role in card.roles)
         self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
         self.meaning = inputs.made()
+        self._patterns: PatternIndex | None = inputs.made_patterns()
         self._resolved: list[object] = [_resolved(order) for order in self._stage_orders]
         self._resolved += [["several", spec.several]] if spec.several is not None else []
         self._fingerprints: dict[str, str] = {}
@@ -168,6 +181,21 @@ class Cascade:
         if meaning is None and tree is None and spec.default == self.spec.default:
             meaning = self.meaning
         return self._recreate(spec, tree=tree or self.tree, meaning=meaning)
+
+    def changed(self, spec: PolicySpec, tree: AgentTree) -> "Cascade":
+        """Returns a cascade for changed agents or a changed policy. It shares what did not change, such as fitted heads.
+
+        Raises the same errors as the constructor.
+        """
+        meaning = self.meaning
+        if meaning is not None and (tree is not self.tree or spec.default != self.spec.default):
+            meaning = meaning.changed(tree, default=spec.default)
+        return self._recreate(spec, tree=tree, meaning=meaning, before=self)
+
+    async def warm(self) -> None:
+        """Prepares what a first decision needs, without waiting for heads. Raises EncoderError."""
+        if self.meaning is not None:
+            await asyncio.to_thread(self.meaning.prepare)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
         """Returns every stage's options with defaults filled in, by stage name.

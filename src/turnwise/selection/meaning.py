@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
-import itertools
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -18,19 +18,25 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
-from turnwise.selection.phrases import phrases_of, words_of
+from turnwise.selection.head_fits import FittedHeads, HeadFits
+from turnwise.selection.layered_cache import Claim, LayeredCache
+from turnwise.selection.phrases import TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
-from turnwise.selection.vectors import CachedEncoder, Progress, encode_checked, vectors_of
+from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import DiskCache
+    from turnwise.matching.index_cache import IndexCache
     from turnwise.matching.matcher import Matcher
+    from turnwise.matching.smalltalk import SmallTalk
+    from turnwise.matching.spelling import SpellingCorrector
 
 __all__ = ["Meaning", "TextReading"]
 
+_LOOK_SECONDS = 0.5
+_FEW_TEXTS = 64  # encoding so few takes less time than reading the file of all vectors
 _QUICK_FIT = 800  # phrases; fitting this many takes less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
@@ -52,6 +58,9 @@ class Meaning:
     matcher. For a larger tree, the nearest phrases decide while a background thread fits the heads; the fitted matcher then
     replaces the old one atomically. If fitting fails, the failure is logged and the nearest phrases continue to decide.
 
+    For a changed tree, `changed` returns another one, which shares what did not change. Until new heads are fitted, the last
+    ones decide for agents whose phrases are the same, and nearest phrases stand in for the others.
+
     Args:
         tree: The agents.
         encoder: Turns texts into vectors.
@@ -59,6 +68,8 @@ class Meaning:
         progress: Called with the progress, in the thread that does the work.
         default: The default agent, which counts by its examples only; None = the tree's root.
         quick_fit: A tree with at most this many phrases counts as small.
+        before: The meaning of an earlier tree.
+        shared: A cache that processes share, for trees that are not small; None = none.
     """
 
     def __init__(
@@ -70,11 +81,17 @@ class Meaning:
         *,
         default: str | None = None,
         quick_fit: int = _QUICK_FIT,
+        before: "Meaning | None" = None,
+        shared: "IndexCache | None" = None,
     ) -> None:
         self.tree, self.encoder = tree, encoder
         self._cache_folder, self._progress, self._default = keep, progress, default
         self._quick_fit = quick_fit
-        self._phrases: tuple[Phrase, ...] | None = None
+        self._before, self._shared = before, shared
+        self._fits: HeadFits = before._fits if before is not None else HeadFits()
+        self._memory: MemoryCache = before._memory if before is not None else MemoryCache(keep is None)
+        self._phrases: TreePhrases | None = None
+        self._publishing = threading.Lock()
         self._reader: TextReader | None = None
         self._prepare_lock = threading.Lock()
         self._lock = threading.Lock()
@@ -86,9 +103,36 @@ class Meaning:
     @property
     def phrases(self) -> tuple[Phrase, ...]:
         """Phrases that describe the agents, in the tree's order."""
+        return self._tree_phrases().all
+
+    def _tree_phrases(self) -> TreePhrases:
         if self._phrases is None:
-            self._phrases = phrases_of(self.tree, self._default)
+            before = None if self._before is None else self._before._phrases
+            self._phrases = TreePhrases(self.tree, self._default, before)
         return self._phrases
+
+    @property
+    def phrases_fingerprint(self) -> str:
+        """Identifies the phrases, encoder, dictionary and matching version."""
+        return _fingerprint(self._tree_phrases(), self.encoder)
+
+    def changed(self, tree: AgentTree, *, default: str | None = None) -> "Meaning":
+        """Returns the meaning of a changed tree, with the same encoder. This object does not change.
+
+        Args:
+            tree: The agents.
+            default: The default agent; None = the tree's root.
+        """
+        return Meaning(
+            tree,
+            self.encoder,
+            self._cache_folder,
+            self._progress,
+            default=default,
+            quick_fit=self._quick_fit,
+            before=self,
+            shared=self._shared,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -173,8 +217,12 @@ class Meaning:
         return await asyncio.to_thread(self._tuned, texts, labels)
 
     def close(self) -> None:
-        """Cancels a running fit without waiting for it; the state in use stays. Idempotent."""
+        """Cancels a running fit without waiting for it; the state in use stays. Idempotent.
+
+        Also stops the fits of the trees before and after this one.
+        """
         self._closed.set()
+        self._fits.close()
 
     async def _current_reader(self) -> TextReader:
         """Returns the reader to use: inside a pinned block, the block's reader."""
@@ -210,72 +258,150 @@ class Meaning:
             ready_future.set_result(None)
 
     def _prepare(self, progress: Progress) -> None:
-        from turnwise.matching.matcher import nearest
         from turnwise.matching.smalltalk import SmallTalk
-        from turnwise.matching.spelling import SpellingCorrector
 
-        progress = self._stoppable(progress)
-        phrases, cache = self.phrases, self._disk_cache()
-        fingerprint = fingerprint_of(phrases, self.encoder)
-        if self.encoder.is_local:
+        progress = self._stoppable(progress, self._closed)
+        phrases, cache, fingerprint = self.phrases, self._cache(), self.phrases_fingerprint
+        before = None if self._before is None else self._before._reader
+        if self.encoder.is_local and before is None:
             self.encoder.encode(["hello"])  # loads a lazily loaded model now, rather than at the first message
-        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, cache, progress))
-        names = (words_of(card.name) for card in self.tree)  # includes agents that have no phrases
-        spelling = SpellingCorrector(itertools.chain(names, (phrase.text for phrase in phrases)))
+        smalltalk = before.smalltalk if before else SmallTalk.for_encoder(CachedEncoder(self.encoder, cache, progress))
+        spelling = self._spelling(before)
+        self._before = None
         if not phrases:
-            return self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
+            self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
+            return
         cached = _fitted_before(cache, fingerprint, phrases, self.encoder.dimensions)
         if cached is not None:
-            return self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
-        texts = [phrase.text for phrase in phrases]
-        vectors = vectors_of(texts, self.encoder, cache=cache, progress=progress)
-        reader = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
-        if len(phrases) <= self._quick_fit:
-            try:
-                return self._fit(reader, phrases, vectors, fingerprint, progress)
-            finally:
-                # Set only now, so that concurrent readers do not get a state that waiting callers never see.
-                self._reader = self._reader or reader
-        self._reader = reader
-        # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
-        work = (reader, phrases, vectors, fingerprint, self._stoppable(_no_progress))
-        try:
-            threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
-        except RuntimeError:  # no more threads, or the interpreter is shutting down
-            _log.warning("No thread could be started for the fit: nearest phrases go on deciding.")
-            self._heads.set_result(False)
-        return None
+            self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
+            self._fits.adopt(FittedHeads(cached, f"{fingerprint}-fitted", fingerprint))
+            return
+        base = self._fits.base
+        if base is None:
+            self._prepare_first(smalltalk, spelling, fingerprint, progress)
+            return
+        if base.fingerprint == fingerprint:
+            matcher, name = base.matcher, base.name
+        else:
+            matcher = base.matcher.patched(phrases, partial(self._vectors, progress=progress))
+            name = f"{fingerprint}-patched-{base.name}"
+        reader = TextReader(self.encoder, matcher, smalltalk, spelling, name)
+        if base.fingerprint == fingerprint and matcher.fitted:
+            self._publish(reader, True)
+        else:
+            self._reader = reader
+        self._fits.request(self)
 
-    def _fit(
-        self,
-        reader: TextReader,
-        phrases: tuple[Phrase, ...],
-        vectors: "NDArray[np.float32]",
-        fingerprint: str,
-        progress: Progress,
+    def _prepare_first(
+        self, smalltalk: "SmallTalk", spelling: "SpellingCorrector", fingerprint: str, progress: Progress
     ) -> None:
+        """Prepares the first tree: nothing was fitted before."""
+        from turnwise.matching.matcher import nearest
+
+        phrases = self.phrases
+        matcher = nearest(phrases, self._vectors([phrase.text for phrase in phrases], progress))
+        reader = TextReader(self.encoder, matcher, smalltalk, spelling, f"{fingerprint}-nearest")
+        self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-nearest", fingerprint))
+        if len(phrases) > self._quick_fit:
+            self._reader = reader
+            self._fits.request(self)
+            return
+        try:
+            self._fit(reader, progress)
+        finally:
+            # Set only now, so that concurrent readers do not get a state that waiting callers never see.
+            self._reader = self._reader or reader
+
+    def _spelling(self, before: TextReader | None) -> "SpellingCorrector":
+        from turnwise.matching.spelling import SpellingCorrector
+
+        known = None if self._before is None else self._before._phrases
+        if before is None or known is None:
+            # The names include agents that have no phrases.
+            return SpellingCorrector(text for each in self._tree_phrases().by_agent.values() for text in each.texts)
+        removed, added = self._tree_phrases().changed_from(known)
+        return before.spelling.changed(removed, added) if removed or added else before.spelling
+
+    def _vectors(self, texts: Sequence[str], progress: Progress) -> "NDArray[np.float32]":
+        cache = self._cache(few=len(texts) <= _FEW_TEXTS)
+        return vectors_of(texts, self.encoder, cache=cache, progress=progress)
+
+    def patch_from(self, base: FittedHeads) -> None:
+        """Decides with the heads of earlier agents from now on, unless heads of these agents are in use."""
+        fingerprint = self.phrases_fingerprint
+        with self._publishing:
+            reader = self._reader
+            if reader is None or self._heads.done() or base.fingerprint == fingerprint:
+                return
+            matcher = base.matcher.patched(self.phrases, partial(self._vectors, progress=_no_progress))
+            self._reader = reader.with_matcher(matcher, f"{fingerprint}-patched-{base.name}")
+
+    def fit_heads(self) -> bool:
+        """Fits the heads of these agents and decides with them. Returns False when the fit failed or was stopped."""
+        reader = self._reader
+        return reader is not None and self._fit(reader, self._stoppable(_no_progress, self._fits.closed))
+
+    def give_up_heads(self) -> None:
+        """Stops waiting for heads: a later tree gets them. Does nothing when there are heads."""
+        with self._publishing:
+            if not self._heads.done():
+                self._heads.set_result(False)
+
+    def _fit(self, reader: TextReader, progress: Progress) -> bool:
         from turnwise.matching.matcher import fit
 
+        phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
+        claim = Claim(cache, fingerprint)
         try:
-            matcher = fit(phrases, vectors, progress=lambda share: progress("fitting", round(100 * share), 100))
+            matcher = self._fitted_elsewhere(claim, progress)
+            is_own = matcher is None
+            if matcher is None:
+                texts = [phrase.text for phrase in phrases]
+                vectors = self._vectors(texts, progress)
+                self._memory.retain(texts)
+
+                def step(share: float) -> None:
+                    claim.renew()
+                    progress("fitting", round(100 * share), 100)
+
+                matcher = fit(phrases, vectors, progress=step)
+                del vectors
         except EncodingStopped:
-            self._heads.set_result(False)
+            self.give_up_heads()
         except Exception as problem:
             _log.warning("The matcher could not be fitted (%s): nearest phrases go on deciding.", type(problem).__name__)
             self._failure = problem
-            self._heads.set_result(False)
+            self.give_up_heads()
         except BaseException:
-            self._heads.set_result(False)
+            self.give_up_heads()
             raise
         else:
+            # Before it is published: a caller that waits for these heads may change the agents at once.
+            self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
             self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
-            cache = self._disk_cache()
-            if cache is not None:
+            if is_own:
                 cache.store_matcher(fingerprint, matcher.arrays())
+            return True
+        finally:
+            claim.release()
+        return False
+
+    def _fitted_elsewhere(self, claim: Claim, progress: Progress) -> "Matcher | None":
+        """Waits for another process that fits these heads. Returns them; None when this process has to fit them."""
+        while not claim.renew():
+            progress("waiting", 0, 1)
+            time.sleep(_LOOK_SECONDS)
+            found = _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
+            if found is not None:
+                return found
+        # It may have been finished right before the claim.
+        return _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
 
     def _publish(self, reader: TextReader, heads: bool) -> None:
-        self._reader = reader
-        self._heads.set_result(heads)
+        with self._publishing:
+            self._reader = reader
+            if not self._heads.done():
+                self._heads.set_result(heads)
 
     def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
         reader = self._reader
@@ -290,44 +416,46 @@ class Meaning:
         tuned._publish(reader.with_matcher(matcher, f"{reader.fingerprint}-tuned-{digest}"), self._heads.result())
         return tuned
 
-    def _disk_cache(self) -> "DiskCache | None":
-        if self._cache_folder is None:
-            return None
-        from turnwise.matching.disk_cache import DiskCache
+    def _cache(self, *, few: bool = False) -> "IndexCache":
+        """Returns the cache. For few texts of many it leaves out the disk, whose files are read as wholes."""
+        layers: list[IndexCache] = [self._memory]
+        is_large = len(self.phrases) > self._quick_fit
+        if self._shared is not None and is_large:
+            layers.append(self._shared)
+        if self._cache_folder is not None and not (few and is_large and self.encoder.is_local):
+            from turnwise.matching.disk_cache import DiskCache
 
-        return DiskCache(self._cache_folder)
+            layers.append(DiskCache(self._cache_folder))
+        return LayeredCache(layers)
 
-    def _stoppable(self, progress: Progress) -> Progress:
+    def _stoppable(self, progress: Progress, stop: threading.Event) -> Progress:
         def step(what: str, done: int, total: int) -> None:
             # At exit, the main thread ends before the interpreter joins the other threads.
-            if self._closed.is_set() or not threading.main_thread().is_alive():
+            if stop.is_set() or not threading.main_thread().is_alive():
                 raise EncodingStopped
             progress(what, done, total)
 
         return step
 
 
-def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
+def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary and matching version."""
     from turnwise.matching.disk_cache import version
     from turnwise.matching.spelling import dictionary
 
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0".encode())
-    for phrase in phrases:
-        digest.update("\0".join(phrase).encode("utf-8", "surrogatepass") + b"\1")
+    digest.update(phrases.digest())
     return digest.hexdigest()[:20]
 
 
-def _fitted_before(
-    cache: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
-) -> "Matcher | None":
+def _fitted_before(cache: "IndexCache", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
     """Returns the cached fitted matcher; None when there is none that works."""
     import numpy as np
 
     from turnwise.matching.matcher import Matcher
 
-    arrays = cache.matcher(fingerprint) if cache else None
-    if cache is None or arrays is None:
+    arrays = cache.matcher(fingerprint)
+    if arrays is None:
         return None
     try:
         matcher = Matcher.from_arrays(phrases, arrays)

@@ -20,14 +20,17 @@ _ROUNDING = 1e-9
 Yields = Literal["waits", "asks"]
 
 
-def pattern_index(tree: AgentTree) -> PatternIndex:
+def pattern_index(tree: AgentTree, before: PatternIndex | None = None) -> PatternIndex:
     """Returns an index of all agents' active patterns, labelled by agent name, in the tree's order.
+
+    Args:
+        tree: The agents.
+        before: An index of earlier agents. Returned itself if its patterns are the same.
 
     Raises PatternError for the first invalid pattern.
     """
-    return PatternIndex(
-        (card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
-    )
+    patterns = [(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active]
+    return before if before is not None and before.holds(patterns) else PatternIndex(patterns)
 
 
 def pattern_labels(tree: AgentTree) -> dict[tuple[str, str], str]:

@@ -1,7 +1,9 @@
 """Extracts phrases from agents' cards, to be compared with messages."""
 
+import hashlib
 import re
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
@@ -38,8 +40,64 @@ def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...
         tree: The agents.
         default: The default agent; None = the root.
     """
-    examples_only = by_examples_alone(tree, default)
-    return tuple(phrase for card in tree for phrase in _deduplicated(_phrases(card, card.name in examples_only)))
+    return TreePhrases(tree, default).all
+
+
+class AgentPhrases(NamedTuple):
+    """The phrases of one agent."""
+
+    card: AgentCard
+    examples_only: bool
+    phrases: tuple[Phrase, ...]
+    digest: bytes
+    """A hash of the phrases."""
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The agent's name and its phrases, as texts whose words are known."""
+        yield words_of(self.card.name)
+        yield from (phrase.text for phrase in self.phrases)
+
+
+class TreePhrases:
+    """The phrases of all agents of a tree, as `phrases_of`. Immutable.
+
+    Args:
+        tree: The agents.
+        default: The default agent; None = the root.
+        before: The phrases of an earlier tree. Those of cards that did not change are shared.
+    """
+
+    def __init__(self, tree: AgentTree, default: str | None = None, before: "TreePhrases | None" = None) -> None:
+        examples_only = by_examples_alone(tree, default)
+        known = before.by_agent if before is not None else {}
+        self.by_agent: dict[str, AgentPhrases] = {
+            card.name: _of_agent(card, card.name in examples_only, known.get(card.name)) for card in tree
+        }
+        self.all = tuple(phrase for each in self.by_agent.values() for phrase in each.phrases)
+
+    def digest(self) -> bytes:
+        """Returns a hash of all phrases in order."""
+        digest = hashlib.sha256()
+        for each in self.by_agent.values():
+            digest.update(each.digest)
+        return digest.digest()
+
+    def changed_from(self, before: "TreePhrases") -> tuple[list[str], list[str]]:
+        """Returns the texts of changed agents: those that are gone, and those that are new."""
+        gone = [each for name, each in before.by_agent.items() if self.by_agent.get(name) is not each]
+        new = [each for name, each in self.by_agent.items() if before.by_agent.get(name) is not each]
+        return [text for each in gone for text in each.texts], [text for each in new for text in each.texts]
+
+
+def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) -> AgentPhrases:
+    if known is not None and known.examples_only == examples_only and (known.card is card or known.card == card):
+        return known
+    phrases = tuple(_deduplicated(_phrases(card, examples_only)))
+    digest = hashlib.sha256()
+    for phrase in phrases:
+        digest.update("\0".join(phrase).encode("utf-8", "surrogatepass") + b"\1")
+    return AgentPhrases(card, examples_only, phrases, digest.digest())
 
 
 def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:

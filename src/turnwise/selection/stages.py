@@ -3,9 +3,8 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -25,6 +24,9 @@ from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_ind
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
 from turnwise.selection.resume import AWAITED_CONFIDENCE, HoldOpenQuestion, Resume, Rule
 from turnwise.selection.semantic import NoTextSelector, Score, Semantic, SmallTalkSelector, has_words
+
+if TYPE_CHECKING:
+    from turnwise.matching.index_cache import IndexCache
 
 Factory = Callable[..., Selector]
 """Creates a custom selector. Called with the tree, and the stage's options as keyword arguments."""
@@ -69,6 +71,8 @@ class BuildContext:
     """Returns the `Meaning`; created on first call, then shared by all stages."""
     made: Callable[[], Meaning | None]
     """Returns the `Meaning` if a stage has requested it, else None."""
+    made_patterns: Callable[[], PatternIndex | None]
+    """Returns the pattern index if a stage has requested it, else None."""
 
 
 def _fraction(default: float | None) -> Any:
@@ -244,7 +248,12 @@ BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
 
 
 def build_context(
-    spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory], meaning: Callable[[], Meaning] | None = None
+    spec: PolicySpec,
+    tree: AgentTree,
+    custom: Mapping[str, Factory],
+    meaning: Callable[[], Meaning] | None = None,
+    *,
+    patterns: PatternIndex | None = None,
 ) -> BuildContext:
     """Creates the build context of a policy. Patterns and meaning are created once, when a stage first needs them.
 
@@ -253,6 +262,7 @@ def build_context(
         tree: The agents.
         custom: Factories of custom selectors, by name.
         meaning: Creates the `Meaning`; None = with the bundled encoder.
+        patterns: The pattern index of earlier agents.
 
     Raises:
         PolicyError: A custom selector has the name of a built-in one.
@@ -267,20 +277,41 @@ def build_context(
             made.append(meaning() if meaning else meaning_of(tree, default=spec.default))
         return made[0]
 
-    index = cache(lambda: pattern_index(tree))
+    indexes: list[PatternIndex] = []
+
+    def get_patterns() -> PatternIndex:
+        if not indexes:
+            indexes.append(pattern_index(tree, patterns))
+        return indexes[0]
+
     stages = dict(zip(spec.stage_names(), spec.stages, strict=True))
-    return BuildContext(spec.name, stages, tree, spec.default, custom, index, get_meaning, lambda: made[0] if made else None)
+    return BuildContext(
+        spec.name,
+        stages,
+        tree,
+        spec.default,
+        custom,
+        get_patterns,
+        get_meaning,
+        lambda: made[0] if made else None,
+        lambda: indexes[0] if indexes else None,
+    )
 
 
 def meaning_of(
-    tree: AgentTree, encoder: Encoder | None = None, keep: Path | None = None, *, default: str | None = None
+    tree: AgentTree,
+    encoder: Encoder | None = None,
+    keep: Path | None = None,
+    *,
+    default: str | None = None,
+    shared: "IndexCache | None" = None,
 ) -> Meaning:
     """Creates a `Meaning` for the tree. `encoder` None = the bundled one; the other arguments are those of `Meaning`."""
     if encoder is None:
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 
         encoder = OnnxEncoder()
-    return Meaning(tree, encoder, keep, default=default)
+    return Meaning(tree, encoder, keep, default=default, shared=shared)
 
 
 def build(inputs: BuildContext, name: str, spec: StageSpec) -> Stage:

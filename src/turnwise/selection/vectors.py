@@ -1,5 +1,6 @@
 """Encodes texts that are known in advance, with a cache on disk."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,86 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import DiskCache, Vectors
+    from turnwise.matching.disk_cache import Keys, Vectors
+    from turnwise.matching.index_cache import IndexCache
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: (step, done, total). An exception from it stops the work."""
 
 _BATCH = 128
+_MOST_AT_ONCE = 1_000
 _CONVERT_BATCH = 4_096
+
+
+class MemoryCache:
+    """Vectors of this process. Implements `matching.index_cache.IndexCache`.
+
+    Args:
+        is_alone: There is no other cache, so it keeps all vectors; else only those of changed agents.
+    """
+
+    def __init__(self, is_alone: bool) -> None:
+        self._is_alone = is_alone
+        self._lock = threading.Lock()
+        self._known: Vectors | None = None
+
+    def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
+        """Returns the known vectors among these keys."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors
+
+        known = self._known
+        if known is None:
+            return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
+        places = known.places(np.unique(keys))
+        places = places[places >= 0]
+        return Vectors(known.keys[places], known.rows[places])
+
+    def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
+        """Keeps the vectors, unless they are too many."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors
+
+        if not self._is_alone and len(vectors) > _MOST_AT_ONCE:
+            return True
+        with self._lock:
+            known = self._known
+            if known is not None:
+                new = known.places(vectors.keys) < 0
+                keys, rows = np.concatenate([known.keys, vectors.keys[new]]), np.concatenate([known.rows, vectors.rows[new]])
+                vectors = Vectors(keys, rows)
+            self._known = vectors
+        return True
+
+    def retain(self, texts: Sequence[str]) -> None:
+        """Drops the vectors of all other texts."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors, text_keys
+
+        with self._lock:
+            if self._known is not None:
+                places = self._known.places(np.unique(text_keys(texts)))
+                places = places[places >= 0]
+                self._known = Vectors(self._known.keys[places], self._known.rows[places])
+
+    def matcher(self, fingerprint: str) -> None:
+        """Keeps no matchers."""
+
+    def store_matcher(self, fingerprint: str, arrays: object) -> None:
+        """Keeps no matchers."""
+
+    def remove_matcher(self, fingerprint: str) -> None:
+        """Keeps no matchers."""
+
+    def claim(self, fingerprint: str) -> bool:
+        """Every process may fit."""
+        return True
+
+    def release(self, fingerprint: str) -> None:
+        """There are no claims."""
 
 
 def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
@@ -37,7 +111,7 @@ def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float3
 
 
 def vectors_of(
-    texts: Sequence[str], encoder: Encoder, *, cache: "DiskCache | None", progress: Progress
+    texts: Sequence[str], encoder: Encoder, *, cache: "IndexCache | None", progress: Progress
 ) -> "NDArray[np.float32]":
     """Returns one row of length 1 for each text, from the cache where possible.
 
@@ -76,7 +150,7 @@ def vectors_of(
 class CachedEncoder:
     """An encoder with a disk cache, for texts that are encoded at every start."""
 
-    def __init__(self, encoder: Encoder, cache: "DiskCache | None", progress: Progress) -> None:
+    def __init__(self, encoder: Encoder, cache: "IndexCache | None", progress: Progress) -> None:
         self._encoder, self._cache, self._progress = encoder, cache, progress
 
     @property

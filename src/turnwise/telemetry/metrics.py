@@ -4,7 +4,7 @@ import asyncio
 import logging
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from importlib.metadata import version
 from typing import Protocol
 
@@ -33,11 +33,47 @@ class ObservedRunner(Protocol):
     """The part of a runner that the metrics read."""
 
     app: str
-    tree: AgentTree
     store: SessionStore
 
     @property
+    def tree(self) -> AgentTree: ...
+
+    @property
+    def sets(self) -> "Sets": ...
+
+    @property
+    def rests(self) -> "RestingAgents": ...
+
+    @property
     def checks(self) -> "Checks": ...
+
+
+class ServedSet(Protocol):
+    """The agents that serve."""
+
+    @property
+    def tree(self) -> AgentTree: ...
+
+    @property
+    def revision(self) -> int: ...
+
+
+class Sets(Protocol):
+    """The sets of agents of a runner."""
+
+    @property
+    def current(self) -> ServedSet: ...
+
+    @property
+    def problem(self) -> Exception | None: ...
+
+    def on_swap(self, listener: Callable[[ServedSet], None]) -> None: ...
+
+
+class RestingAgents(Protocol):
+    """The rests of a runner's agents."""
+
+    def resting(self) -> Sized: ...
 
 
 class Checks(Protocol):
@@ -94,13 +130,29 @@ class Metrics:
             "turnwise_guardrail_threads_stuck", "Threads in a check that took longer than its limit.", registry=self.registry
         )
         stuck.set_function(lambda: 0 if self._runner is None else self._runner.checks.stuck)
+        resting = Gauge("turnwise_agents_resting", "Agents that rest because their surroundings fail.", registry=self.registry)
+        resting.set_function(lambda: 0 if self._runner is None else len(self._runner.rests.resting()))
+        revision = Gauge(
+            "turnwise_definitions_revision", "The revision of the definitions that serves here.", registry=self.registry
+        )
+        revision.set_function(lambda: 0 if self._runner is None else self._runner.sets.current.revision)
+        refused = Gauge(
+            "turnwise_definitions_refused",
+            "1 while a newer revision is not served because of a mistake.",
+            registry=self.registry,
+        )
+        refused.set_function(lambda: 0 if self._runner is None else int(self._runner.sets.problem is not None))
         self._build = Info("turnwise_build", "What runs here.", registry=self.registry)
 
     def attach(self, runner: ObservedRunner) -> None:
         """Sets the runner. Without one, every agent is labelled `other`, and inboxes are not counted."""
         self._runner = runner
         self._agents = LabelSet(card.name for card in runner.tree)
+        runner.sets.on_swap(self._add_agents)
         self._build.info({"version": version("turnwise"), "python": platform.python_version(), "app": runner.app})
+
+    def _add_agents(self, served: ServedSet) -> None:
+        self._agents = LabelSet(card.name for card in served.tree)
 
     def count_error(self, code: str) -> None:
         """Counts an error that no invocation records, such as a refused request."""

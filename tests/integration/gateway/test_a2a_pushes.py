@@ -16,11 +16,11 @@ from push_play import receiving
 from runner_play import Gate
 
 from turnwise import AgentContext, Runner, agent
+from turnwise.access.address_guard import AddressGuard
 from turnwise.access.authenticator import LOCAL
 from turnwise.facts.gateway import A2aConfig, AuthConfig, GatewayConfig, Protocols
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.push.address_guard import AddressGuard
 from turnwise.gateway.a2a.push.sender import PushStream, PushTransport
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease

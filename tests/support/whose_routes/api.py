@@ -9,6 +9,14 @@ _WAIT: Mapping[str, Any] = {"wait": True}
 _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
 _ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
+_AGENT = "/api/v1/agents/{agent_name}"
+# The app of these tests keeps no definitions: to those who may see them, there are none.
+_READS = Asked("definitions:read", names="", ok=404)
+
+
+def _writes(**body: Any) -> Asked:
+    return Asked("definitions:write", lambda _: body, headers={"If-Match": "*"}, names="", ok=404)
+
 
 ROUTES: Routes = {
     ("GET", "/openapi.json"): (Asked(None, names=""),),
@@ -22,6 +30,21 @@ ROUTES: Routes = {
     ("GET", "/metrics"): (Asked("metrics:read", names=""),),
     ("GET", "/api/v1/agents"): (Asked("agents:read", names=""),),
     ("GET", "/api/v1/agents/{agent_name}"): (Asked("agents:read", names=""),),
+    ("GET", "/api/v1/definitions/changes"): (_READS,),
+    ("GET", "/api/v1/definitions/{kind}"): (_READS,),
+    ("GET", f"{_AGENT}/versions"): (_READS,),
+    ("GET", f"{_AGENT}/versions/{{version}}"): (_READS,),
+    ("GET", "/api/v1/policies/{policy_name}"): (_READS,),
+    ("POST", "/api/v1/agents"): (_writes(name="new"),),
+    ("PUT", _AGENT): (_writes(),),
+    ("PATCH", _AGENT): (_writes(),),
+    ("DELETE", _AGENT): (_READS._replace(permission="definitions:write", headers={"If-Match": "*"}),),
+    ("POST", f"{_AGENT}/activate"): (_writes(version=1),),
+    ("POST", f"{_AGENT}/rollback"): (_writes(),),
+    ("POST", f"{_AGENT}/examples"): (_writes(text="hi"),),
+    ("POST", f"{_AGENT}/patterns"): (_writes(regex="hi"),),
+    ("PUT", "/api/v1/policies/{policy_name}"): (_writes(policy="default"),),
+    ("POST", "/api/v1/policies/{policy_name}/rollback"): (_writes(),),
     ("POST", "/api/v1/sessions"): (
         Asked("sessions:write", lambda t: {"id": t.new, "state": {"a": 1}}, ok=201),
         Asked("sessions:write", lambda t: {"id": t.session}, ok=409),

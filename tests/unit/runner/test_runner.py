@@ -6,7 +6,7 @@ import pytest
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.runner.runner import close_agents
+from turnwise.runner.agent_sets import close_agents
 
 
 class Holding(FunctionAgent):

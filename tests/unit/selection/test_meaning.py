@@ -1,10 +1,12 @@
 """What messages mean to the agents of a tree."""
 
 import asyncio
+import gc
 import logging
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +21,7 @@ from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.disk_cache import DiskCache
 from turnwise.matching.spelling import Correction, dictionary
-from turnwise.selection.meaning import Meaning, fingerprint_of
-from turnwise.selection.phrases import phrases_of
+from turnwise.selection.meaning import Meaning
 
 EXAMPLES = {
     "billing": ("where is my invoice", "send the invoice again", "the bill is wrong", "pay my bill"),
@@ -104,7 +105,7 @@ async def test_another_dictionary_is_another_state() -> None:
     """E1, E9: it has its part in what is read."""
     meaning = Meaning(tree_of(), Words())
     await meaning.fitted()
-    assert meaning.fingerprint.startswith(fingerprint_of(meaning.phrases, meaning.encoder))
+    assert meaning.fingerprint.startswith(meaning.phrases_fingerprint)
     assert dictionary().split() == ["pyspellchecker", version("pyspellchecker")]
 
 
@@ -161,7 +162,7 @@ async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> No
 async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> None:
     await Meaning(tree_of(), Words(), tmp_path).fitted()
     cache = DiskCache(tmp_path)
-    fingerprint = fingerprint_of(phrases_of(tree_of()), Words())
+    fingerprint = Meaning(tree_of(), Words()).phrases_fingerprint
     cache.store_matcher(fingerprint, {"nonsense": np.zeros(3)})
     meaning = Meaning(tree_of(), Words(), tmp_path)
     assert await best(meaning, "my flight") == "travel"
@@ -384,3 +385,79 @@ def test_a_process_can_leave_while_it_prepares() -> None:
     script = f"import sys; sys.path.insert(0, {str(support)!r})\n{_LEAVES_WHILE_PREPARING}"
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (0, "left\n", "")
+
+
+CHANGED = {**EXAMPLES, "weather": (*EXAMPLES["weather"], "does it snow"), "parking": ("where can i park", "a garage near me")}
+
+
+async def test_nearest_phrases_stand_in_for_changed_agents_until_heads_are_fitted() -> None:
+    """F3, E9: the state names both versions."""
+    first = Meaning(tree_of(), Words(), quick_fit=0)
+    assert await first.fitted()
+    first.close()  # no more fits
+    second = first.changed(tree_of(CHANGED))
+    second.prepare()
+    assert second.fingerprint == f"{second.phrases_fingerprint}-patched-{first.fingerprint}"
+    assert [await best(second, text) for text in ("my flight", "does it snow", "can i park")] == [
+        "travel",
+        "weather",
+        "parking",
+    ]
+    (reading,) = await second.read(["where can i park"])
+    assert reading.match.labels == ("billing", "travel", "weather", "parking")
+    assert reading.match.nearest[0].text == "where can i park"
+    assert reading.corrected.text == "where can i park"
+    assert not await second.fitted()
+    third = second.changed(tree_of())
+    third.prepare()
+    assert third.fingerprint == first.fingerprint, "these are the agents that the heads were fitted to"
+    texts = ["my flight", "is it cold", "send it"]
+    pairs = zip(await first.read(texts), await third.read(texts), strict=True)
+    assert all((one.match.probabilities == other.match.probabilities).all() for one, other in pairs)
+    assert (await best(first, "my flight"), first.phrases) == ("travel", third.phrases)
+
+
+async def test_frequent_changes_share_fits_and_the_last_one_gets_its_heads() -> None:
+    """F3, E9: and they are those that a new process fits."""
+    meaning = Meaning(tree_of(), Words(), quick_fit=0)
+    await meaning.read(["hi"])
+    for number in range(20):
+        more = (*EXAMPLES["weather"], f"is there fog number {number}")
+        meaning = meaning.changed(tree_of({**EXAMPLES, "weather": more}))
+        meaning.prepare()
+        assert (await best(meaning, f"fog number {number}"), len(meaning.phrases)) == ("weather", 16)
+    assert await meaning.fitted()
+    fresh = Meaning(meaning.tree, Words())
+    assert await fresh.fitted()
+    assert meaning.fingerprint == fresh.fingerprint
+    texts = ["my flight", "is it cold", "fog"]
+    pairs = zip(await meaning.read(texts), await fresh.read(texts), strict=True)
+    assert all((one.match.probabilities == other.match.probabilities).all() for one, other in pairs)
+
+
+async def test_changes_leave_nothing_of_earlier_trees() -> None:
+    """F3: memory stays flat."""
+    meaning = Meaning(tree_of(), Words(), quick_fit=0)
+    await meaning.fitted()
+    seen = []
+    for number in range(30):
+        meaning = meaning.changed(tree_of({**EXAMPLES, "weather": (f"is there fog number {number}",)}))
+        meaning.prepare()
+        seen.append(weakref.ref(meaning))
+    await meaning.fitted()
+    for thread in threading.enumerate():
+        if thread.name == "turnwise-fit":
+            await asyncio.to_thread(thread.join)
+    gc.collect()
+    assert [each() for each in seen if each() is not None] == [meaning]
+
+
+async def test_only_new_texts_are_encoded() -> None:
+    """F3"""
+    words = Words()
+    first = Meaning(tree_of(), words)
+    await first.fitted()
+    words.asked.clear()
+    second = first.changed(tree_of(CHANGED))
+    second.prepare()
+    assert set(words.asked) == {"does it snow", "parking", "where can i park", "a garage near me"}

@@ -50,7 +50,11 @@ def runner(lengths: Any = WAITS, stuck: int = 0) -> Any:
         return found
 
     store, checks = SimpleNamespace(inbox=SimpleNamespace(lengths=waits)), SimpleNamespace(stuck=stuck)
-    return SimpleNamespace(app="app", tree=collect(help_)[1], store=store, checks=checks)
+    tree = collect(help_)[1]
+    current = SimpleNamespace(tree=tree, revision=3)
+    sets = SimpleNamespace(current=current, problem=None, on_swap=list)
+    rests = SimpleNamespace(resting=lambda: {"help_": None})
+    return SimpleNamespace(app="app", tree=tree, store=store, checks=checks, sets=sets, rests=rests)
 
 
 def chose(name: str = "help_", **more: Any) -> Selection:

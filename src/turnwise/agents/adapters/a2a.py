@@ -8,6 +8,7 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from turnwise.agents.adapters.bounded_client import bounded_client
 from turnwise.agents.adapters.turn import (
     HISTORY,
     PieceWriter,
@@ -22,7 +23,13 @@ from turnwise.agents.adapters.turn import (
 from turnwise.agents.adapters.wrap import card_of, error_text, model_error
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, text_content
-from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
+from turnwise.facts.errors import (
+    AgentDefinitionError,
+    AgentFailed,
+    MissingExtra,
+    ModelUnavailable,
+    TurnwiseError,
+)
 from turnwise.facts.events import Event
 from turnwise.facts.limits import Limits
 from turnwise.models.outgoing import loop_local
@@ -226,41 +233,6 @@ class A2aAgent:
         if isinstance(error, A2AError):
             return AgentFailed(f"{self._label()} answered {type(error).__name__}: {error_text(error)}")
         return model_error(self.card.name, error)
-
-
-def bounded_client(most: int) -> "httpx.AsyncClient":
-    """Returns an HTTP client that follows no redirects and limits the size of a response.
-
-    A response longer than `most` bytes, or one that is compressed, raises httpx.RemoteProtocolError.
-    """
-    import httpx
-
-    class Counted(httpx.AsyncByteStream):
-        def __init__(self, stream: httpx.AsyncByteStream) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = most
-            async for piece in self._stream:
-                left -= len(piece)
-                if left < 0:
-                    raise httpx.RemoteProtocolError(f"The answer is longer than {most:,} bytes.")
-                yield piece
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    class Bounded(httpx.AsyncHTTPTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            response = await super().handle_async_request(request)
-            assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = Counted(response.stream)
-            if response.headers.get("content-encoding", "identity") != "identity":
-                await response.aclose()
-                raise httpx.RemoteProtocolError("The answer is packed, though it was not to be.")
-            return response
-
-    return httpx.AsyncClient(transport=Bounded(), headers={"Accept-Encoding": "identity"})
 
 
 class _Exchange:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Response
 
-from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.errors import PreconditionRequired, RequestInvalid
 from turnwise.facts.sessions import Session
 from turnwise.gateway.services.revisions import Expected
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SendMessage
@@ -32,7 +32,7 @@ _IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="One or several `ETag`s of the session, or `*`. Refused (412) if the session has another revision.",
+        description="One or several `ETag`s of the resource, or `*`. Refused (412) if the resource has another revision.",
     ),
 ]
 
@@ -52,12 +52,29 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
     return Expected(frozenset(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19))
 
 
+async def _required(if_match: _IfMatch = None) -> Expected:
+    expected = await _expected(if_match)
+    if expected is None:
+        raise PreconditionRequired(
+            "The header If-Match is missing.",
+            fix='Send the ETag of the version that you change; "0" if there is none yet.',
+            where=("header", "If-Match"),
+        )
+    return expected
+
+
+RequiredIfMatch = Annotated[Expected, Depends(_required)]
 IfMatch = Annotated[Expected | None, Depends(_expected)]
 
 
 def mark(response: Response, session: Session) -> None:
     """Sets the `ETag` header to the session's revision."""
     response.headers["ETag"] = f'"{session.revision}"'
+
+
+def mark_version(response: Response, version: int) -> None:
+    """Sets the `ETag` header to a definition's version."""
+    response.headers["ETag"] = f'"{version}"'
 
 
 def id_of(body: SendMessage, key: str | None) -> str | None:

@@ -13,6 +13,14 @@ from turnwise.gateway.problems import Problem
 MEDIA_TYPE = "application/problem+json"
 
 
+class Mistake(BaseModel):
+    """One mistake of a definition."""
+
+    code: str = Field(examples=["config.pattern"])
+    title: str
+    fix: str = ""
+
+
 class ProblemDetails(BaseModel):
     """An error. `code` is stable, `fix` tells how to solve it, and the gateway's log contains `request_id`."""
 
@@ -23,6 +31,7 @@ class ProblemDetails(BaseModel):
     fix: str = ""
     where: list[str | int] = Field(default=[], description="The path of the invalid field; empty for the whole request.")
     request_id: str = ""
+    mistakes: list[Mistake] = Field(default=[], description="All mistakes of a definition; else empty.")
 
 
 def details_of(problem: Problem) -> ProblemDetails:
@@ -35,13 +44,14 @@ def details_of(problem: Problem) -> ProblemDetails:
         fix=problem.fix,
         where=list(problem.where),
         request_id=problem.request_id,
+        mistakes=[Mistake(code=each.code, title=each.problem, fix=each.fix) for each in problem.mistakes],
     )
 
 
 def error_response(problem: Problem) -> Response:
     """Returns the HTTP response for the problem."""
     # ASCII escapes: `where` may contain a key from the request that UTF-8 cannot encode.
-    body = json.dumps(details_of(problem).model_dump(), separators=(",", ":"))
+    body = json.dumps(details_of(problem).model_dump(exclude=None if problem.mistakes else {"mistakes"}), separators=(",", ":"))
     return Response(body, problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
@@ -67,10 +77,11 @@ _NAMES: Mapping[int, str] = MappingProxyType(
         404: "The resource does not exist or belongs to another user.",
         408: "The request body did not arrive in time.",
         409: "The current state of the resource does not allow this.",
-        412: "The session no longer has the revision that `If-Match` names.",
+        412: "The resource no longer has the revision that `If-Match` names.",
         413: "The request body is too large.",
         416: "The range does not exist; `Content-Range` gives the size.",
         422: "The request is invalid; `where` names the field.",
+        428: "The header `If-Match` is missing.",
         429: "Rate limit exceeded; `Retry-After` gives the delay in seconds.",
         500: "Internal error; the gateway's log has the cause under the `request_id`.",
         502: "The model returned no answer.",

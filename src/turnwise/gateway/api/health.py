@@ -40,7 +40,13 @@ async def is_ready(front: TheFront) -> Ready:
     Guardrail threads that are stuck are reported, but do not make the process unready.
     """
     await front.health.check()
-    return Ready(status="ready", guardrail_threads_stuck=front.runner.checks.stuck)
+    sets = front.runner.sets
+    return Ready(
+        status="ready",
+        guardrail_threads_stuck=front.runner.checks.stuck,
+        revision=sets.current.revision,
+        refused=sets.problem.code if sets.problem is not None else "",
+    )
 
 
 @router.get(

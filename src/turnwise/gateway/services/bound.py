@@ -4,6 +4,7 @@ import asyncio
 from functools import cached_property
 
 from turnwise.access.quotas import Quotas
+from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.facts.callers import Caller
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.services.agents import Addressees, Agents
@@ -11,6 +12,7 @@ from turnwise.gateway.services.artifacts import Artifacts
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
 from turnwise.gateway.services.decisions import Decisions
+from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.prices import Prices
@@ -25,8 +27,15 @@ from turnwise.runner import Runner
 class SharedState:
     """What all requests of one app share."""
 
-    def __init__(self, runner: Runner, quotas: Quotas, closing: asyncio.Event, issuer: Issuer | None = None) -> None:
-        self.runner, self.quotas, self.issuer = runner, quotas, issuer or SystemIssuer()
+    def __init__(
+        self,
+        runner: Runner,
+        quotas: Quotas,
+        closing: asyncio.Event,
+        issuer: Issuer | None = None,
+        editor: DefinitionEditor | None = None,
+    ) -> None:
+        self.runner, self.quotas, self.issuer, self.editor = runner, quotas, issuer or SystemIssuer(), editor
         self.tasks = BackgroundTasks()
         """What has to be done before the process stops."""
         self.detached = BackgroundTasks()
@@ -73,6 +82,10 @@ class Services:
     @cached_property
     def decisions(self) -> Decisions:
         return Decisions(self._runner, self.scope)
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        return Definitions(self._state.editor, self.scope, self._state.issuer)
 
     @cached_property
     def invocations(self) -> Invocations:

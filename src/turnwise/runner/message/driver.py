@@ -17,8 +17,8 @@ from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, TextPart
-from turnwise.facts.errors import AgentFailed, LimitReached, StaleWriter, TurnwiseError
-from turnwise.facts.events import End, Event
+from turnwise.facts.errors import AgentFailed, LimitReached, RevisionUnavailable, StaleWriter, TurnwiseError
+from turnwise.facts.events import End, ErrorInfo, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
@@ -26,16 +26,17 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
+from turnwise.runner.agent_sets import AgentSets, Hold
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to
+from turnwise.runner.record.events import closing_events, empty_event, error_text, revision_of, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
+from turnwise.runner.rests import is_outage, with_ends
 from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
-from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, record_answer_decision
-from turnwise.selection.cascade import Cascade
+from turnwise.runner.turn.state import Handoff, InvocationState, Services, record_answer_decision
 from turnwise.selection.clarify import choices_of
 from turnwise.telemetry.log_context import message_context
 
@@ -53,15 +54,15 @@ class Driver:
 
     def __init__(
         self,
-        runtime: Runtime,
-        cascade: Cascade,
+        services: Services,
+        sets: AgentSets,
         hooks: Sequence[Hooks],
         lease: Lease,
         unknown: UnknownAgents,
         wake_jobs: Callable[[], object],
     ) -> None:
-        self._runtime, self._cascade, self._hooks, self.lease, self._wake_jobs = runtime, cascade, hooks, lease, wake_jobs
-        self._planner = Planner(runtime, cascade, lease.holder, unknown)
+        self._services, self._sets, self._hooks, self.lease, self._wake_jobs = services, sets, hooks, lease, wake_jobs
+        self._planner = Planner(services, lease.holder, unknown)
 
     async def close(self) -> None:
         """Waits for what is stored in the background."""
@@ -73,9 +74,9 @@ class Driver:
 
     async def check_room(self, run: MessageRun) -> None:
         """Checks the limits of the session and the user. Raises SessionFull, StateFull, UserLimitReached."""
-        session = await self._runtime.store.open(run.key, blank=True)
+        session = await self._services.store.open(run.key, blank=True)
         if session is not None:
-            await self._runtime.allowances.check_message(session, run.message, run.config.limits)
+            await self._services.allowances.check_message(session, run.message, run.config.limits)
 
     async def serve(self, run: MessageRun) -> Session | None:
         """Answers the message until its end or a wait.
@@ -94,25 +95,27 @@ class Driver:
             MessageBlocked: A guardrail blocked the message; the refusal is recorded.
             TurnwiseError: Any other problem; nothing was stored.
         """
-        with message_context(run.key, is_local=run.context is not None):
-            recorder, plan = await self._begin(run)
+        with message_context(run.key, is_local=run.context is not None), self._sets.hold() as hold:
+            recorder, plan = await self._begin(run, hold)
             if isinstance(plan, Refusal):
                 await recorder.release()
                 raise run.blocked or AssertionError("A message is refused because it is blocked.")
             run.accept()
-            return await self.run(run, recorder, plan)
+            return await self.run(run, recorder, plan, hold)
 
-    async def run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
-        """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work."""
+    async def run(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> Session | None:
+        """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work, with the
+        agents that it began with.
+        """
         with message_context(run.key, plan.invocation_id, is_local=run.context is not None):
-            return await self._run(run, recorder, plan)
+            return await self._run(run, recorder, plan, hold)
 
-    async def _run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
+    async def _run(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> Session | None:
         run.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
         try:
-            await self._answer(run, await self._open_invocation(run, recorder, plan), plan)
+            await self._answer(run, await self._open_invocation(run, recorder, plan, hold), plan)
         except StaleWriter:
             lost = True
             recorder.report_lost()
@@ -136,13 +139,13 @@ class Driver:
     def recorder(self, run: MessageRun, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
         """Returns a recorder for one attempt at an invocation of that session."""
         feed = run.invocation.feed
-        return Recorder(self._runtime.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
+        return Recorder(self._services.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
-    async def _begin(self, run: MessageRun) -> tuple[Recorder, Plan | Refusal]:
+    async def _begin(self, run: MessageRun, hold: Hold) -> tuple[Recorder, Plan | Refusal]:
         limit = None if run.config.when_busy == "reject" else run.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:
-            plan = await self._planner.plan(run)
+            plan = await self._planner.plan(run, hold.agent_set)
             recorder = self.recorder(run, plan.session, plan.invocation_id)
             try:
                 await recorder.begin(
@@ -156,14 +159,18 @@ class Driver:
             else:
                 return recorder, plan
 
-    async def _open_invocation(self, run: MessageRun, recorder: Recorder, plan: Plan) -> InvocationState:
-        journal, context = EMPTY, run.stored_message.context
+    async def _open_invocation(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> InvocationState:
+        journal, context, problem = EMPTY, run.stored_message.context, None
         if plan.continues:
-            events = await self._runtime.store.events(run.key, invocation_id=plan.invocation_id)
-            tools = await tools_offered_to(self._runtime.store, run.key, events)
+            events = await self._services.store.events(run.key, invocation_id=plan.invocation_id)
+            tools = await tools_offered_to(self._services.store, run.key, events)
             journal, context = journal_of(events), context.replace(tools=tools)
-        return InvocationState(
-            self._runtime,
+            try:
+                await hold.switch(revision_of(events))
+            except RevisionUnavailable as error:
+                problem = error
+        invocation = InvocationState(
+            self._services.runtime(hold.agent_set),
             recorder,
             journal,
             turn=plan.turn,
@@ -172,19 +179,31 @@ class Driver:
             context=context,
             config=run.config,
         )
+        if problem is not None:
+            self._report(invocation, plan.holder, problem)
+        return invocation
+
+    def _report(self, invocation: InvocationState, author: str, problem: TurnwiseError) -> None:
+        """Buffers an event with an error that keeps the invocation from running."""
+        event = empty_event(self._services.issuer, author, invocation.invocation_id)
+        invocation.buffer(event.replace(error=ErrorInfo(code=problem.code, message=error_text(problem))))
+        invocation.failure = problem
 
     async def _answer(self, run: MessageRun, invocation: InvocationState, plan: Plan) -> None:
+        if invocation.failure is not None:
+            await self._conclude(invocation, plan.holder, _failed_end(invocation.failure))
+            return
         if plan.selection.outcome == "clarify":
             invocation.buffer(
                 _question(
                     TurnContext(invocation, plan.holder, Branch.of_turn(plan.turn), invocation.message),
                     plan.selection,
-                    self._runtime.tree,
+                    invocation.runtime.tree,
                 )
             )
             await self._conclude(invocation, plan.holder, End(reason="clarify"))
             return
-        work = asyncio.create_task(self._turns(invocation, plan.holder, plan.turn))
+        work = asyncio.create_task(self._turns(invocation, plan.holder, plan.turn, run.probe))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop() -> None:
@@ -237,11 +256,18 @@ class Driver:
         if end is not None:
             await self._conclude(invocation, holder, end)
             return
-        invocation.buffer_pending(empty_event(self._runtime.issuer, holder, invocation.invocation_id))
+        invocation.buffer_pending(empty_event(self._services.issuer, holder, invocation.invocation_id))
         await invocation.recorder.append(invocation.take_buffered(), release=True)
 
-    async def _turns(self, invocation: InvocationState, holder: str, turn: int) -> End | None:
-        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits."""
+    async def _turns(self, invocation: InvocationState, holder: str, turn: int, probe: str | None) -> End | None:
+        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits.
+
+        Args:
+            invocation: The invocation.
+            holder: The agent that runs first.
+            turn: The number of its turn.
+            probe: An agent whose failure passes the message to the next candidate.
+        """
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
         while True:
@@ -250,13 +276,17 @@ class Driver:
                 await run_turn(context)
             except Suspend:
                 return None
+            except TurnwiseError as error:
+                if context.card.name != probe or not is_outage(error) or context.emitter.last is not None:
+                    raise
+                invocation.handoff = await self._next_candidate(invocation, context)
             handoff = invocation.handoff or self._named_next(invocation, context)
             if handoff is None:
                 return end
             reason = stop_reason(holders, handoff.target, invocation.config.limits.transfers)
             if reason is not None:
                 end = End(reason=reason, detail=f"{' → '.join([*holders, handoff.target])} was stopped.")
-                handoff = Handoff(self._runtime.tree.root, handoff.by)
+                handoff = Handoff(invocation.runtime.tree.root, handoff.by)
                 invocation.stop(end)
             await self._store_handoff(invocation, handoff, Branch.of_turn(turn))
             holders.append(handoff.target)
@@ -270,7 +300,8 @@ class Driver:
         answer = context.emitter.last
         if answer is None or answer.branch != context.branch or invocation.stopped is not None:
             return None
-        selection = self._cascade.after(
+        agent_set = invocation.runtime.agent_set
+        selection = agent_set.cascade.after(
             answer,
             head=invocation.recorder.session.head,
             message=invocation.message,
@@ -280,16 +311,32 @@ class Driver:
         if selection is None:
             return None
         record_answer_decision(
-            invocation, selection, empty_event(self._runtime.issuer, answer.author, invocation.invocation_id, context.branch)
+            invocation,
+            agent_set.stamped(selection),
+            empty_event(self._services.issuer, answer.author, invocation.invocation_id, context.branch),
         )
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
+
+    async def _next_candidate(self, invocation: InvocationState, context: TurnContext) -> Handoff:
+        """Decides again without the agent that failed its probe. Raises NobodyEligible."""
+        failed, agent_set, rests = context.card.name, invocation.runtime.agent_set, self._services.rests.resting()
+        selection = await agent_set.cascade.decide(
+            head=invocation.recorder.session.head,
+            message=invocation.message,
+            context=invocation.context,
+            resting=frozenset({failed, *rests} - {agent_set.tree.root}),
+        )
+        decided = agent_set.stamped(with_ends(selection, rests))
+        bare = empty_event(self._services.issuer, failed, invocation.invocation_id, context.branch)
+        record_answer_decision(invocation, decided, bare)
+        return Handoff(selection.agent, failed)
 
     async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: Branch) -> None:
         """Stores the handoff, on the agent's last event if that is still buffered."""
         invocation.handoff = None
         buffered = invocation.take_buffered()
         if not buffered or buffered[-1].author != handoff.by or buffered[-1].error:
-            buffered.append(empty_event(self._runtime.issuer, handoff.by, invocation.invocation_id, branch))
+            buffered.append(empty_event(self._services.issuer, handoff.by, invocation.invocation_id, branch))
         buffered[-1] = buffered[-1].with_actions(transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
         await invocation.recorder.append(buffered)
 
@@ -300,10 +347,10 @@ class Driver:
             head = session_after(invocation.recorder.session, buffered).head
             if any(call.invocation_id == invocation.invocation_id for call in head.calls.values()):
                 steps = invocation.steps.values()
-                buffered += closing_events(self._runtime.issuer, head, invocation.invocation_id, holder, end, steps=steps)
+                buffered += closing_events(self._services.issuer, head, invocation.invocation_id, holder, end, steps=steps)
         if not buffered:
             author = invocation.recorder.session.head.active_agent or holder
-            buffered = [empty_event(self._runtime.issuer, author, invocation.invocation_id)]
+            buffered = [empty_event(self._services.issuer, author, invocation.invocation_id)]
         buffered[-1] = buffered[-1].with_actions(end=end)
         await invocation.recorder.append(buffered, release=True)
 

@@ -174,6 +174,8 @@ class MessageRun:
         """True if the message is in the inbox."""
         self.prepared: PreparedMessage | None = None
         """None until guardrails have run."""
+        self.probe: str | None = None
+        """The agent that this message probes after its rest. If it fails again, the next candidate answers."""
         self.invocation = Invocation(key, message.id)
         self._accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

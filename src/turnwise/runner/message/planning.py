@@ -9,7 +9,9 @@ from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.stores import SessionStore
+from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.message.continuation import Continuation, continuation_of, expired_waits, interrupted_end
@@ -17,8 +19,9 @@ from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
 from turnwise.runner.record.versions import VersionRecorder
-from turnwise.runner.turn.state import Runtime
-from turnwise.selection.cascade import Cascade, moved_positions
+from turnwise.runner.rests import with_ends
+from turnwise.runner.turn.state import Services
+from turnwise.selection.cascade import moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
 from turnwise.selection.verdicts import recorded, shortened
@@ -73,16 +76,20 @@ class UnfinishedMessage(Exception):
 class Planner:
     """Plans messages (the first half of behaviour A18)."""
 
-    def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
-        self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
-        self._versions = VersionRecorder(runtime.store.decisions.put_version, cascade, runtime.issuer)
+    def __init__(self, services: Services, holder: str, unknown: UnknownAgents) -> None:
+        self._services, self._holder, self._unknown = services, holder, unknown
+        self._versions = VersionRecorder(services.store.decisions.put_version, services.issuer)
 
     async def close(self) -> None:
         """Waits until the versions of the policy and the tree are stored."""
         await self._versions.close()
 
-    async def plan(self, run: MessageRun) -> Plan | Refusal:
+    async def plan(self, run: MessageRun, agent_set: AgentSet) -> Plan | Refusal:
         """Plans the message on the current session. Prepares it once, even if it is planned several times.
+
+        Args:
+            run: The message.
+            agent_set: The agents to decide among.
 
         Raises:
             UnfinishedMessage: An older message is unfinished, unless this one interrupts an orphan of a dead process.
@@ -92,7 +99,7 @@ class Planner:
             UnknownToolCall: The message answers a call or question that is not open for this caller.
             NobodyEligible: No agent is eligible.
         """
-        session = await self._runtime.store.open(run.key, blank=run.config.create_session)
+        session = await self._services.store.open(run.key, blank=run.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {run.key.id!r} does not exist.", fix="Create it, or let the run create it.")
         if run.revision is not None and (session.revision != run.revision or session.queued):
@@ -100,7 +107,7 @@ class Planner:
                 f"Session {run.key.id!r} has revision {session.revision} and {session.queued} queued messages by now.",
                 fix="Read it again.",
             )
-        await self._runtime.allowances.check_message(session, run.message, run.config.limits, saved=run.prepared is not None)
+        await self._services.allowances.check_message(session, run.message, run.config.limits, saved=run.prepared is not None)
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)
@@ -109,10 +116,10 @@ class Planner:
                 raise UnfinishedMessage(held=held)
         if run.blocked:
             return self._refusal(run, session, prepared)
-        context, now = run.message.context, self._runtime.issuer.now()
-        if self._unknown.leaves_message(run.key, session.head, run.message.id, prepared.content, context, now):
+        context, now = run.message.context, self._services.issuer.now()
+        if self._unknown.leaves_message(run.key, session.head, run.message.id, prepared.content, context, agent_set, now):
             raise LeftToOtherProcesses
-        return await self._decide(run, session, prepared)
+        return await self._decide(run, session, prepared, agent_set)
 
     async def prepare(self, run: MessageRun) -> PreparedMessage:
         """Runs guardrails on the message and saves its blobs, once. A message from the inbox is already prepared.
@@ -127,20 +134,20 @@ class Planner:
         content = run.message.content
         saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(ARTIFACT_PREFIX)]
         versions = {part.name: part.version for part in saved if part.version is not None}
-        invocation_id, message = self._runtime.issuer.new_id("invocation"), run.message
+        invocation_id, message = self._services.issuer.new_id("invocation"), run.message
         return PreparedMessage(invocation_id, content, versions, message.guarded, message.context.tools)
 
     async def _prepare(self, run: MessageRun) -> PreparedMessage:
-        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
+        guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
         content, guarded = await guardrails.message(run.message.content)
         tools: tuple[OfferedTool, ...] = ()
         if content is not None:
             tools, more = await guardrails.offers(run.message.context.tools)
             content, guarded = None if blocked_message(more) else content, (*guarded, *more)
         prepared = PreparedMessage(
-            self._runtime.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools
+            self._services.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools
         )
-        if run.config.save_input_blobs_as_artifacts and self._runtime.artifacts is not None:
+        if run.config.save_input_blobs_as_artifacts and self._services.artifacts is not None:
             return await self._save_blobs(run, prepared)
         return prepared
 
@@ -149,7 +156,7 @@ class Planner:
             id=run.event_id,
             author=USER,
             invocation_id=prepared.invocation_id,
-            created_at=self._runtime.issuer.now(),
+            created_at=self._services.issuer.now(),
             actions=Actions(guarded=prepared.guarded, end=End(reason="blocked")),
         )
         return Refusal(session, (event,), prepared.invocation_id)
@@ -159,39 +166,33 @@ class Planner:
 
         References to the artifacts are appended to the parts, so agents need not parse names from texts.
         """
-        assert self._runtime.artifacts is not None
+        assert self._services.artifacts is not None
         parts, versions = list(prepared.content.parts), {}
         for index, part in enumerate(prepared.content.parts):
             if isinstance(part, BlobPart):
                 name = f"artifact_{prepared.invocation_id}_{index}"
-                info = await self._runtime.artifacts.save(run.key, name, part.data, mime_type=part.mime_type)
+                info = await self._services.artifacts.save(run.key, name, part.data, mime_type=part.mime_type)
                 versions[name] = info.version
                 parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
                 parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
         content = prepared.content.with_parts(parts)
         return prepared._replace(content=content, artifact_versions=versions)
 
-    async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Plan:
+    async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage, agent_set: AgentSet) -> Plan:
         content = prepared.content
-        self._check_results(content, session.head, run.message.context)
-        over = await self._expiry_events(session, run)
+        self._check_results(content, session.head, run.message.context, agent_set.tree)
+        over = await self._expiry_events(session, run, agent_set.tree)
         # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
-        admission = _Admission(self._runtime.store, run, session)
-        selection = await self._cascade.decide(
-            head=head,
-            message=content,
-            context=run.message.context,
-            before_remote_call=admission.accept,
-            message_id=run.message.id,
-        )
-        self._versions.note(run.key.app, selection)
-        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
-        selection = await guardrails.selection(selection)
+        admission = _Admission(self._services.store, run, session)
+        selection = await self._select(run, head, content, admission, agent_set)
+        self._versions.note(run.key.app, selection, agent_set.cascade)
+        guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
+        selection = agent_set.stamped(await guardrails.selection(selection))
         continues = None
         if selection.outcome == "chosen":
             roles, answers = run.message.context.roles, run.message.context.answers
-            continues = continuation_of(head, content, selection.agent, self._runtime.tree, roles, answers)
+            continues = continuation_of(head, content, selection.agent, agent_set.tree, roles, answers)
         self._check_reply(run.message.context, continues)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
         state, known = run.message.context.state, session.merged_state
@@ -200,7 +201,7 @@ class Planner:
             id=run.event_id,
             author=USER,
             invocation_id=invocation_id,
-            created_at=self._runtime.issuer.now(),
+            created_at=self._services.issuer.now(),
             content=content,
             actions=Actions(
                 state_delta=dict(state),
@@ -217,6 +218,30 @@ class Planner:
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
         return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
 
+    async def _select(
+        self, run: MessageRun, head: Head, content: Content, admission: "_Admission", agent_set: AgentSet
+    ) -> Selection:
+        """Returns the selection. The first message for an agent whose rest is over is its probe."""
+        rests = self._services.rests
+        resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
+        while True:
+            selection = await agent_set.cascade.decide(
+                head=head,
+                message=content,
+                context=run.message.context,
+                resting=frozenset(resting),
+                before_remote_call=admission.accept,
+                message_id=run.message.id,
+            )
+            claimed = None if selection.agent in (agent_set.tree.root, run.probe) else await rests.try_probe(selection.agent)
+            if claimed is not False or selection.agent in resting:
+                break
+            resting |= {name: rest for name, rest in rests.resting().items() if name == selection.agent}
+            if selection.agent not in resting:
+                break
+        run.probe = selection.agent if claimed else run.probe
+        return with_ends(selection, resting)
+
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the
         answer.
@@ -225,21 +250,20 @@ class Planner:
         """
         if selection.method not in RESOLVED or not session.head.offered:
             return None
-        events = await self._runtime.store.events(session.key, last=QUESTION_EVENTS)
+        events = await self._services.store.events(session.key, last=QUESTION_EVENTS)
         unclear = next((event for event in reversed(events) if _was_answered_by_question(event)), None)
         if unclear is None or unclear.content is None:
             return None
         more = content.parts if selection.method == CLARIFIED_BY_MEANING else ()
         return unclear.content.with_parts((*unclear.content.parts, *more))
 
-    def _check_results(self, content: Content, head: Head, context: MessageContext) -> None:
+    def _check_results(self, content: Content, head: Head, context: MessageContext, tree: AgentTree) -> None:
         """Raises UnknownToolCall for a result without an open call (A8), or of an agent that this caller's roles do not
         allow.
 
         The refused result does not close the call.
         """
         owner = tool_result_owner(content, head)
-        tree = self._runtime.tree
         if owner is not None and owner[1] in tree and not tree.reachable(owner[1], context.roles):
             raise UnknownToolCall(
                 f"Nobody waits for a result of the tool call {content.tool_results[0].call_id!r} from this caller.",
@@ -254,14 +278,17 @@ class Planner:
                 fix="Answer each question once, while its invocation waits.",
             )
 
-    async def _expiry_events(self, session: Session, run: MessageRun) -> list[Event]:
-        over = [*expired_waits(session.head, self._runtime.tree, self._runtime.issuer.now(), waits=run.config.limits.waits)]
+    async def _expiry_events(self, session: Session, run: MessageRun, tree: AgentTree) -> list[Event]:
+        now, limit = self._services.issuer.now(), run.config.limits.waits
+        over = [*expired_waits(session.head, tree, now, waits=limit)]
         over += interrupted_end(session.head)
         events: list[Event] = []
         for expired in over:
             end = End(reason=expired.reason, detail=expired.detail)
-            steps = await steps_of(self._runtime.store, session, expired.invocation_id)
-            events += closing_events(self._runtime.issuer, session.head, expired.invocation_id, expired.agent, end, steps=steps)
+            steps = await steps_of(self._services.store, session, expired.invocation_id)
+            events += closing_events(
+                self._services.issuer, session.head, expired.invocation_id, expired.agent, end, steps=steps
+            )
         return events
 
 

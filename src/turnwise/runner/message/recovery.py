@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
-from turnwise.facts.errors import SessionBusy, StaleWriter
+from turnwise.facts.errors import RevisionUnavailable, SessionBusy, StaleWriter
 from turnwise.facts.events import End, Event, Rewind, StepRecord
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.runner.agent_sets import AgentSets, Hold
 from turnwise.runner.message.continuation import Continuation
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
@@ -21,9 +22,9 @@ from turnwise.runner.message.recovery_rules import (
     orphan_end,
     orphan_of,
 )
-from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of
+from turnwise.runner.record.events import closing_events, empty_event, error_text, message_of_event, revision_of, steps_of
 from turnwise.runner.record.journal import inherited_steps
-from turnwise.runner.turn.state import Runtime
+from turnwise.runner.turn.state import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class UnfinishedWork:
     """The event that holds the message."""
     steps: tuple[StepRecord, ...]
     """The recorded steps that the next attempt inherits."""
+    revision: int
+    """The revision of the agents that the invocation began with."""
     events: Sequence[Event]
     """All events from the message on, including hidden ones."""
 
@@ -55,39 +58,50 @@ class Recovery:
         unknown: Decides which work is left to processes that know its agent.
     """
 
-    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
-        self._runtime, self._driver, self._config, self._unknown = runtime, driver, config, unknown
+    def __init__(self, services: Services, sets: AgentSets, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
+        self._services, self._sets, self._driver, self._config, self._unknown = services, sets, driver, config, unknown
 
     async def find_unfinished(self, key: SessionKey) -> UnfinishedWork | None:
         """Returns the session's unfinished work; None when there is none, or another process holds the session.
 
         Raises LeftToOtherProcesses when only other processes know the agent.
         """
-        session = await self._runtime.store.open(key)
+        session = await self._services.store.open(key)
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
         if session is None or orphan is None:
             return None
-        if session.stop != orphan.invocation_id and self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open):
+        visible = await self._services.store.events(key, invocation_id=orphan.invocation_id)
+        revision = revision_of(visible)
+        if session.stop != orphan.invocation_id and await self._leaves(key, orphan, revision):
             raise LeftToOtherProcesses
-        visible = await self._runtime.store.events(key, invocation_id=orphan.invocation_id)
         message_event = message_of_orphan(visible)
         if message_event is None:
             # A rewind hid it between the two reads.
             return None
-        everything = await self._runtime.store.events(
+        everything = await self._services.store.events(
             key, after=(message_event.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
         )
-        message = await message_of_event(self._runtime.store, key, message_event)
+        message = await message_of_event(self._services.store, key, message_event)
         run = MessageRun(key, message, message.config or self._config)
         run.accept()
-        return UnfinishedWork(run, session, orphan, message_event, inherited_steps(visible, orphan.open.since), everything)
+        steps = inherited_steps(visible, orphan.open.since)
+        return UnfinishedWork(run, session, orphan, message_event, steps, revision, everything)
+
+    async def _leaves(self, key: SessionKey, orphan: Orphan, revision: int) -> bool:
+        """Returns whether to leave the work to a process that knows its agent."""
+        with self._sets.hold() as hold:
+            try:
+                await hold.switch(revision)
+            except RevisionUnavailable:
+                return False  # no process can make the agent
+            return self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open, hold.agent_set)
 
     async def release_dead_lease(self, key: SessionKey) -> None:
         """Releases the lease of a dead process when it left nothing to do: its invocations wait or have ended."""
-        session = await self._runtime.store.open(key)
+        session = await self._services.store.open(key)
         if session is not None and not session.held and orphan_of(session) is None:
             try:
-                await self._runtime.store.take(session, self._driver.lease, (), release=True)
+                await self._services.store.take(session, self._driver.lease, (), release=True)
             except (SessionBusy, StaleWriter):
                 return
 
@@ -99,22 +113,32 @@ class Recovery:
         feed = unfinished.run.invocation.feed
         for event in unfinished.events:
             feed.publish(event)
-        end = orphan_end(unfinished.orphan, unfinished.session, self._runtime.tree, unfinished.run.config.limits.attempts)
+        with self._sets.hold() as hold:
+            return await self._resume_with(hold, unfinished)
+
+    async def _resume_with(self, hold: Hold, unfinished: UnfinishedWork) -> Session | None:
+        end = None
+        try:
+            await hold.switch(unfinished.revision)
+        except RevisionUnavailable as problem:
+            end = End(reason="failed", detail=error_text(problem))
+        limit = unfinished.run.config.limits.attempts
+        end = end or orphan_end(unfinished.orphan, unfinished.session, hold.agent_set.tree, limit)
         if end is not None:
             return await self._close(unfinished, end)
         recorder = self._driver.recorder(
             unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.attempt
         )
         await recorder.take([self._beginning(unfinished)])
-        return await self._driver.run(unfinished.run, recorder, _plan(unfinished))
+        return await self._driver.run(unfinished.run, recorder, _plan(unfinished), hold)
 
     async def _close(self, unfinished: UnfinishedWork, end: End) -> Session:
         recorder = self._driver.recorder(
             unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.orphan.open.attempt
         )
         head, holder = unfinished.session.head, unfinished.orphan.open.agent
-        steps = await steps_of(self._runtime.store, unfinished.session, unfinished.orphan.invocation_id)
-        closing = closing_events(self._runtime.issuer, head, unfinished.orphan.invocation_id, holder, end, steps=steps)
+        steps = await steps_of(self._services.store, unfinished.session, unfinished.orphan.invocation_id)
+        closing = closing_events(self._services.issuer, head, unfinished.orphan.invocation_id, holder, end, steps=steps)
         await recorder.take(closing, release=True)
         await recorder.wait_for_hooks()
         unfinished.run.invocation.feed.close()
@@ -125,7 +149,7 @@ class Recovery:
         steps.
         """
         id_, open_ = unfinished.orphan
-        event = empty_event(self._runtime.issuer, open_.agent, id_, Branch.of_turn(open_.turn))
+        event = empty_event(self._services.issuer, open_.agent, id_, Branch.of_turn(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
         return event.with_actions(rewind=rewind, steps=unfinished.steps)
 

@@ -12,6 +12,7 @@ from turnwise.facts.events import USER, End, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Head, OpenInvocation, Session, SessionKey
 from turnwise.facts.tree import AgentTree
+from turnwise.runner.agent_sets import AgentSet
 
 REMEMBERED = 10_000
 """The number of deferred pieces of work that a process remembers."""
@@ -64,24 +65,30 @@ class UnknownAgents:
     """Decides whether work for an unknown agent is left to other processes for now.
 
     Args:
-        tree: The agents that this process knows.
         seconds: How long to leave a piece of work to others, counted from the first time it was seen; 0 means not at
             all.
     """
 
-    def __init__(self, tree: AgentTree, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tree, self._seconds, self._clock = tree, seconds, clock
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
         self._until: OrderedDict[Hashable, float] = OrderedDict()
 
-    def leaves_answer(self, key: SessionKey, invocation_id: str, open_: OpenInvocation) -> bool:
+    def leaves_answer(self, key: SessionKey, invocation_id: str, open_: OpenInvocation, agents: AgentSet) -> bool:
         """Returns whether to leave an interrupted answer to a process that knows its agent."""
-        return open_.agent not in self._tree and self._leaves(key, f"invocation {invocation_id}", open_.agent)
+        return agents.lacks(open_.agent) and self._leaves(key, f"invocation {invocation_id}", open_.agent)
 
     def leaves_message(
-        self, key: SessionKey, head: Head, message_id: str, content: Content, context: MessageContext, now: datetime
+        self,
+        key: SessionKey,
+        head: Head,
+        message_id: str,
+        content: Content,
+        context: MessageContext,
+        agents: AgentSet,
+        now: datetime,
     ) -> bool:
         """Returns whether to leave a message to a process that knows the agent whose question it may answer."""
-        agent = asked_by_unknown(head, content, context, self._tree, now)
+        agent = asked_by_unknown(head, content, context, agents, now)
         return agent is not None and self._leaves(key, f"message {message_id}", agent)
 
     def _leaves(self, key: SessionKey, what: str, agent: str) -> bool:
@@ -102,12 +109,12 @@ class UnknownAgents:
         return now < until
 
 
-def asked_by_unknown(head: Head, content: Content, context: MessageContext, tree: AgentTree, now: datetime) -> str | None:
-    """Returns the agent outside the tree that waits for an answer which the message may be; None when there is none.
+def asked_by_unknown(head: Head, content: Content, context: MessageContext, agents: AgentSet, now: datetime) -> str | None:
+    """Returns the unknown agent that waits for an answer which the message may be; None when there is none.
 
     A message that names a known agent, a question or a tool call answers only that.
     """
-    if context.direct_agent_id is not None and context.direct_agent_id in tree:
+    if context.direct_agent_id is not None and context.direct_agent_id in agents.tree:
         return None
     calls = {result.call_id for result in content.tool_results}
     for invocation_id, open_ in head.invocations.items():
@@ -115,7 +122,7 @@ def asked_by_unknown(head: Head, content: Content, context: MessageContext, tree
             continue
         open_waits = [(agent, wait) for agent, wait in open_.waits if not (wait.expires_at and wait.expires_at <= now)]
         for agent, wait in open_waits:
-            unknown = next((name for name in (open_.agent, agent) if name not in tree), None)
+            unknown = next((name for name in (open_.agent, agent) if agents.lacks(name)), None)
             if unknown is None:
                 continue
             if calls:

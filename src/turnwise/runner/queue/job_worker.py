@@ -11,14 +11,16 @@ from turnwise.facts.events import Actions, Event
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import Limits, ProcessConfig
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.agent import Agent
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.jobs import DoesJobs
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
+from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
-from turnwise.runner.turn.state import Runtime
+from turnwise.runner.turn.state import Services
 from turnwise.telemetry.log_context import message_context
 
 AT_ONCE = 16
@@ -42,14 +44,22 @@ class JobWorker:
     """
 
     def __init__(
-        self, runtime: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig, lease: Lease
+        self,
+        services: Services,
+        sets: AgentSets,
+        hooks: Sequence[Hooks],
+        app: str,
+        limits: Limits,
+        process: ProcessConfig,
+        lease: Lease,
     ) -> None:
-        self._runtime, self._store, self._hooks, self._app = runtime, runtime.store, hooks, app
+        self._services, self._store, self._hooks, self._app = services, services.store, hooks, app
+        self._sets = sets
         self._limits, self._process = limits, process
         self._lease = lease
         # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
         self._writer = lease._replace(holder=SystemIssuer().new_id("jobs"))
-        self._guardrails = Guardrails(runtime.guardrails, limits.guardrail_seconds)
+        self._guardrails = Guardrails(services.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
         self._claim_task: asyncio.Task[None] | None = None
         self._check_task: asyncio.Task[None] | None = None
@@ -159,7 +169,10 @@ class JobWorker:
                 await self._failed(job, type(problem).__name__, self._process.job_retry_seconds)
 
     async def _attempt(self, job: BackgroundJob) -> None:
-        agent = self._runtime.agents.get(job.agent)
+        with self._sets.hold() as hold:
+            await self._attempt_with(hold.agent_set.agents.get(job.agent), job)
+
+    async def _attempt_with(self, agent: Agent | None, job: BackgroundJob) -> None:
         if job.attempt > ATTEMPTS:
             await self._drop(job, "its process died each time")
         elif agent is None:
@@ -178,8 +191,8 @@ class JobWorker:
             # Equal for all attempts, so that two of them record one result.
             id=f"{job.event_id}.{job.request.kind}",
             author=job.agent,
-            invocation_id=self._runtime.issuer.new_id("job"),
-            created_at=self._runtime.issuer.now(),
+            invocation_id=self._services.issuer.new_id("job"),
+            created_at=self._services.issuer.now(),
             actions=Actions(summary=result.summary, usage=result.usage),
         )
 

@@ -18,6 +18,7 @@ from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.retention import Pruning
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
+from turnwise.runner.rests import AgentRests
 
 AT_MOST = 100
 """The number of sessions that one round of recovery takes up."""
@@ -210,13 +211,14 @@ class RecoveryLoop:
     def __init__(
         self,
         store: SessionStore,
+        rests: AgentRests,
         queues: SessionQueues,
         jobs: JobWorker,
         app: str,
         seconds: float,
         pruning: Pruning | None = None,
     ) -> None:
-        self._store, self._queues, self._jobs, self._app, self._seconds = store, queues, jobs, app, seconds
+        self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
         self._pruning = pruning
 
     async def once(self) -> int:
@@ -260,6 +262,7 @@ class RecoveryLoop:
 
     async def _round(self) -> None:
         await self._jobs.claim()
+        await self._rests.refresh()
         if not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))

@@ -140,6 +140,13 @@ async def tools_offered_to(store: SessionStore, key: SessionKey, events: Iterabl
     return () if first is None else (await message_of_event(store, key, first)).context.tools
 
 
+def revision_of(events: Iterable[Event]) -> int:
+    """Returns the revision of the agents that an invocation began with, from its events; 0 for agents of code only."""
+    selections = (event.actions.selection for event in events if event.author == USER)
+    first = next((selection for selection in selections if selection is not None), None)
+    return 0 if first is None else first.revision
+
+
 async def steps_of(store: SessionStore, session: Session, invocation_id: str) -> Iterable[StepRecord]:
     """Returns the recorded steps that the end of the invocation needs: none unless a tool call of it is open."""
     if not any(call.invocation_id == invocation_id for call in session.head.calls.values()):

@@ -16,18 +16,18 @@ _log = logging.getLogger(__name__)
 class VersionRecorder:
     """Stores each version once, in the background. A failure is logged, and the next decision tries again."""
 
-    def __init__(self, put: Callable[[str, Version], Awaitable[None]], cascade: Cascade, issuer: Issuer) -> None:
-        self._put_version, self._cascade, self._issuer = put, cascade, issuer
+    def __init__(self, put: Callable[[str, Version], Awaitable[None]], issuer: Issuer) -> None:
+        self._put_version, self._issuer = put, issuer
         self._known: set[tuple[str, VersionKind, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def note(self, app: str, selection: Selection) -> None:
+    def note(self, app: str, selection: Selection, cascade: Cascade) -> None:
         """Starts to store the versions of a decision that the cascade just made. Returns at once."""
         names: tuple[tuple[VersionKind, str], ...] = (("policy", selection.fingerprint), ("tree", selection.tree_version))
         for kind, version in names:
             if version and (app, kind, version) not in self._known:
                 self._known.add((app, kind, version))
-                task = asyncio.create_task(self._put(app, kind, version))
+                task = asyncio.create_task(self._put(app, kind, version, cascade))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
@@ -35,17 +35,18 @@ class VersionRecorder:
         """Waits until all versions are stored, or failed."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _put(self, app: str, kind: VersionKind, version: str) -> None:
+    async def _put(self, app: str, kind: VersionKind, version: str, cascade: Cascade) -> None:
         try:
             # A tree may have thousands of cards.
-            body = await asyncio.to_thread(self._body, kind)
-            name = self._cascade.spec.name if kind == "policy" else ""
+            body = await asyncio.to_thread(_body, kind, cascade)
+            name = cascade.spec.name if kind == "policy" else ""
             await self._put_version(app, Version(kind, version, name, body, self._issuer.now()))
         except Exception as error:
             self._known.discard((app, kind, version))
             _log.debug("The %s %s of app %s could not be stored: %s", kind, version, app, error)
 
-    def _body(self, kind: VersionKind) -> str:
-        if kind == "policy":
-            return json.dumps(self._cascade.description(), ensure_ascii=False, separators=(",", ":"))
-        return f"[{','.join(card.model_dump_json(exclude_defaults=True) for card in self._cascade.tree)}]"
+
+def _body(kind: VersionKind, cascade: Cascade) -> str:
+    if kind == "policy":
+        return json.dumps(cascade.description(), ensure_ascii=False, separators=(",", ":"))
+    return f"[{','.join(card.model_dump_json(exclude_defaults=True) for card in cascade.tree)}]"

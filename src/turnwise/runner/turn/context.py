@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused
+from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import Await, ErrorInfo, Event, StepRecord
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
@@ -23,7 +23,7 @@ from turnwise.runner.turn.emitter import EventEmitter, open_stream
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
 from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
 from turnwise.runner.turn.pending_writes import PendingWrites
-from turnwise.runner.turn.run_agent import run_agent
+from turnwise.runner.turn.run_agent import passes_twice, run_agent
 from turnwise.runner.turn.state import Handoff, InvocationState
 from turnwise.runner.turn.steps import Steps
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
@@ -241,7 +241,8 @@ class TurnContext:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
         step = StepRecord(key=key, value=verdict_value(verdict))
-        self._invocation.record_decision(decision_from_verdict(verdict, request, lead or among[0]), positions, step)
+        decision = self._invocation.runtime.agent_set.stamped(decision_from_verdict(verdict, request, lead or among[0]))
+        self._invocation.record_decision(decision, positions, step)
         return verdict
 
     @awaited("context.escalate")
@@ -352,5 +353,17 @@ async def run_turn(context: TurnContext) -> None:
 
     When nested agents fail, only the innermost one gets the error event.
     """
-    with context._invocation.unrecorded.track(context.emitter.buffer_writes):
-        await run_agent(context.card, context._run_agent, context.emitter.report)
+    invocation = context._invocation
+    rests, before = invocation.runtime.rests, invocation.failure
+    try:
+        with invocation.unrecorded.track(context.emitter.buffer_writes):
+            await run_agent(context.card, context._run_agent, context.emitter.report)
+    except Suspend:
+        await rests.succeeded(context.card.name)
+        raise
+    except TurnwiseError as error:
+        # Of nested agents, the innermost one failed.
+        if not passes_twice(error, run_turn) and context.card.name != context.tree.root and error is not before:
+            await rests.failed(context.card.name, context.session.user, error)
+        raise
+    await rests.succeeded(context.card.name)

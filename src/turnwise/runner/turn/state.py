@@ -20,12 +20,14 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.allowances import Allowances, check_agent_state
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
+from turnwise.runner.rests import AgentRests
 from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
 from turnwise.selection.conversational import can_name
@@ -35,16 +37,34 @@ _LONG_TEXT = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
-    """The agents and services of an app. An invocation keeps the Runtime it began with."""
+class Services:
+    """The services of an app. They stay the same while it runs."""
 
-    agents: Mapping[str, Agent]
-    tree: AgentTree
     store: SessionStore
     artifacts: ArtifactStore | None
     allowances: Allowances
     guardrails: Sequence[Guardrail]
     issuer: Issuer
+    rests: AgentRests
+
+    def runtime(self, agent_set: AgentSet) -> "Runtime":
+        """Returns the runtime of an invocation that uses this set of agents."""
+        return Runtime(self.store, self.artifacts, self.allowances, self.guardrails, self.issuer, self.rests, agent_set)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime(Services):
+    """The services and the set of agents of one invocation. It keeps the set that it began with."""
+
+    agent_set: AgentSet
+
+    @property
+    def agents(self) -> Mapping[str, Agent]:
+        return self.agent_set.agents
+
+    @property
+    def tree(self) -> AgentTree:
+        return self.agent_set.tree
 
 
 class Handoff(NamedTuple):

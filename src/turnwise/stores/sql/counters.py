@@ -67,12 +67,12 @@ class SqlCounters:
         return tally
 
     async def take(self, name: str, holder: str, most: int, seconds: float) -> bool:
-        taken = await self._executor.write(lambda connection: _take(connection, name, holder, most, seconds, self._watch))
+        taken = await self._executor.write(lambda connection: take_place(connection, name, holder, most, seconds, self._watch))
         await self._sweep()
         return taken
 
     async def give(self, name: str, holder: str) -> None:
-        await self._executor.write(lambda connection: connection.execute(_RELEASE, _at(name, holder)))
+        await self._executor.write(lambda connection: give_place(connection, name, holder))
 
     async def _sweep(self) -> None:
         """Deletes expired rows in a separate transaction: deleting other rows while holding one could deadlock."""
@@ -114,7 +114,8 @@ def _insert_place(dialect: str) -> UpdateBase:
     return insert_for(dialect, places).values(values)
 
 
-def _take(connection: Connection, name: str, holder: str, most: int, seconds: float, watch: ClockWatch) -> bool:
+def take_place(connection: Connection, name: str, holder: str, most: int, seconds: float, watch: ClockWatch) -> bool:
+    """Takes or renews a slot, as `Counters.take`."""
     if connection.dialect.name == "postgresql":
         # Prevents two processes from counting at the same time. On SQLite there is one writer anyway.
         connection.execute(_LOCK, _at(name))
@@ -126,6 +127,11 @@ def _take(connection: Connection, name: str, holder: str, most: int, seconds: fl
         return False
     connection.execute(_insert_place(connection.dialect.name), values)
     return True
+
+
+def give_place(connection: Connection, name: str, holder: str) -> None:
+    """Gives a slot back, as `Counters.give`."""
+    connection.execute(_RELEASE, _at(name, holder))
 
 
 def _delete_expired(connection: Connection, watch: ClockWatch) -> bool:

@@ -27,10 +27,12 @@ from turnwise.ports.decisions import (
     Version,
     VersionKind,
 )
+from turnwise.ports.definitions import Definitions
 from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
@@ -50,9 +52,11 @@ from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, h
 from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
+from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.holds import SqlHolds
+from turnwise.stores.sql.index_cache import SqlIndexCache
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
@@ -60,6 +64,7 @@ from turnwise.stores.sql.maintenance import SqlMaintenance
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pruner import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
+from turnwise.stores.sql.rests import SqlRests
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
@@ -103,7 +108,8 @@ class SqlSessionStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = _parsed(url)
-        self._executor = _executor(self._url, patience)
+        kind = SqliteExecutor if self._url.drivername in SQLITE else PostgresExecutor
+        self._executor: Executor = kind(self._url, patience=patience)
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
@@ -114,6 +120,9 @@ class SqlSessionStore:
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
+        self.definitions: Definitions = SqlDefinitions(self._executor)
+        self.rests: Rests = SqlRests(self._executor)
+        self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
         self._labels = SqlLabels(self._executor, self._issuer)
@@ -296,6 +305,7 @@ class SqlSessionStore:
         if self._signals is not None:
             await self._signals.close()
         await self._heartbeats.close()
+        self.index_cache.close()
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
@@ -483,12 +493,5 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
-def _executor(url: URL, patience: float) -> Executor:
-    kind = SqliteExecutor if url.drivername in SQLITE else PostgresExecutor
-    return kind(url, patience=patience)
-
-
 def _make_signals(url: URL) -> Signals:
-    if url.drivername in SQLITE:
-        return LocalSignals(POLL_SECONDS)
-    return PostgresSignals(url)
+    return LocalSignals(POLL_SECONDS) if url.drivername in SQLITE else PostgresSignals(url)

@@ -48,14 +48,14 @@ async def test_a_failure_is_tried_again_with_the_next_decision() -> None:
             raise StoreUnavailable("The store is away.", fix="Wait.")
 
     cascade = Cascade(named_policy("staples"), collect(as_agent(desk))[1])
-    recorder = VersionRecorder(put, cascade, SystemIssuer())
+    recorder = VersionRecorder(put, SystemIssuer())
     selection = Selection(agent="desk", method="x", confidence=1.0, fingerprint="f-1", tree_version="t-1")
     for app in ("app", "app", "app", "other"):
-        recorder.note(app, selection)
+        recorder.note(app, selection, cascade)
         await recorder.close()
     assert sorted(calls[:2]) == [("app", "policy", "f-1"), ("app", "tree", "t-1")]
     assert calls[2:3] == calls[:1], "only what failed"
     assert sorted(calls[3:]) == [("other", "policy", "f-1"), ("other", "tree", "t-1")]
-    recorder.note("app", selection.replace(fingerprint="", tree_version=""))
+    recorder.note("app", selection.replace(fingerprint="", tree_version=""), cascade)
     await recorder.close()
     assert len(calls) == 5

@@ -19,6 +19,7 @@ from a2a.types import StreamResponse, TaskState
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToJson
 
+from turnwise.access.address_guard import AddressGuard, Target, parse_target
 from turnwise.facts.errors import RequestInvalid, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import SystemIssuer
@@ -26,7 +27,6 @@ from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import visible
 from turnwise.gateway.a2a.lookup import files_of, find_task
 from turnwise.gateway.a2a.parts import PartWriter
-from turnwise.gateway.a2a.push.address_guard import AddressGuard, Target, parse_target
 from turnwise.gateway.a2a.request import PROTOCOL_VERSION, VERSION_HEADER, OperationRequest, TaskId
 from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from push_play import receiving
 
-from turnwise.gateway.a2a.push.address_guard import AddressGuard
+from turnwise.access.address_guard import AddressGuard
 from turnwise.gateway.a2a.push.sender import PushFailed, PushTransport
 
 HEADERS = {"Content-Type": "application/json"}

@@ -13,13 +13,13 @@ from push_play import Receiver, receiving
 from runner_play import Gate, ask, runners_in
 
 from turnwise import AgentContext, Runner, agent
+from turnwise.access.address_guard import AddressGuard
 from turnwise.access.api_keys import caller_of, new_key
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.push.address_guard import AddressGuard
 from turnwise.gateway.a2a.push.sender import Pusher, PushStream, PushTransport, running_pusher
 from turnwise.gateway.front import Front
 from turnwise.gateway.server import front_for

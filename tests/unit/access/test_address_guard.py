@@ -6,13 +6,10 @@ import threading
 from typing import Any
 
 import pytest
-
-pytest.importorskip("a2a", reason="a2a-sdk is not installed: it comes with the extra a2a")
-
 from hypothesis import given, strategies as st
 
+from turnwise.access.address_guard import LOOKUPS, AddressGuard, Target, is_public, parse_target, resolve_host
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.a2a.push.address_guard import LOOKUPS, AddressGuard, Target, is_public, parse_target, resolve_host
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Guards push notification URLs against server-side request forgery: only public addresses may be reached."""
+"""Guards URLs that others write against server-side request forgery: only public addresses may be reached.
+
+Push notifications and the remote agents of definitions use it.
+"""
 
 import asyncio
 import re
@@ -11,9 +14,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from turnwise.gateway.a2a.messages import invalid_field
+from turnwise.facts.errors import RequestInvalid
 
-URL = "pushNotificationConfig.url"
 PORTS = {"http": 80, "https": 443}
 FIRST_FREE_PORT = 1024
 """Below this port only 80 and 443 are allowed; the others belong to services with other protocols."""
@@ -37,6 +39,23 @@ _EMBEDDING_IPV4 = (
 )
 
 
+class UrlField(NamedTuple):
+    """Where a URL is written, for error messages."""
+
+    name: str
+    """The field of the request."""
+    setting: str
+    """The setting that allows every address."""
+
+    def refused(self, problem: str, fix: str = "Correct it.") -> RequestInvalid:
+        """Returns the error that points to the field."""
+        return RequestInvalid(problem, fix=fix, where=(self.name,))
+
+
+PUSH_URL = UrlField("pushNotificationConfig.url", "gateway.protocols.a2a.private_pushes")
+REMOTE_AGENT = UrlField("made_by.remote", "definitions.private_remotes")
+
+
 class Target(NamedTuple):
     """A parsed URL."""
 
@@ -53,21 +72,21 @@ class Target(NamedTuple):
         return host if PORTS[self.scheme] == self.port else f"{host}:{self.port}"
 
 
-def parse_target(url: str) -> Target:
-    """Parses a push URL. Raises RequestInvalid unless it is an absolute http or https URL without credentials."""
+def parse_target(url: str, field: UrlField = PUSH_URL) -> Target:
+    """Parses a URL. Raises RequestInvalid unless it is an absolute http or https URL without credentials."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        raise invalid_field(URL, "The value is not a URL.") from None
+        raise field.refused("The value is not a URL.") from None
     if scheme not in PORTS:
-        raise invalid_field(URL, "Only http and https URLs are supported.", fix="Send an absolute URL: https://host/path.")
+        raise field.refused("Only http and https URLs are supported.", "Send an absolute URL: https://host/path.")
     if "@" in parts.netloc:
-        raise invalid_field(URL, "The URL contains credentials.", fix="Send secrets as token or authentication.")
+        raise field.refused("The URL contains credentials.", "Send secrets as token or authentication.")
     path = parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
     if not _HOST.fullmatch(host) or port == 0 or not _PATH.fullmatch(path + query):
-        raise invalid_field(URL, "The URL cannot be requested.", fix="Write the host in ASCII, and escape the rest.")
+        raise field.refused("The URL cannot be requested.", "Write the host in ASCII, and escape the rest.")
     return Target(scheme, host, port or PORTS[scheme], path + query)
 
 
@@ -144,10 +163,11 @@ class AddressGuard:
     Args:
         private: Allow every address, for development on one machine.
         resolve: Resolves host names.
+        field: Where the URLs are written.
     """
 
-    def __init__(self, *, private: bool = False, resolve: Resolve = resolve_host) -> None:
-        self._private, self._resolve = private, resolve
+    def __init__(self, *, private: bool = False, resolve: Resolve = resolve_host, field: UrlField = PUSH_URL) -> None:
+        self._private, self._resolve, self.field = private, resolve, field
 
     async def addresses(self, target: Target) -> Sequence[str]:
         """Resolves a target and checks all of its addresses. Connect to the returned ones, because a later lookup may differ.
@@ -157,21 +177,18 @@ class AddressGuard:
         """
         if not self._private and target.port < FIRST_FREE_PORT and target.port not in PORTS.values():
             fix = f"Use port 80, 443, or any from {FIRST_FREE_PORT}."
-            raise invalid_field(URL, "The port is reserved for services other than HTTP.", fix=fix)
+            raise self.field.refused("The port is reserved for services other than HTTP.", fix)
         addresses: Sequence[str] = ()
         with suppress(OSError):  # a timeout is one
             async with asyncio.timeout(LOOKUP_SECONDS):
                 addresses = await self._resolve(target.host, target.port)
         if not addresses:
-            raise invalid_field(URL, "The host is not found.", fix="Check the name.")
+            raise self.field.refused("The host is not found.", "Check the name.")
         if not self._private and not all(map(is_public, addresses)):
-            raise invalid_field(
-                URL,
-                "The host has an address that is not public.",
-                fix="Send the URL of a public host; in development, set gateway.protocols.a2a.private_pushes.",
-            )
+            fix = f"Send the URL of a public host; in development, set {self.field.setting}."
+            raise self.field.refused("The host has an address that is not public.", fix)
         return addresses
 
     async def check(self, url: str) -> None:
-        """Raises RequestInvalid unless the URL may be notified now."""
-        await self.addresses(parse_target(url))
+        """Raises RequestInvalid unless the URL may be reached now."""
+        await self.addresses(parse_target(url, self.field))

@@ -1,0 +1,109 @@
+"""Makes the sets of agents that serve: code and configuration with the definitions of one revision."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from turnwise.agents.collect import collect
+from turnwise.config.defined_agents import DefinedAgents
+from turnwise.config.kept_definitions import KeptDefinitions
+from turnwise.config.policies import ModelSpecs, read_defined_policy
+from turnwise.facts.definitions import SERVED_POLICY, PolicyDefinition
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.definitions import Definitions, DefinitionSet
+from turnwise.runner.agent_sets import AgentSet
+from turnwise.selection.cascade import Cascade
+from turnwise.selection.policy import PolicySpec
+
+BindPolicy = Callable[[PolicySpec, AgentTree], Cascade]
+"""Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory."""
+
+
+class DefinedSets:
+    """Makes the sets of an app. Implements `runner.revision_watch.SetSource`.
+
+    Args:
+        store: Stores the definitions.
+        app: The app's name.
+        agents: Applies definitions to the agents in code.
+        policy: The policy of the configuration. It decides while no policy definition serves.
+        models: The models that policies may name.
+        bind: Binds a policy to a tree.
+        kept: Where this machine keeps the definitions that it served last; None = nowhere.
+    """
+
+    def __init__(
+        self,
+        store: Definitions,
+        app: str,
+        agents: DefinedAgents,
+        policy: PolicySpec,
+        models: ModelSpecs,
+        bind: BindPolicy,
+        kept: KeptDefinitions | None = None,
+    ) -> None:
+        self._store, self._app, self._agents = store, app, agents
+        self._policy, self._models, self._bind, self._kept = policy, models, bind, kept
+        self._lock = threading.Lock()
+        self._newest = DefinitionSet(0, (), ())
+        self._retired: frozenset[str] = frozenset()
+
+    async def revision(self) -> int:
+        """Returns the newest revision; 0 if nothing was ever stored. Raises StoreError."""
+        return await self._store.revision(self._app)
+
+    async def make(self, revision: int | None = None) -> AgentSet:
+        """Returns the set of a revision; None = the newest one. Reads only what changed since the newest set before.
+
+        Raises:
+            TurnwiseError: The definitions do not fit together, or an agent cannot be made.
+            StoreError: The definitions cannot be read now.
+        """
+        if revision is not None:
+            definitions = await self._store.served(self._app, at=revision)
+        else:
+            before = self._newest
+            changed = await self._store.served(self._app, after=before.revision)
+            definitions = self._newest = merged(before, changed)
+            names = {name for kind, name in changed.retired if kind == "agent"}
+            self._retired = (self._retired | names) - {each.name for each in definitions.agents}
+        return await asyncio.to_thread(self.of, definitions)
+
+    def of(self, definitions: DefinitionSet) -> AgentSet:
+        """Returns the set of these definitions. Raises TurnwiseError."""
+        with self._lock:
+            applied = self._agents.apply(definitions.agents)
+            agents, tree = collect(applied.root)
+            served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)
+            cascade = self._bind(self._policy_of(served), tree)
+            return AgentSet(agents, tree, cascade, definitions.revision, self._retired - {card.name for card in tree})
+
+    async def last_known(self) -> AgentSet | None:
+        """Returns the set that this machine served last; None = it kept none. Raises TurnwiseError."""
+        kept = None if self._kept is None else await asyncio.to_thread(self._kept.read)
+        return None if kept is None else await asyncio.to_thread(self.of, kept)
+
+    async def keep(self) -> None:
+        """Keeps the newest definitions for `last_known`."""
+        if self._kept is not None:
+            await asyncio.to_thread(self._kept.write, self._newest)
+
+    def check_policy(self, definition: PolicyDefinition | None, tree: AgentTree) -> None:
+        """Raises a ConfigError unless the policy, or that of the configuration, can decide over the tree's agents."""
+        self._bind(self._policy_of(definition), tree)
+
+    def _policy_of(self, definition: PolicyDefinition | None) -> PolicySpec:
+        if definition is None or definition.unknown_fields:
+            return self._policy
+        return read_defined_policy(definition, self._models)
+
+
+def merged(before: DefinitionSet, changed: DefinitionSet) -> DefinitionSet:
+    """Returns the definitions with the changes that came after them, by name."""
+    known = {(each.what, each.name): each for each in (*before.agents, *before.policies)}
+    known |= {(each.what, each.name): each for each in (*changed.agents, *changed.policies)}
+    for key in changed.retired:
+        known.pop(key, None)
+    agents = sorted((each for each in known.values() if each.what == "agent"), key=lambda each: each.name)
+    policies = sorted((each for each in known.values() if each.what == "policy"), key=lambda each: each.name)
+    return DefinitionSet(changed.revision, tuple(agents), tuple(policies))  # type: ignore[arg-type]

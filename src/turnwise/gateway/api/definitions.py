@@ -1,0 +1,255 @@
+"""Routes that read and change the definitions of agents and policies. Operators read, admins write."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, Path, Response
+from pydantic import JsonValue
+
+from turnwise.facts.definitions import AnyDefinition
+from turnwise.gateway.api.conditions import RequiredIfMatch, mark_version
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
+from turnwise.gateway.api.parameters import After, AgentId, Limit
+from turnwise.gateway.front import TheServices
+from turnwise.wire.messages import PLAIN
+from turnwise.wire.resources import (
+    ActivateVersion,
+    AddExample,
+    AddPattern,
+    DefinitionChangePage,
+    DefinitionChangeShown,
+    DefinitionPage,
+    DefinitionShown,
+    RollBackVersion,
+)
+
+router = api_router("definitions")
+
+_TAG = {"ETag": {"description": "The definition's newest version, for `If-Match`.", "schema": {"type": "string"}}}
+_CONTENT = """The content of the definition, with the keys that `turnwise agents export` writes, and optionally `status`
+(`active` or `draft`) and `note`. `version`, `revision`, `author` and `created_at` are ignored."""
+_EXAMPLE = {"description": "Invoices and payments.", "examples": ["Where is my invoice?"], "note": "People ask for it."}
+
+_Content = Annotated[dict[str, JsonValue], Body(description=_CONTENT, examples=[_EXAMPLE])]
+_NewContent = Annotated[dict[str, JsonValue], Body(description=_CONTENT, examples=[{"name": "billing", **_EXAMPLE}])]
+_Changes = Annotated[dict[str, JsonValue], Body(description="Keys to change. Null takes a key out.", examples=[_EXAMPLE])]
+_Version = Annotated[int, Path(ge=1, le=2**53, description="The version.")]
+_Kind = Annotated[Literal["agent", "policy"], Path(description="What is defined.")]
+_PolicyId = Annotated[
+    str, Path(min_length=1, max_length=64, pattern=PLAIN, description="The policy's name. The policy `main` decides.")
+]
+
+
+def _answers(*statuses: int, ok: int = 200, body: bool = True, headers: Mapping[str, Any] = MappingProxyType({})) -> Responses:
+    return {**problems(*statuses, body=body), ok: {"headers": {**_TAG, **headers}}}
+
+
+def _shown(definition: AnyDefinition, response: Response) -> DefinitionShown:
+    mark_version(response, definition.version)
+    return _details(definition)
+
+
+def _details(definition: AnyDefinition) -> DefinitionShown:
+    return DefinitionShown(
+        kind=definition.what,
+        name=definition.name,
+        version=definition.version,
+        status=definition.status,
+        revision=definition.revision,
+        author=definition.author,
+        created_at=definition.created_at,
+        note=definition.note,
+        content=definition.content,
+        unknown_fields=list(definition.unknown_fields),
+    )
+
+
+@router.get("/definitions/changes", summary="List changes", response_description="A page of changes.", responses=problems())
+async def list_definition_changes(services: TheServices, after: After = None, limit: Limit = 50) -> DefinitionChangePage:
+    """Lists the audit log of definitions, newest first: who changed what, when and why."""
+    page = await services.definitions.changes(after=after, limit=limit)
+    changes = [
+        DefinitionChangeShown(kind=each.what, **each.model_dump(mode="json", include=_OF_CHANGE), created_at=each.created_at)
+        for each in page.items
+    ]
+    return DefinitionChangePage(changes=changes, next=page.next)
+
+
+_OF_CHANGE = {*DefinitionChangeShown.model_fields} - {"kind", "created_at"}
+
+
+@router.get("/definitions/{kind}", summary="List definitions", response_description="A page.", responses=problems())
+async def list_definitions(kind: _Kind, services: TheServices, after: After = None, limit: Limit = 50) -> DefinitionPage:
+    """Lists the newest version of each definition of that kind, by name, with drafts and retired ones."""
+    page = await services.definitions.page(kind, after=after, limit=limit)
+    return DefinitionPage(definitions=[_details(each) for each in page.items], next=page.next)
+
+
+@router.post(
+    "/agents",
+    status_code=201,
+    summary="Create a definition",
+    response_description="The first version.",
+    responses=_answers(409, ok=201, headers=LOCATION),
+)
+async def create_agent_definition(body: _NewContent, services: TheServices, response: Response) -> DefinitionShown:
+    """Defines an agent that has no definition yet: a new agent, or one in code whose card changes."""
+    stored = await services.definitions.create("agent", body)
+    response.headers["Location"] = f"/api/v1/agents/{stored.name}"
+    return _shown(stored, response)
+
+
+@router.put(
+    "/agents/{agent_name:path}",
+    summary="Replace a definition",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def replace_agent_definition(
+    agent_name: AgentId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Stores a new version of the agent's definition in place of the newest one. It serves within a second everywhere."""
+    return _shown(await services.definitions.replace("agent", agent_name, body, expected), response)
+
+
+@router.patch(
+    "/agents/{agent_name:path}",
+    summary="Change a definition",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def change_agent_definition(
+    agent_name: AgentId, body: _Changes, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Stores the newest version with other values of the given keys. Lists are replaced as wholes."""
+    return _shown(await services.definitions.change("agent", agent_name, body, expected), response)
+
+
+@router.delete(
+    "/agents/{agent_name:path}",
+    summary="Retire a definition",
+    response_description="The version that retires it.",
+    responses=_answers(404, 409, 412, 428, body=False),
+)
+async def retire_agent_definition(
+    agent_name: AgentId, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Takes the definition out of service. An agent in code is then as in code; another one is gone. Its versions stay."""
+    return _shown(await services.definitions.retire("agent", agent_name, expected), response)
+
+
+@router.get(
+    "/agents/{agent_name:path}/versions", summary="List versions", response_description="A page.", responses=problems(404)
+)
+async def list_agent_versions(
+    agent_name: AgentId, services: TheServices, after: After = None, limit: Limit = 50
+) -> DefinitionPage:
+    """Lists the versions of the agent's definition, newest first."""
+    page = await services.definitions.history("agent", agent_name, after=after, limit=limit)
+    return DefinitionPage(definitions=[_details(each) for each in page.items], next=page.next)
+
+
+@router.get(
+    "/agents/{agent_name:path}/versions/{version}",
+    summary="Get a version",
+    response_description="The version.",
+    responses=problems(404),
+)
+async def get_agent_version(agent_name: AgentId, version: _Version, services: TheServices) -> DefinitionShown:
+    """Returns one version of the agent's definition."""
+    return _details(await services.definitions.get("agent", agent_name, version))
+
+
+@router.post(
+    "/agents/{agent_name:path}/activate",
+    summary="Activate a version",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def activate_agent_version(
+    agent_name: AgentId, body: ActivateVersion, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Serves the content of a version, such as a draft, as a new version."""
+    stored = await services.definitions.activate("agent", agent_name, body.version, expected, body.note)
+    return _shown(stored, response)
+
+
+@router.post(
+    "/agents/{agent_name:path}/rollback",
+    summary="Roll back",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def roll_back_agent(
+    agent_name: AgentId, body: RollBackVersion, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Serves an earlier version again as a new version."""
+    stored = await services.definitions.roll_back("agent", agent_name, body.version, expected, body.note)
+    return _shown(stored, response)
+
+
+@router.post(
+    "/agents/{agent_name:path}/examples",
+    summary="Add an example",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def add_agent_example(
+    agent_name: AgentId, body: AddExample, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Adds an example after those that the agent has, in code or by definition."""
+    return _shown(await services.definitions.extend(agent_name, "examples", body.text, expected), response)
+
+
+@router.post(
+    "/agents/{agent_name:path}/patterns",
+    summary="Add a pattern",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def add_agent_pattern(
+    agent_name: AgentId, body: AddPattern, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Adds a pattern after those that the agent has, in code or by definition."""
+    pattern = body.model_dump(mode="json")
+    return _shown(await services.definitions.extend(agent_name, "patterns", pattern, expected), response)
+
+
+@router.get(
+    "/policies/{policy_name}",
+    summary="Get a policy",
+    response_description="The newest version.",
+    responses=_answers(404, body=False),
+)
+async def get_policy_definition(policy_name: _PolicyId, services: TheServices, response: Response) -> DefinitionShown:
+    """Returns the newest version of a policy's definition."""
+    return _shown(await services.definitions.get("policy", policy_name), response)
+
+
+@router.put(
+    "/policies/{policy_name}",
+    summary="Replace a policy",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def replace_policy_definition(
+    policy_name: _PolicyId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Stores a new version of a policy. The policy `main` decides within a second everywhere."""
+    return _shown(await services.definitions.replace("policy", policy_name, body, expected), response)
+
+
+@router.post(
+    "/policies/{policy_name}/rollback",
+    summary="Roll a policy back",
+    response_description="The new version.",
+    responses=_answers(404, 409, 412, 428),
+)
+async def roll_back_policy(
+    policy_name: _PolicyId, body: RollBackVersion, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Serves an earlier version of a policy again as a new version."""
+    stored = await services.definitions.roll_back("policy", policy_name, body.version, expected, body.note)
+    return _shown(stored, response)

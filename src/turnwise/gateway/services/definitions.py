@@ -1,0 +1,134 @@
+"""Definitions of agents and policies, for callers that may read or change them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.config.definition_documents import read_definition, written_definition
+from turnwise.config.definition_editor import DefinitionEditor
+from turnwise.facts.definitions import AnyDefinition, DefinitionChange, DefinitionKind
+from turnwise.facts.errors import DefinitionConflict, DefinitionExists, NothingHere
+from turnwise.facts.ids import Issuer
+from turnwise.gateway.services.revisions import Expected
+from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.ports.decisions import Page
+from turnwise.ports.definitions import Author
+
+
+class Definitions:
+    """Reads and changes definitions. Reading needs `definitions:read`, changing `definitions:write`.
+
+    Changes take the versions that the caller saw. Of two writers, one gets DefinitionConflict.
+    """
+
+    def __init__(self, editor: DefinitionEditor | None, scope: SessionScope, issuer: Issuer) -> None:
+        self._optional_editor, self._scope, self._issuer = editor, scope, issuer
+
+    async def page(self, what: DefinitionKind, *, after: str | None, limit: int) -> Page[AnyDefinition]:
+        """Returns the newest version of each name, by name."""
+        self._scope.require("definitions:read")
+        return await self._editor.store.list(self._editor.app, what, after=after, limit=limit)
+
+    async def get(self, what: DefinitionKind, name: str, version: int | None = None) -> AnyDefinition:
+        """Returns a version, or the newest one. Raises DefinitionMissing."""
+        self._scope.require("definitions:read")
+        return await self._editor.version(what, name, version)
+
+    async def history(self, what: DefinitionKind, name: str, *, after: str | None, limit: int) -> Page[AnyDefinition]:
+        """Returns the versions of a name, newest first. Raises DefinitionMissing when there are none."""
+        self._scope.require("definitions:read")
+        await self._editor.version(what, name)
+        return await self._editor.store.history(self._editor.app, what, name, after=after, limit=limit)
+
+    async def changes(self, *, after: str | None, limit: int) -> Page[DefinitionChange]:
+        """Returns the audit log, newest first."""
+        self._scope.require("definitions:read")
+        return await self._editor.store.changes(self._editor.app, after=after, limit=limit)
+
+    async def create(self, what: DefinitionKind, data: Mapping[str, Any]) -> AnyDefinition:
+        """Stores the first version of a name."""
+        self._scope.require("definitions:write")
+        definition = read_definition(what, data)
+        try:
+            (stored,) = await self._editor.put([definition], {}, self._author(definition.note))
+        except DefinitionConflict as conflict:
+            raise DefinitionExists(
+                f"The {what} {definition.name!r} has a definition already, version {conflict.current}.",
+                fix="Change it with PUT or PATCH.",
+            ) from None
+        return stored
+
+    async def replace(self, what: DefinitionKind, name: str, data: Mapping[str, Any], expected: Expected) -> AnyDefinition:
+        """Stores a new version in place of the newest one."""
+        self._scope.require("definitions:write")
+        definition = read_definition(what, {**data, "name": name})
+        seen = await self._seen(what, name, expected)
+        (stored,) = await self._editor.put([definition], {(what, name): seen}, self._author(definition.note))
+        return stored
+
+    async def change(
+        self, what: DefinitionKind, name: str, changes: Mapping[str, JsonValue], expected: Expected
+    ) -> AnyDefinition:
+        """Stores the newest version with other values of these keys. None takes a key out."""
+        self._scope.require("definitions:write")
+        newest = await self._editor.store.get(self._editor.app, what, name)
+        written = written_definition(newest) if newest is not None else {}
+        merged = {**written, "status": "active", "note": "", **changes}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        return await self.replace(what, name, kept, expected)
+
+    async def extend(self, name: str, key: str, more: JsonValue, expected: Expected) -> AnyDefinition:
+        """Stores a new version of an agent with one more example or pattern, after those that it has.
+
+        Args:
+            name: The agent.
+            key: `examples` or `patterns`.
+            more: The new one.
+            expected: The version that the caller saw.
+        """
+        self._scope.require("definitions:write")
+        newest, tree = await self._editor.store.get(self._editor.app, "agent", name), self._editor.agents.tree
+        known = written_definition(newest).get(key) if newest is not None else None
+        if known is None and name in tree:
+            known = tree.card(name).model_dump(mode="json")[key]
+        return await self.change("agent", name, {key: [*(known if isinstance(known, list) else ()), more]}, expected)
+
+    async def activate(self, what: DefinitionKind, name: str, version: int, expected: Expected, note: str) -> AnyDefinition:
+        """Serves the content of a version as a new version."""
+        self._scope.require("definitions:write")
+        seen = await self._seen(what, name, expected)
+        return await self._editor.activate(what, name, version, seen, self._author(note))
+
+    async def roll_back(
+        self, what: DefinitionKind, name: str, version: int | None, expected: Expected, note: str
+    ) -> AnyDefinition:
+        """Serves an earlier version again; None = the one that served before."""
+        self._scope.require("definitions:write")
+        seen = await self._seen(what, name, expected)
+        earlier = await self._editor.previous(what, name) if version is None else version
+        return await self._editor.activate(what, name, earlier, seen, self._author(note))
+
+    async def retire(self, what: DefinitionKind, name: str, expected: Expected) -> AnyDefinition:
+        """Takes a definition out of service."""
+        self._scope.require("definitions:write")
+        seen = await self._seen(what, name, expected)
+        return await self._editor.retire(what, name, seen, self._author(""))
+
+    @property
+    def _editor(self) -> DefinitionEditor:
+        if self._optional_editor is None:
+            raise NothingHere("This app keeps no definitions.", fix="Load it from turnwise.yaml, with a SQL database as store.")
+        return self._optional_editor
+
+    def _author(self, note: str) -> Author:
+        return Author(self._scope.caller.id, self._issuer.now(), note)
+
+    async def _seen(self, what: DefinitionKind, name: str, expected: Expected) -> int:
+        """Returns the newest version, if the caller expects it."""
+        newest = await self._editor.store.get(self._editor.app, what, name)
+        current = newest.version if newest is not None else 0
+        if expected.revisions is not None and current not in expected.revisions:
+            wanted = max(expected.revisions, default=0)
+            raise DefinitionConflict(f"the {what} {name!r}", expected=wanted, current=current)
+        return current

@@ -1,0 +1,326 @@
+"""Definitions as rows: one for each version, never changed, with one revision number for each app."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.sql.dml import ReturningInsert
+
+from turnwise.facts.definitions import (
+    ACCESS_FIELDS,
+    AnyDefinition,
+    Definition,
+    DefinitionChange,
+    DefinitionKind,
+    PolicyDefinition,
+    Versioned,
+    differences,
+)
+from turnwise.facts.errors import DefinitionConflict, DefinitionSetChanged, StoreError
+from turnwise.ports.decisions import Page
+from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
+from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.definition_tables import definition_changes, definition_revisions, definitions
+from turnwise.stores.sql.rows import moment, time_text
+from turnwise.stores.sql.tables import insert_for
+from turnwise.stores.sql.threads import Executor
+
+_d, _r, _c = definitions.c, definition_revisions.c, definition_changes.c
+_later = definitions.alias("later")
+_TYPES: Mapping[str, type[Definition] | type[PolicyDefinition]] = {"agent": Definition, "policy": PolicyDefinition}
+_COLUMNS_OF_VERSION = {*Versioned.model_fields} - {"name"}
+"""Fields that have columns of their own; the body holds the others."""
+
+_SAME_NAME = and_(_later.c.app == _d.app, _later.c.kind == _d.kind, _later.c.name == _d.name, _later.c.version > _d.version)
+_IS_NEWEST = ~exists().where(_SAME_NAME)
+_at_revision: BindParameter[int] = bindparam("at_revision", type_=BigInteger)
+_IS_REPLACED = exists().where(_SAME_NAME, _later.c.status != "draft", _later.c.revision <= _at_revision)
+_IS_SERVED = and_(_d.status != "draft", _d.revision <= _at_revision, ~_IS_REPLACED)
+_OF_APP = _d.app == bindparam("at_app")
+_OF_KIND = and_(_OF_APP, _d.kind == bindparam("at_kind"))
+_OF_NAME = and_(_OF_KIND, _d.name == bindparam("at_name"))
+
+_REVISION = select(_r.revision).where(_r.app == bindparam("at_app"))
+_REVISION_THEN = _REVISION.scalar_subquery().label("app_revision")
+_SERVED = select(definitions, _REVISION_THEN).where(_OF_APP, _d.revision > bindparam("after", type_=BigInteger), _IS_SERVED)
+_SERVED_IN_ORDER = _SERVED.order_by(_d.kind, _d.name)
+_SERVED_NAMES = select(_d.kind, _d.name, _d.version).where(_OF_APP, _IS_SERVED)
+_VERSION = select(definitions).where(_OF_NAME, _d.version == bindparam("at_version"))
+_DELETE = delete(definitions).where(_OF_NAME, _d.version == bindparam("at_version"))
+_NEWEST = select(definitions).where(_OF_NAME).order_by(_d.version.desc()).limit(1)
+_SERVED_OF_NAME = select(definitions).where(_OF_NAME, _d.status != "draft").order_by(_d.version.desc()).limit(1)
+_EVERY_NAME = select(definitions).where(_OF_KIND, _IS_NEWEST).order_by(_d.name).limit(bindparam("most", type_=Integer()))
+_HISTORY = (
+    select(definitions)
+    .where(_OF_NAME, _d.version < bindparam("before", type_=BigInteger))
+    .order_by(_d.version.desc())
+    .limit(bindparam("most", type_=Integer()))
+)
+_IN_ORDER = (_c.revision.desc(), _c.kind, _c.name)
+_CHANGES = (
+    select(_c.body, _c.revision, _c.kind, _c.name)
+    .where(_c.app == bindparam("at_app"))
+    .order_by(*_IN_ORDER)
+    .limit(bindparam("most", type_=Integer()))
+)
+_NAMES_AT_ONCE = 300
+_MOST = 2**62
+
+
+class SqlDefinitions:
+    """The store's definitions."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def revision(self, app: str) -> int:
+        return await self._executor.read(lambda connection: _revision(connection, app))
+
+    async def served(self, app: str, *, after: int = 0, at: int | None = None) -> DefinitionSet:
+        return await self._executor.read(partial(_served, app=app, after=after, at=at))
+
+    async def list(self, app: str, kind: DefinitionKind, *, after: str | None = None, limit: int = 50) -> Page[AnyDefinition]:
+        return await self._executor.read(partial(_list, app=app, kind=kind, after=after, limit=limit))
+
+    async def get(self, app: str, kind: DefinitionKind, name: str, version: int | None = None) -> AnyDefinition | None:
+        statement = _NEWEST if version is None else _VERSION
+        return await self._executor.read(partial(_one, statement=statement, params=_at(app, kind, name, version)))
+
+    async def get_served(self, app: str, kind: DefinitionKind, name: str) -> AnyDefinition | None:
+        found = await self._executor.read(partial(_one, statement=_SERVED_OF_NAME, params=_at(app, kind, name)))
+        return None if found is None or found.status == "retired" else found
+
+    async def put(
+        self,
+        app: str,
+        definitions: Sequence[AnyDefinition],
+        expected: Mapping[DefinitionKey, int],
+        author: Author,
+        *,
+        at: int | None = None,
+    ) -> Sequence[AnyDefinition]:
+        if not definitions:
+            return ()
+        job = partial(_put, app=app, new=tuple(definitions), expected=expected, author=author, at=at)
+        # After a commit of unknown outcome a repetition would meet its own version as another writer's.
+        return await self._executor.write(job, repeatable=False)
+
+    async def history(
+        self, app: str, kind: DefinitionKind, name: str, *, after: str | None = None, limit: int = 50
+    ) -> Page[AnyDefinition]:
+        return await self._executor.read(partial(_history, params=_at(app, kind, name), after=after, limit=limit))
+
+    async def changes(self, app: str, *, after: str | None = None, limit: int = 50) -> Page[DefinitionChange]:
+        return await self._executor.read(partial(_changes, app=app, after=after, limit=limit))
+
+    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = ()) -> int:
+        return await self._executor.write(partial(_prune, app=app, keep=keep, revisions=revisions))
+
+
+def _at(app: str, kind: str = "agent", name: str = "", version: int | None = None) -> dict[str, Any]:
+    if "\0" in app or "\0" in name:
+        raise StoreError("The name of an app or a definition holds the character NUL.", fix="Leave it out.")
+    return {"at_app": app, "at_kind": kind, "at_name": name, "at_version": version}
+
+
+def _revision(connection: Connection, app: str) -> int:
+    revision: int | None = connection.execute(_REVISION, {"at_app": _at(app)["at_app"]}).scalar()
+    return revision or 0
+
+
+def _served(connection: Connection, app: str, after: int, at: int | None) -> DefinitionSet:
+    # Rows come with the revision of their own snapshot. Without rows, nothing served has changed up to this one.
+    revision = _revision(connection, app)
+    params = {"at_app": app, "after": after, "at_revision": _MOST if at is None else at}
+    agents: list[Definition] = []
+    policies: list[PolicyDefinition] = []
+    retired: list[DefinitionKey] = []
+    for row in connection.execute(_SERVED_IN_ORDER, params):
+        revision = row.app_revision
+        found = _definition(row)
+        if found.status == "retired":
+            retired.append((found.what, found.name))
+        elif isinstance(found, Definition):
+            agents.append(found)
+        else:
+            policies.append(found)
+    revision = revision if at is None else min(revision, at)
+    return DefinitionSet(revision, tuple(agents), tuple(policies), tuple(retired) if after else ())
+
+
+def _list(connection: Connection, app: str, kind: DefinitionKind, after: str | None, limit: int) -> Page[AnyDefinition]:
+    check_limit(limit)
+    begin = read_cursor(f"definitions-{kind}", after, str)[0] if after is not None else None
+    statement = _EVERY_NAME if begin is None else _EVERY_NAME.where(_d.name > begin)
+    rows = connection.execute(statement, {**_at(app, kind), "most": limit + 1}).all()
+    found = tuple(_definition(row) for row in rows[:limit])
+    return Page(found, cursor(f"definitions-{kind}", found[-1].name) if len(rows) > limit else None)
+
+
+def _one(connection: Connection, statement: Select[Any], params: Mapping[str, Any]) -> AnyDefinition | None:
+    row = connection.execute(statement, params).first()
+    return _definition(row) if row is not None else None
+
+
+def _history(connection: Connection, params: Mapping[str, Any], after: str | None, limit: int) -> Page[AnyDefinition]:
+    check_limit(limit)
+    before = read_cursor("definition-history", after, int)[0] if after is not None else _MOST
+    rows = connection.execute(_HISTORY, {**params, "before": before, "most": limit + 1}).all()
+    found = tuple(_definition(row) for row in rows[:limit])
+    return Page(found, cursor("definition-history", found[-1].version) if len(rows) > limit else None)
+
+
+def _changes(connection: Connection, app: str, after: str | None, limit: int) -> Page[DefinitionChange]:
+    check_limit(limit)
+    statement = _CHANGES
+    if after is not None:
+        revision, kind, name = read_cursor("definition-changes", after, int, str, str)
+        further = or_(_c.kind > kind, and_(_c.kind == kind, _c.name > name))
+        statement = statement.where(or_(_c.revision < revision, and_(_c.revision == revision, further)))
+    rows = connection.execute(statement, {"at_app": _at(app)["at_app"], "most": limit + 1}).all()
+    found = tuple(DefinitionChange.model_validate_json(row.body) for row in rows[:limit])
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Page(found, cursor("definition-changes", last.revision, last.kind, last.name) if last is not None else None)
+
+
+# Writing
+
+
+@cache
+def _raise(dialect: str) -> ReturningInsert[Any]:
+    first = insert_for(dialect, definition_revisions).values(app=bindparam("app"), revision=1)
+    raised = first.on_conflict_do_update(index_elements=["app"], set_={"revision": _r.revision + 1})
+    return raised.returning(_r.revision)
+
+
+def _put(
+    connection: Connection,
+    app: str,
+    new: Sequence[AnyDefinition],
+    expected: Mapping[DefinitionKey, int],
+    author: Author,
+    at: int | None,
+) -> Sequence[AnyDefinition]:
+    _check_names(app, new)
+    # The lock on this row orders the writers: what is read below cannot change before the commit.
+    revision = connection.execute(_raise(connection.dialect.name), {"app": app}).scalar_one()
+    newest = _newest(connection, app, new)
+    stored = []
+    for definition in new:
+        before = newest.get((definition.what, definition.name))
+        current, wanted = before.version if before else 0, expected.get((definition.what, definition.name), 0)
+        if current != wanted:
+            raise DefinitionConflict(f"the {definition.what} {definition.name!r}", expected=wanted, current=current)
+        stored.append(_numbered(definition, current + 1, revision, author))
+    if at is not None and revision != at + 1:
+        raise DefinitionSetChanged(f"The app {app!r} has revision {revision - 1}, but {at} was expected.", fix="Check again.")
+    connection.execute(definitions.insert(), [_row(app, each) for each in stored])
+    entries = [change_between(newest.get((each.what, each.name)), each) for each in stored]
+    connection.execute(definition_changes.insert(), [_entry_row(app, entry) for entry in entries])
+    return tuple(stored)
+
+
+def _numbered(definition: AnyDefinition, version: int, revision: int, author: Author) -> AnyDefinition:
+    return definition.replace(version=version, revision=revision, author=author.name, created_at=author.at, note=author.note)
+
+
+def change_between(before: AnyDefinition | None, after: AnyDefinition) -> DefinitionChange:
+    """Returns the audit entry of a stored version."""
+    found = differences(before, after)
+    assert after.created_at is not None
+    return DefinitionChange(
+        revision=after.revision,
+        what=after.what,
+        name=after.name,
+        before=before.version if before else 0,
+        after=after.version,
+        author=after.author,
+        created_at=after.created_at,
+        note=after.note,
+        fields=tuple(each.path for each in found),
+        values={each.path: (each.before, each.after) for each in found if each.path in ACCESS_FIELDS},
+    )
+
+
+def _check_names(app: str, new: Sequence[AnyDefinition]) -> None:
+    keys = [(definition.what, definition.name) for definition in new]
+    for kind, name in keys:
+        _at(app, kind, name)
+    if len({*keys}) < len(keys):
+        raise ValueError("One put holds two versions of one definition.")
+
+
+def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> dict[DefinitionKey, AnyDefinition]:
+    found: dict[DefinitionKey, AnyDefinition] = {}
+    for kind in _TYPES:
+        names = [definition.name for definition in new if definition.what == kind]
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            some = names[start : start + _NAMES_AT_ONCE]
+            statement = select(definitions).where(_OF_KIND, _d.name.in_(some), _IS_NEWEST)
+            for row in connection.execute(statement, _at(app, kind)):
+                found[row.kind, row.name] = _definition(row)
+    return found
+
+
+def _prune(connection: Connection, app: str, keep: int, revisions: Collection[int]) -> int:
+    if keep < 1:
+        raise ValueError(f"The newest version always stays; keep is {keep}.")
+    newer = select(func.count()).select_from(_later).where(_SAME_NAME).scalar_subquery()
+    old = select(_d.kind, _d.name, _d.version).where(_OF_APP, newer >= keep)
+    kept = {row for at in (_MOST, *revisions) for row in connection.execute(_SERVED_NAMES, {"at_app": app, "at_revision": at})}
+    removed = [row for row in connection.execute(old, _at(app)) if row not in kept]
+    for row in removed:
+        connection.execute(_DELETE, _at(app, row.kind, row.name, row.version))
+    return len(removed)
+
+
+def _row(app: str, definition: AnyDefinition) -> dict[str, Any]:
+    assert definition.created_at is not None
+    return {
+        "app": app,
+        "kind": definition.what,
+        "name": definition.name,
+        "version": definition.version,
+        "status": definition.status,
+        "revision": definition.revision,
+        "author": definition.author,
+        "created_at": time_text(definition.created_at),
+        "note": definition.note,
+        "body": definition.model_dump_json(exclude=_COLUMNS_OF_VERSION),
+    }
+
+
+def _entry_row(app: str, entry: DefinitionChange) -> dict[str, Any]:
+    return {
+        "app": app,
+        "revision": entry.revision,
+        "kind": entry.what,
+        "name": entry.name,
+        "body": entry.model_dump_json(),
+    }
+
+
+def _definition(row: Any) -> AnyDefinition:
+    written = _TYPES[row.kind].model_validate_json(row.body)
+    return written.replace(
+        version=row.version,
+        status=row.status,
+        revision=row.revision,
+        author=row.author,
+        created_at=moment(row.created_at),
+        note=row.note,
+    )

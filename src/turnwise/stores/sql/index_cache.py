@@ -1,0 +1,177 @@
+"""Vectors of phrases and fitted matchers in the database, so that all processes decide with the same numbers (E9)."""
+
+import io
+import logging
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.ids import SystemIssuer
+from turnwise.stores.sql.clock_watch import ClockWatch
+from turnwise.stores.sql.counters import give_place, take_place
+from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.index_tables import matchers, vectors
+from turnwise.stores.sql.tables import insert_for
+from turnwise.stores.sql.threads import Executor, SeparateConnection
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.matching.disk_cache import Arrays, Keys, Vectors
+
+T = TypeVar("T")
+
+PART_BYTES = 1_000_000
+"""A matcher is written in parts, so that no write holds the database for long."""
+KEPT = 4
+"""The number of matchers that stay; each may be hundreds of megabytes."""
+CLAIM_SECONDS = 30.0
+_AT_ONCE = 400
+_m, _v = matchers.c, vectors.c
+_VECTORS = select(_v.text_key, _v.row).where(
+    _v.encoder == bindparam("at_encoder"), _v.text_key.in_(bindparam("keys", expanding=True))
+)
+_PARTS = select(_m.part, _m.body).where(_m.fingerprint == bindparam("at_fingerprint")).order_by(_m.part)
+_REMOVE = delete(matchers).where(_m.fingerprint == bindparam("at_fingerprint"))
+_WHOLE = select(_m.fingerprint).where(_m.part == 0).order_by(_m.id.desc())
+_DAMAGE = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile)
+
+log = logging.getLogger("turnwise.store")
+
+
+class SqlIndexCache:
+    """A cache in the store's database. Implements `matching.index_cache.IndexCache`: it is used from threads, and does not
+    raise.
+
+    Args:
+        executor: The store's executor. A database in memory has no second connection; the cache is then empty.
+        watch: Notices changes of the database's clock.
+    """
+
+    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
+        self._executor, self._watch = executor, watch
+        self._holder = SystemIssuer().new_id("fit")
+        self._connection: SeparateConnection | None = None
+        self._lock = threading.Lock()
+
+    def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
+        """Returns the stored vectors among these keys."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors
+
+        wanted = [key.decode() for key in np.unique(keys).tolist()]
+        found: dict[str, bytes] = {}
+        for some in _batches(wanted):
+            found.update(self._run(partial(_vectors, encoder=encoder, keys=some)) or {})
+        found = {key: row for key, row in found.items() if len(row) == 2 * dimensions}
+        rows = np.frombuffer(b"".join(found.values()), np.float16).reshape(len(found), dimensions)
+        return Vectors(np.array([key.encode() for key in found], "S32"), rows)
+
+    def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
+        """Stores vectors. Returns whether that succeeded."""
+        pairs = [(key.decode(), row.tobytes()) for key, row in zip(vectors.keys.tolist(), vectors.rows, strict=True)]
+        done = [self._run(partial(_add, encoder=encoder, pairs=some)) for some in _batches(pairs)]
+        return None not in done
+
+    def matcher(self, fingerprint: str) -> "Arrays | None":
+        """Returns the arrays of a stored matcher; None when there is none, or it is incomplete."""
+        import numpy as np
+
+        body = self._run(lambda connection: _body(connection, fingerprint))
+        if not body:
+            return None
+        try:
+            with np.load(io.BytesIO(body), allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except _DAMAGE as problem:
+            log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+            return None
+
+    def store_matcher(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Stores a matcher, and removes all but the newest ones."""
+        import numpy as np
+
+        file = io.BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        body, number = file.getvalue(), new_id()
+        starts = range(0, len(body), PART_BYTES)
+        # Part 0 comes last and makes the matcher whole.
+        for part, start in reversed(list(enumerate(starts))):
+            piece = body[start : start + PART_BYTES]
+            row = {"fingerprint": fingerprint, "part": part, "id": number, "body": piece}
+            if self._run(partial(_add_part, row=row)) is None:
+                return
+        self._run(_remove_old)
+
+    def remove_matcher(self, fingerprint: str) -> None:
+        """Removes a matcher."""
+        self._run(lambda connection: connection.execute(_REMOVE, {"at_fingerprint": fingerprint}))
+
+    def claim(self, fingerprint: str) -> bool:
+        """Returns whether this process fits that matcher; renews the claim. True if the database does not answer."""
+        name = f"fit:{fingerprint}"
+        taken = self._run(lambda connection: take_place(connection, name, self._holder, 1, CLAIM_SECONDS, self._watch))
+        return taken is not False
+
+    def release(self, fingerprint: str) -> None:
+        """Ends the claim."""
+        self._run(lambda connection: give_place(connection, f"fit:{fingerprint}", self._holder))
+
+    def close(self) -> None:
+        """Closes the connection. Idempotent."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _run(self, job: Callable[[Connection], T]) -> T | None:
+        """Returns the job's result; None when the database does not answer."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._executor.separate_connection()
+            if self._connection is None:
+                return None
+            try:
+                return self._connection.run(job)
+            except (TurnwiseError, SQLAlchemyError) as problem:
+                log.debug("The index cannot be read from or written to the database: %s", type(problem).__name__)
+                return None
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+
+
+def _vectors(connection: Connection, encoder: str, keys: Sequence[str]) -> dict[str, bytes]:
+    return {row.text_key: bytes(row.row) for row in connection.execute(_VECTORS, {"at_encoder": encoder, "keys": list(keys)})}
+
+
+def _add(connection: Connection, encoder: str, pairs: Sequence[tuple[str, bytes]]) -> bool:
+    rows = [{"encoder": encoder, "text_key": key, "row": row} for key, row in pairs]
+    connection.execute(insert_for(connection.dialect.name, vectors).on_conflict_do_nothing(), rows)
+    return True
+
+
+def _body(connection: Connection, fingerprint: str) -> bytes:
+    parts: list[Any] = list(connection.execute(_PARTS, {"at_fingerprint": fingerprint}))
+    return b"".join(bytes(row.body) for row in parts) if parts and parts[0].part == 0 else b""
+
+
+def _add_part(connection: Connection, row: Mapping[str, Any]) -> bool:
+    connection.execute(insert_for(connection.dialect.name, matchers).on_conflict_do_nothing(), row)
+    return True
+
+
+def _remove_old(connection: Connection) -> bool:
+    old = connection.execute(_WHOLE).scalars().all()[KEPT:]
+    for fingerprint in old:
+        connection.execute(_REMOVE, {"at_fingerprint": fingerprint})
+    return bool(old)

@@ -1,0 +1,167 @@
+"""The command line: definitions of agents in the database, from `set` to a decision."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_play import AGENTS, messages, turnwise, written
+
+CONFIGURATION = """
+app: test
+root: desk
+agents: ['cli_agents:desk', 'cli_agents:failing', 'cli_agents:parcels']
+policy: {stages: [{selector: patterns}]}
+definitions:
+  makers: {shouter: 'cli_agents:shouter'}
+  models: {fast: 'openai:gpt-5'}
+  environment: [SHOUT]
+"""
+MAKERS = (
+    AGENTS
+    + """
+def shouter(word="WHAT"):
+    def shout(message):
+        return f"{word} {message}"
+    return shout
+"""
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return written(tmp_path, CONFIGURATION, cli_agents=MAKERS)
+
+
+def done(project: Path, *arguments: str, code: int = 0, **options: Any) -> str:
+    """What the command prints; on an error, its error."""
+    result = turnwise("agents", *arguments, cwd=project, **options)
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr if code else result.stdout
+
+
+def chosen(project: Path, text: str, **options: Any) -> str:
+    """Whom the app selects, in a process of its own."""
+    found: str = json.loads(turnwise("select", text, "--json", cwd=project, **options).stdout)["agent"]
+    return found
+
+
+def test_what_is_set_decides_in_the_next_process(project: Path) -> None:
+    """C11, F2, F6: a pattern, a new agent of a registered maker, a disabled one, and the way back."""
+    assert chosen(project, "where is my package") == "desk"
+    done(project, "add-pattern", "parcels", "package", "--confidence", "0.9", "--note", "They say package.")
+    assert chosen(project, "where is my package") == "parcels"
+    assert chosen(project, "where is my parcel") == "parcels", "the patterns in code are kept"
+    done(project, "set", "shout", "made_by={use: shouter, options: {word: '${SHOUT}'}}", "patterns=[{regex: loud}]", code=2)
+    environment = {"SHOUT": "HEY"}
+    made = "made_by={use: shouter, options: {word: '${SHOUT}'}}"
+    done(project, "set", "shout", made, "patterns=[{regex: loud}]", environment=environment)
+    answer = turnwise("run", "-", cwd=project, stdin=messages({"message": "be loud"}), environment=environment)
+    assert "HEY be loud" in answer.stdout
+    done(project, "disable", "parcels", environment=environment)
+    assert chosen(project, "my package", environment=environment) == "desk"
+    done(project, "rollback", "parcels", environment=environment)
+    assert chosen(project, "my package", environment=environment) == "parcels"
+    history = json.loads(done(project, "history", "parcels", "--json"))["versions"]
+    assert [(each["version"], each["status"]) for each in history] == [(3, "active"), (2, "active"), (1, "active")]
+    assert history[-1]["note"] == "They say package."
+    assert history[0]["author"].startswith("cli:")
+    assert "enabled" in done(project, "diff", "parcels", "1", "2")
+    assert done(project, "diff", "parcels", "1", "3", "--json") == '{"changes":[]}\n'
+    done(project, "retire", "shout", environment=environment)
+    assert chosen(project, "be loud") == "desk"
+    assert "retired" in done(project, "list")
+
+
+def test_a_draft_serves_when_it_is_activated(project: Path) -> None:
+    done(project, "set", "parcels", "patterns=[{regex: package}]", "--draft")
+    assert chosen(project, "my package") == "desk"
+    done(project, "activate", "parcels", "1")
+    assert chosen(project, "my package") == "parcels"
+    assert "version 2, active" in turnwise("agents", "show", "parcels", cwd=project).stderr
+
+
+def test_a_policy_of_the_database(project: Path) -> None:
+    done(project, "add-pattern", "parcels", "package")
+    done(project, "set", "main", "--policy", "policy={stages: [identity]}")
+    assert chosen(project, "my package") == "desk"
+    error = done(project, "set", "main", "--policy", "policy={stages: [nonsense]}", code=2)
+    assert "nonsense" in error
+    error = done(project, "set", "main", "--policy", "policy={stages: [{selector: 'os:system'}]}", code=2)
+    assert "import path" in error
+    done(project, "rollback", "main", "1", "--policy")
+    done(project, "retire", "main", "--policy")
+    assert chosen(project, "my package") == "parcels"
+
+
+def test_a_file_goes_in_and_out(project: Path) -> None:
+    text = """
+agents:
+  - name: parcels
+    examples: [Where is my parcel?]
+    patterns:
+      - {regex: '\\bparcel\\b', confidence: 0.9}
+  - name: greeter
+    parent: desk
+    made_by:
+      kind: reply
+      templates:
+        - {text: ["Hello, {who}.", "Hi {who}!"], channels: [web]}
+        - text: [Hello.]
+      slots:
+        who: {pattern: 'I am (\\w+)'}
+    patterns: [{regex: hello}]
+policies:
+  - name: main
+    policy: {stages: [patterns]}
+"""
+    (project / "definitions.yaml").write_text(text)
+    assert "3 stored, 0 unchanged" in turnwise("agents", "import", "definitions.yaml", cwd=project).stderr
+    assert chosen(project, "hello there") == "greeter"
+    assert "Hello." in turnwise("run", "-", cwd=project, stdin=messages({"message": "hello there"})).stdout
+    exported = done(project, "export")
+    (project / "again.yaml").write_text(exported)
+    assert "0 stored, 3 unchanged" in turnwise("agents", "import", "again.yaml", cwd=project).stderr
+    assert json.loads(done(project, "list", "--json"))["revision"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["set", "parcels", "patterns=[{regex: '(?=x)'}]"], "look-around"),
+        (["set", "parcels", "made_by={use: shouter}"], "taken by an agent in code"),
+        (["set", "parcels", "parent=parcels"], "below themselves"),
+        (["set", "parcels", "parent=nobody"], "does not exist"),
+        (["set", "desk", "enabled=false"], "root 'desk' cannot be disabled"),
+        (["set", "desk", "parent=parcels"], "no parent"),
+        (["set", "new", "description=x"], "no agent 'new' in code"),
+        (["set", "new", "made_by={use: shoter}"], "'shoter', which is not registered"),
+        (["set", "new", "made_by={kind: llm, model: big}"], "'big', which is not registered"),
+        (["set", "new", "made_by={kind: llm, model: fast, tools: [rm]}"], "'rm', which is not registered"),
+        (["set", "new", "made_by={use: shouter, options: {wrd: x}}"], "raised TypeError"),
+        (["set", "new", "made_by={use: shouter, options: {word: '${HOME}'}}"], "HOME, which is not released"),
+        (["set", "new", "made_by={kind: quantum}"], "no known form"),
+        (["set", "new", "made_by={remote: 'http://127.0.0.1:8000/'}"], "not public"),
+        (["set", "new", "made_by={remote: 'file:///etc/passwd'}"], "http"),
+        (["set", "parcels", "colour=red"], "'colour'"),
+        (["set", "parcels", "enabled=maybe"], "true or false"),
+        (["set", "parcels", "examples"], "KEY=VALUE"),
+        (
+            [
+                "set",
+                "parcels",
+                "examples=[a",
+            ],
+            "no YAML",
+        ),
+        (["set", "parcels", "tags=[x]", "--expect", "3"], "no version, but version 3 was expected"),
+        (["show", "nobody"], "no definition"),
+        (["rollback", "parcels"], "no definition"),
+        (["import", "absent.yaml"], "does not exist"),
+    ],
+)
+def test_what_is_wrong_is_said_and_changes_nothing(project: Path, arguments: list[str], words: str) -> None:
+    """F1, F2."""
+    assert words in done(project, *arguments, code=2)
+    assert json.loads(done(project, "list", "--json")) == {"revision": 0, "definitions": []}
