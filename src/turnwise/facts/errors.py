@@ -160,22 +160,21 @@ class DefinitionError(TurnwiseError):
 
 
 class DefinitionInvalid(DefinitionError):
+    """A definition has mistakes, or does not fit what serves. `problems` has each, with a code of its own."""
+
     code = "definition.invalid"
 
     def __init__(self, problem: str, *, fix: str = "", problems: Sequence[TurnwiseError] = ()) -> None:
         super().__init__(problem, fix=fix)
         self.problems: Sequence[TurnwiseError] = tuple(problems) or (self,)
-        """Every mistake, each with its own code."""
 
 
 class DefinitionConflict(DefinitionError):
     code = "definition.conflict"
 
     def __init__(self, what: str, *, expected: int, current: int) -> None:
-        super().__init__(
-            f"{what[:1].upper()}{what[1:]} has {_version_named(current)}, but {_version_named(expected)} was expected.",
-            fix="Read it again, and make the change to what is there now.",
-        )
+        problem = f"{what[:1].upper()}{what[1:]} has {_version_named(current)}, but {_version_named(expected)} was expected."
+        super().__init__(problem, fix="Read it again, and make the change to what is there now.")
         self.expected, self.current = expected, current
 
 
@@ -188,8 +187,6 @@ class DefinitionExists(DefinitionError):
 
 
 class DefinitionSetChanged(DefinitionError):
-    """Other definitions changed while these were checked, so they may not fit together. Nothing was stored."""
-
     code = "definition.set_changed"
 
 

@@ -93,8 +93,13 @@ def test_a_newer_definition_is_not_served_and_named() -> None:
 
 
 def test_an_agent_is_made_once_for_each_version() -> None:
-    count = []
-    joined = agents(made("root"), plain=lambda: count.append(1) or (lambda: "x"))
+    count: list[int] = []
+
+    def plain() -> Any:
+        count.append(1)
+        return lambda: "x"
+
+    joined = agents(made("root"), plain=plain)
     one = Definition(name="n", version=1, made_by=MadeByFactory(use="plain"))
     first, second = joined.apply([one]).root, joined.apply([one.replace(description="moved")]).root
     assert len(count) == 1
