@@ -1,10 +1,11 @@
 """Memory: what was said, and whom and what it was about, beyond the log of one session."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
 
+from turnwise.facts.errors import MemoryInvalid
 from turnwise.facts.fact import Fact, optional
 
 MemoryKind = Literal["fact", "entity", "message", "summary"]
@@ -15,6 +16,8 @@ Speaker = Literal["user", "agent", "tool", "document", "operator"]
 TEXT_CHARACTERS = 4_000
 ID_CHARACTERS = 128
 SUPERSEDED = 32
+FORGOTTEN = "[forgotten]"
+"""Replaces the text of a forgotten entry where a step recorded it."""
 SPAN_SECONDS: dict[str, float | None] = {"working": 300.0, "short": 3_600.0, "long": None}
 """How long the entries of a span last; None means for good."""
 
@@ -80,9 +83,47 @@ class MemoryEntry(Fact):
     """Set by the store; None for an entry that came with no event."""
 
 
+def new_entry(**values: Any) -> MemoryEntry:
+    """Returns an entry to remember. Raises MemoryInvalid: the text is empty or too long, the kind is unknown, …"""
+    try:
+        entry = MemoryEntry(**values)
+    except (ValidationError, TypeError) as error:
+        raise MemoryInvalid(f"This cannot be remembered: {_first_problem(error)}", fix="Change it.") from None
+    if not entry.text.strip():
+        raise MemoryInvalid("This cannot be remembered: its text is empty.", fix="Give it a text.")
+    return entry
+
+
+def _first_problem(error: Exception) -> str:
+    """Returns what is wrong, without the value."""
+    if not isinstance(error, ValidationError):
+        return f"{error}."
+    problem = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the entry'}: {problem['msg']}."
+
+
+class MemoryConfig(Fact):
+    """What an app remembers by itself. Agents use `context.memory` without it."""
+
+    entities: Literal["off", "working", "short", "long"] = "working"
+    """How long the codes, dates, addresses, amounts and declared things of users' messages are kept."""
+    working_seconds: float = Field(default=300.0, gt=0, le=1e9, allow_inf_nan=False)
+    short_seconds: float = Field(default=3_600.0, gt=0, le=1e9, allow_inf_nan=False)
+    model: str | None = None
+    """The model that finds facts in conversations; None finds none."""
+    ingest: Literal["never", "on_end", "on_request"] = "on_request"
+    """When conversations are ingested: after each answer, or only by `add_session`."""
+
+    def seconds(self, span: Span) -> float | None:
+        """Returns how long entries of a span last; None means for good."""
+        return {"working": self.working_seconds, "short": self.short_seconds}.get(span)
+
+
 class Recalled(Fact):
     """An entry that a search found."""
 
     entry: MemoryEntry
     score: float
     """Comparable only within one search: higher fits better."""
+    reason: str = optional("")
+    """Why it was found: the parts of the score."""

@@ -137,9 +137,7 @@ class MemoryStore(Protocol):
         """Returns the entry; None when the user has none of that id that can be seen."""
         ...
 
-    async def forget(
-        self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None
-    ) -> int:
+    async def forget(self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
         """Deletes entries with the entries that they replace, and returns how many. Their text is overwritten in recorded
         steps, too.
 

@@ -132,8 +132,8 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
             jobs += job_rows(session, stored)
         if stored.actions.remembered and sequence not in hidden:
             memory.remembered.extend((entry, sequence) for entry in stored.actions.remembered)
-        if stored.actions.recalled:
-            memory.recalled.extend((id_, sequence) for id_ in stored.actions.recalled)
+        recalled = {*stored.actions.recalled, *(id_ for step in stored.actions.steps for id_ in step.recalled)}
+        memory.recalled.extend((id_, sequence) for id_ in sorted(recalled))
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
             if hidden and sequence not in hidden:

@@ -23,6 +23,7 @@ from turnwise.ports.memory import (
 from turnwise.stores.sql import memory_forgetting, memory_reads, memory_vectors, memory_writes
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.log import read_spans, session_missing
+from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import MemoryUser, find_user
 from turnwise.stores.sql.tables import owner_of
 from turnwise.stores.sql.threads import Executor
@@ -41,7 +42,7 @@ class SqlMemory:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._vectors = memory_vectors.VectorCache()
+        self._indexes = IndexCache()
 
     async def remember(self, app: str, user: str, entries: Sequence[MemoryEntry]) -> Sequence[MemoryEntry]:
         if not entries:
@@ -61,9 +62,9 @@ class SqlMemory:
         limit: int = 10,
     ) -> Sequence[Recalled]:
         check_limit(limit)
-        wanted = memory_reads.Search(query, vector, reader, filter, min(limit, FOUND))
+        wanted = memory_reads.Search(app, user, query, vector, reader, filter, min(limit, FOUND))
         found = await self._read(
-            app, user, lambda connection, known: memory_reads.search(connection, known, wanted, self._vectors)
+            app, user, lambda connection, known: memory_reads.search(connection, known, wanted, self._indexes)
         )
         return found or ()
 
@@ -100,9 +101,7 @@ class SqlMemory:
     async def get(self, app: str, user: str, id: str, *, reader: MemoryReader = EVERYTHING) -> MemoryEntry | None:
         return await self._read(app, user, lambda connection, known: memory_reads.get(connection, known, id, reader))
 
-    async def forget(
-        self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None
-    ) -> int:
+    async def forget(self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
         known = await self._executor.read(lambda connection: find_user(connection, app, user))
         if known is None:
             return 0
@@ -112,7 +111,7 @@ class SqlMemory:
             return await self._repeat(partial(memory_forgetting.forget_session, owner=known.owner, session_id=session))
         count = await self._repeat(partial(memory_forgetting.forget_some, owner=known.owner))
         await self._executor.write(lambda connection: memory_forgetting.forget_rest(connection, known.owner))
-        self._vectors.drop(known.owner)
+        self._indexes.drop(known.owner)
         return count
 
     async def unencoded(self, app: str, user: str, encoder: str, *, limit: int = 64) -> Sequence[UnencodedText]:

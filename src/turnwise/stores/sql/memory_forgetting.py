@@ -4,8 +4,9 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from turnwise.facts.memory import FORGOTTEN
 from turnwise.stores.sql.memory_rows import body_of
 from turnwise.stores.sql.memory_tables import (
     memories,
@@ -24,8 +25,6 @@ from turnwise.stores.sql.tables import events
 STEP_ENTRIES = 100
 """The entries that one transaction deletes at most."""
 STEP_ROWS = 500
-FORGOTTEN = "[forgotten]"
-"""Replaces the text of a forgotten entry in recorded steps."""
 _SHORT = 8
 """A shorter text is only overwritten where it is a whole value: as a part of another text it may mean anything."""
 

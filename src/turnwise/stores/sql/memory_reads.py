@@ -2,25 +2,23 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select
 
 from turnwise.facts.memory import MemoryEntry, Recalled
-from turnwise.matching.recall import QUERY_TERMS, Scored, by_meaning, by_words, fused, terms
+from turnwise.facts.sessions import SessionKey
+from turnwise.matching.recall import RecallQuery, rank
 from turnwise.ports.decisions import Page
 from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, QueryVector
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.log import read_spans
+from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import COLUMNS, MemoryRow, MemoryUser, View, superseded_ids
 from turnwise.stores.sql.memory_tables import memories
-from turnwise.stores.sql.memory_vectors import VectorCache
 from turnwise.stores.sql.memory_words import read_postings
 from turnwise.stores.sql.rows import time_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _CURSOR = "memories"
 _FIRST_CHUNK = 64
@@ -34,6 +32,8 @@ _m = memories.c
 class Search:
     """A search in one user's memory."""
 
+    app: str
+    user: str
     query: str
     vector: QueryVector | None
     reader: MemoryReader
@@ -47,44 +47,41 @@ def view_of(connection: Connection, reader: MemoryReader, now: float) -> View:
     return View(reader, found, now)
 
 
-def search(connection: Connection, user: MemoryUser, wanted: Search, cache: VectorCache) -> list[Recalled]:
+def search(connection: Connection, user: MemoryUser, wanted: Search, cache: IndexCache) -> list[Recalled]:
     """Returns the best entries, best first."""
-    ranked = _ranked(connection, user, wanted, cache)
-    if ranked is None:
-        return []
+    vector = wanted.vector
+    query = RecallQuery.read(wanted.query[:QUERY_CHARACTERS], vector.vector if vector else None, now=_time(user.now))
     view = view_of(connection, wanted.reader, user.now)
-    found: list[Recalled] = []
-    scores = dict(zip(ranked.numbers.tolist(), ranked.scores.tolist(), strict=True))
-    for numbers in _chunks(ranked.numbers):
-        rows = {row.number: row for row in _read(connection, _of_numbers(user.owner, numbers, wanted.filter))}
-        seen = [rows[number] for number in numbers if number in rows and view.has(rows[number])]
-        replaced = superseded_ids(connection, user.owner, view, [row.id for row in seen])
-        found += [Recalled(entry=row.entry(), score=scores[row.number]) for row in seen if row.id not in replaced]
-        if len(found) >= wanted.limit:
-            break
-    return found[: wanted.limit]
+    with cache.use(connection, user, vector.encoder if vector else None) as index:
+        ranked = rank(
+            query,
+            index.entries(),
+            read_postings(connection, user.owner, query.terms),
+            words=user.words,
+            allowed=index.allowed(view, wanted.filter, _session_number(connection, wanted)),
+            limit=wanted.limit,
+        )
+    numbers = [each.number for each in ranked]
+    is_found = (_m.owner == user.owner) & _m.number.in_(numbers)
+    rows = {row.number: row for row in _read(connection, select(*COLUMNS).where(is_found))} if numbers else {}
+    return [
+        Recalled(entry=rows[each.number].entry(), score=each.score, reason=each.reason)
+        for each in ranked
+        if each.number in rows
+    ]
 
 
-def _ranked(connection: Connection, user: MemoryUser, wanted: Search, cache: VectorCache) -> Scored | None:
-    words = [term for term, _ in terms(wanted.query[:QUERY_CHARACTERS]).most_common(QUERY_TERMS)]
-    rankings = [by_words(read_postings(connection, user.owner, words), user.entries, user.words)]
-    if wanted.vector is not None:
-        vectors = cache.read(connection, user.owner, user.version, wanted.vector.encoder)
-        if vectors is not None:
-            rankings.append(by_meaning(wanted.vector.vector, vectors.numbers, vectors.rows))
-    rankings = [each for each in rankings if len(each.numbers)]
-    return fused(rankings) if rankings else None
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
-def _chunks(numbers: "NDArray[np.int64]") -> Iterator[list[int]]:
-    at, size = 0, _FIRST_CHUNK
-    while at < len(numbers):
-        yield numbers[at : at + size].tolist()
-        at, size = at + size, min(2 * size, _LONGEST_CHUNK)
-
-
-def _of_numbers(owner: int, numbers: Sequence[int], filter_: MemoryFilter) -> Select[Any]:
-    return select(*COLUMNS).where(_m.owner == owner, _m.number.in_(numbers), *conditions(filter_))
+def _session_number(connection: Connection, wanted: Search) -> int | None:
+    """Returns the number of the session in the filter; None without one, or when it does not exist."""
+    session = wanted.filter.session
+    if session is None:
+        return None
+    found = read_spans(connection, SessionKey(wanted.app, wanted.user, session))
+    return found[0] if found is not None else None
 
 
 def conditions(filter_: MemoryFilter) -> list[ColumnElement[bool]]:

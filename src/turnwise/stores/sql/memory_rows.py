@@ -20,7 +20,7 @@ _m, _u, _l = memories.c, memory_users.c, memory_links.c
 
 COLUMNS = tuple(each for each in memories.c if each.name != "owner")
 _USER = PreparedStatement(
-    select(_u.app, _u.user_id, _u.version, _u.seen, _u.entries, _u.words, clock()).where(_u.owner == bindparam("at_owner"))
+    select(_u.app, _u.user_id, _u.next, _u.version, _u.seen, _u.words, clock()).where(_u.owner == bindparam("at_owner"))
 )
 _NEWER = (
     select(_l.older, *(_m[name] for name in ("number", "log", "sequence", "scope", "hidden", "expires", "body")))
@@ -33,10 +33,12 @@ class MemoryUser(NamedTuple):
     """A user who has a memory."""
 
     owner: int
+    next: int
+    """The number of the next entry."""
     version: int
-    """Counts the changes."""
-    entries: int
+    """Counts the changes besides new entries."""
     words: int
+    """The number of words of all entries."""
     now: float
     """The time by which entries expire, in seconds. It never runs back."""
 
@@ -50,8 +52,8 @@ def find_user(connection: Connection, app: str, user: str) -> MemoryUser | None:
     # Two users whose hashes are equal never share a memory.
     if row is None or (row[0], row[1]) != (app, user):
         return None
-    _, _, version, seen, entries, words, now = row
-    return MemoryUser(owner, version, entries, words, max(seen, now))
+    _, _, next_, version, seen, words, now = row
+    return MemoryUser(owner, next_, version, words, max(seen, now))
 
 
 class MemoryRow:
@@ -118,26 +120,26 @@ class View:
     """What a reader sees of a user's memory."""
 
     def __init__(self, reader: MemoryReader, found: tuple[int, Spans] | None, now: float) -> None:
-        self._is_everywhere, self._roles, self._now = reader.session is None, reader.roles, now
-        self._number, self._spans = found if found is not None else (None, ())
+        self.is_everywhere, self.roles, self.now = reader.session is None, reader.roles, now
+        self.number, self.spans = found if found is not None else (None, ())
 
     def shows(self, log: int, sequence: int, scope: int | None, hidden: int) -> bool:
         """Returns whether the session that is read shows an entry with this source."""
-        if self._is_everywhere:
+        if self.is_everywhere:
             return not hidden
         if scope is None:
-            return not hidden or is_visible(self._spans, log, sequence)
-        return is_visible(self._spans, log, sequence) if log else scope == self._number
+            return not hidden or is_visible(self.spans, log, sequence)
+        return is_visible(self.spans, log, sequence) if log else scope == self.number
 
     def has_expired(self, expires: float | None) -> bool:
-        return expires is not None and expires <= self._now
+        return expires is not None and expires <= self.now
 
     def permits(self, body: Callable[[], dict[str, Any]]) -> bool:
         """Returns whether the caller's roles permit an entry with that body."""
-        if self._roles is None:
+        if self.roles is None:
             return True
         roles = body().get("roles")
-        return not roles or not self._roles.isdisjoint(roles)
+        return not roles or not self.roles.isdisjoint(roles)
 
     def has(self, row: MemoryRow) -> bool:
         """Returns whether the reader sees the entry, superseded or not."""

@@ -13,7 +13,7 @@ def _owner() -> Column[int]:
     return Column("owner", BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
-# One row for each user with a memory. `next` is the number of the next entry, `version` counts the changes. `seen` is the latest
+# One row for each user with a memory. `next` is the number of the next entry, `version` counts all changes but new entries. `seen` is the latest
 # time at which an entry expired or was noted, by the database's clock in seconds: time never runs back behind it.
 memory_users = Table(
     "turnwise_memory_users",

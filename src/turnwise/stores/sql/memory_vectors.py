@@ -1,10 +1,8 @@
-"""Vectors of entries: stored one row for each batch, merged into blocks, and kept in memory within a bound.
+"""Vectors of entries: stored one row for each batch, and merged into blocks.
 
 A row's body has the numbers of its entries (8 bytes each), a scale for each vector (4 bytes), then the vectors as signed bytes.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +10,6 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from turnwise.ports.memory import UnencodedText
 from turnwise.stores.sql.memory_tables import memories, memory_users, memory_vectors
-from turnwise.stores.sql.memory_writes import change_user
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.tables import column_params
 
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 BLOCK_VECTORS = 256
 SMALL_ROWS = 32
 """So many rows of few vectors are merged into one."""
-CACHE_BYTES = 128 * 1024 * 1024
-"""The most memory that the vectors of users take in one process."""
 
 _m, _u, _v = memories.c, memory_users.c, memory_vectors.c
 
@@ -62,9 +57,13 @@ def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> S
     return [UnencodedText(row.number, row.text) for row in rows]
 
 
-def put(
-    connection: Connection, owner: int, encoder: str, numbers: Sequence[int], vectors: "NDArray[np.float32]"
-) -> None:
+def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Sequence[Vectors]:
+    """Returns the vectors of entries with higher numbers, in blocks in the order of the numbers."""
+    rows = _READ.rows(connection, {"at_owner": owner, "at_encoder": encoder, "after": after})
+    return [_later(_unpacked(row[0]), after) for row in rows]
+
+
+def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int], vectors: "NDArray[np.float32]") -> None:
     """Stores vectors, except of entries that are gone, and of those that another process encoded meanwhile."""
     import numpy as np
 
@@ -82,7 +81,6 @@ def put(
         stored = _joined([*(_unpacked(row.body) for row in small), stored])
         connection.execute(_DELETE, [at | {"at_first": row.first} for row in small])
     connection.execute(_INSERT, [_row(owner, encoder, part) for part in _parts(stored)])
-    change_user(connection, owner)
 
 
 def finish(connection: Connection, owner: int, encoder: str) -> None:
@@ -139,62 +137,6 @@ def _joined(parts: Sequence[Vectors]) -> Vectors:
     import numpy as np
 
     return Vectors(np.concatenate([each.numbers for each in parts]), np.concatenate([each.rows for each in parts]))
-
-
-class _Kept(NamedTuple):
-    """What the cache has of a user."""
-
-    version: int
-    """The version of the user's memory to which it is complete."""
-    vectors: Vectors
-
-    @property
-    def bytes(self) -> int:
-        return int(self.vectors.numbers.nbytes + self.vectors.rows.nbytes)
-
-
-class VectorCache:
-    """The vectors of the users whose memory was searched last. Safe to share between threads.
-
-    Vectors of entries that were forgotten may stay in it; no entry is found by them.
-    """
-
-    def __init__(self, most: int = CACHE_BYTES) -> None:
-        self._most, self._bytes = most, 0
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, str], _Kept] = OrderedDict()
-
-    def read(self, connection: Connection, owner: int, version: int, encoder: str) -> Vectors | None:
-        """Returns the vectors of a user at a version; reads only those that are new. None when there are none."""
-        with self._lock:
-            kept = self._kept.get((owner, encoder))
-        if kept is not None and kept.version == version:
-            self._keep(owner, encoder, kept)
-            return kept.vectors
-        after = int(kept.vectors.numbers[-1]) if kept is not None else 0
-        rows = _READ.rows(connection, {"at_owner": owner, "at_encoder": encoder, "after": after})
-        parts = [_later(_unpacked(row[0]), after) for row in rows]
-        if kept is not None:
-            parts.insert(0, kept.vectors)
-        if not parts:
-            return None
-        vectors = _joined(parts) if len(parts) > 1 else parts[0]
-        self._keep(owner, encoder, _Kept(version, vectors))
-        return vectors
-
-    def drop(self, owner: int) -> None:
-        """Removes what it has of a user."""
-        with self._lock:
-            for key in [key for key in self._kept if key[0] == owner]:
-                self._bytes -= self._kept.pop(key).bytes
-
-    def _keep(self, owner: int, encoder: str, kept: _Kept) -> None:
-        with self._lock:
-            old = self._kept.pop((owner, encoder), None)
-            self._bytes += kept.bytes - (old.bytes if old is not None else 0)
-            self._kept[owner, encoder] = kept
-            while self._bytes > self._most and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].bytes
 
 
 def _later(vectors: Vectors, after: int) -> Vectors:

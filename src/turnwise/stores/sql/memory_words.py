@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
-from turnwise.matching.recall import ENTRY_TERMS, Postings, terms
+from turnwise.matching.recall import Postings
+from turnwise.matching.terms import terms
 from turnwise.stores.sql.memory_tables import memory_terms
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.tables import insert_for
@@ -32,12 +33,6 @@ _ROWS = select(_t.term, _t.block, _t.body).where(
 )
 _SET = update(memory_terms).where(_IS_ROW).values(body=bindparam("body"))
 _REMOVE = delete(memory_terms).where(_IS_ROW)
-
-
-def words_of(text: str) -> Mapping[str, int]:
-    """Returns the words under which an entry is found."""
-    found = terms(text)
-    return dict(found.most_common(ENTRY_TERMS)) if len(found) > ENTRY_TERMS else found
 
 
 @cache
@@ -66,7 +61,7 @@ def remove_words(connection: Connection, owner: int, numbered: Iterable[tuple[in
     """Removes the words of entries, given by their texts."""
     by_block: dict[int, dict[str, set[int]]] = {}
     for number, text in numbered:
-        for term in words_of(text):
+        for term in terms(text):
             by_block.setdefault(number // BLOCK, {}).setdefault(term, set()).add(number % BLOCK)
     for block, places in sorted(by_block.items()):
         found = connection.execute(_ROWS, {"at_owner": owner, "at_block": block, "terms": list(places)}).all()

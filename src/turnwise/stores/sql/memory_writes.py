@@ -9,9 +9,10 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from turnwise.facts.errors import LimitReached, StoreError
 from turnwise.facts.memory import SPAN_SECONDS, SUPERSEDED, MemoryEntry
+from turnwise.matching.terms import terms
 from turnwise.stores.sql.memory_rows import body_of, body_text
 from turnwise.stores.sql.memory_tables import memories, memory_links, memory_recalls, memory_users
-from turnwise.stores.sql.memory_words import BLOCK, add_words, words_of
+from turnwise.stores.sql.memory_words import BLOCK, add_words
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.tables import clock, column_params, insert_for, new_id, owner_of
@@ -85,7 +86,6 @@ def _reserve(dialect: str) -> PreparedStatement:
     inserted = insert_for(dialect, memory_users).values(values)
     changed = {
         "next": _u.next + bindparam("count"),
-        "version": _u.version + 1,
         "seen": case((clock() > _u.seen, clock()), else_=_u.seen),
         "entries": _u.entries + inserted.excluded.entries,
         "words": _u.words + inserted.excluded.words,
@@ -118,7 +118,7 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
 
 
 def _add(connection: Connection, app: str, user: str, added: Sequence[NewEntry], *, strict: bool) -> None:
-    owner, words = owner_of(app, user), [words_of(each.entry.text) for each in added]
+    owner, words = owner_of(app, user), [terms(each.entry.text) for each in added]
     room = _reserved(connection, app, user, len(added), sum(map(_length, words)))
     left_out = max(0, room.entries - MEMORIES)
     if left_out and strict:
@@ -133,9 +133,7 @@ def _add(connection: Connection, app: str, user: str, added: Sequence[NewEntry],
         change_user(connection, owner, kept - len(added), -sum(map(_length, words[kept:])))
         added, words = added[:kept], words[:kept]
     older = _transitive(connection, owner, added)
-    rows = [
-        _row(owner, room.first + at, each, _length(words[at]), older[at], room.now) for at, each in enumerate(added)
-    ]
+    rows = [_row(owner, room.first + at, each, _length(words[at]), older[at], room.now) for at, each in enumerate(added)]
     if rows:
         _INSERT.run_many(connection, rows)
         add_words(connection, owner, ((row["number"], counts) for row, counts in zip(rows, words, strict=True)))
@@ -177,7 +175,9 @@ def _transitive(connection: Connection, owner: int, added: Sequence[NewEntry]) -
         replaced = {row.entry_id: body_of(row.body).get("supersedes", ()) for row in rows}
     return [
         list(
-            dict.fromkeys((*each.entry.supersedes, *(id_ for older in each.entry.supersedes for id_ in replaced.get(older, ()))))
+            dict.fromkeys(
+                (*each.entry.supersedes, *(id_ for older in each.entry.supersedes for id_ in replaced.get(older, ())))
+            )
         )[:SUPERSEDED]
         for each in added
     ]
