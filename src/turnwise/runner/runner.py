@@ -14,6 +14,7 @@ from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
+from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
@@ -35,6 +36,7 @@ from turnwise.runner.blocking_portal import BlockingPortal
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.loops import LoopRuntimes
+from turnwise.runner.memory import MemoryService
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
 from turnwise.runner.record.events import error_text, message_of_event
@@ -79,6 +81,7 @@ class Runner:
         guardrails: The guardrails, in the order in which they run.
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
+        memory: What the app remembers by itself. Without it, agents still have `context.memory`.
 
     Raises:
         ConfigError: The arguments are invalid or do not fit together.
@@ -100,6 +103,7 @@ class Runner:
         guardrails: Sequence[Guardrail] = (),
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
+        memory: MemoryConfig | None = None,
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
@@ -117,7 +121,8 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        self.memory = MemoryService(store, app, memory, lambda: encoder or _shipped_encoder())
+        runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer, self.memory)
         self.process = process or ProcessConfig()
         self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
@@ -320,6 +325,7 @@ class Runner:
         loop_runtime.jobs.stop()
         await loop_runtime.queues.close()
         await loop_runtime.jobs.close()
+        await self.memory.close()
         await loop_runtime.driver.close()
         await close_agents(self._agents.values())
         await self.store.close()
@@ -369,6 +375,12 @@ class Runner:
             raise blocked
         self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
+
+
+def _shipped_encoder() -> Encoder:
+    from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+
+    return OnnxEncoder()
 
 
 def _open_store(value: object) -> SessionStore:

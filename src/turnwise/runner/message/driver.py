@@ -122,6 +122,8 @@ class Driver:
             recorder.stop_writing(StaleWriter("The invocation has ended."))
             if recorder.asks_for_jobs:
                 self._wake_jobs()
+            if recorder.remembers:
+                self._runtime.memory.encode_later(run.key.user)
             await recorder.wait_for_hooks()
             if not lost:
                 run.invocation.feed.close(problem)

@@ -241,6 +241,7 @@ class EventEmitter:
         complete = event.with_actions(
             state_delta={**self._writes.state, **event.actions.state_delta},
             artifact_versions={**self._writes.saved, **event.actions.artifact_versions},
+            remembered=(*self._writes.remembered.values(), *event.actions.remembered),
             steps=(*self._writes.steps, *event.actions.steps),
         )
         self._invocation.keep_temporary(self._writes.state)

@@ -1,7 +1,7 @@
 """State that all agent runs of one invocation share: the recorder, buffered events, and the next handoff."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.stream_guard import StreamGuard
+from turnwise.runner.memory import MemoryService
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
@@ -43,6 +44,7 @@ class Runtime:
     artifacts: ArtifactStore | None
     guardrails: Sequence[Guardrail]
     issuer: Issuer
+    memory: MemoryService
 
 
 class Handoff(NamedTuple):
@@ -85,6 +87,10 @@ class InvocationState:
         """The handoff that follows the current turn."""
         self.steps: dict[str, StepRecord] = dict(journal.steps)
         self.once_events: dict[str, Event] = dict(journal.once_events)
+        self.remembered: set[str] = set(journal.remembered)
+        """The ids of the entries that this invocation put into the memory."""
+        self.recalled: dict[str, str] = {}
+        """The texts of the entries that its agents read, by id."""
         self.stopped: End | None = None
         """The end of an invocation with stopped handoffs."""
         self.failure: TurnwiseError | None = None
@@ -204,7 +210,7 @@ class InvocationState:
             event: The event.
             size: The result of `check_storable`, if it is known.
         """
-        event = self._with_pending(event)
+        event = _with_recalled(self._with_pending(event), self.recalled)
         self.size.add(event, check_storable(event, event.author) if size is None else size)
         delta = event.actions.state_delta
         if delta:
@@ -263,6 +269,27 @@ class InvocationState:
         shown = await self._stream_guard.released(event) if self.runtime.guardrails else event
         if shown is not None:
             self._recorder.show(shown)
+
+
+def _with_recalled(event: Event, recalled: Mapping[str, str]) -> Event:
+    """Returns the event with the ids of the entries whose texts its tool results hold, so that they can be forgotten."""
+    if not recalled or event.content is None or not event.content.tool_results:
+        return event
+    shown = "\n".join(text for part in event.content.tool_results for text in _texts(part.result))
+    ids = tuple(id_ for id_, text in recalled.items() if text in shown)
+    return event.with_actions(recalled=ids) if ids else event
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yields the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
 
 
 def record_answer_decision(invocation: InvocationState, selection: Selection, bare: Event) -> None:

@@ -28,6 +28,7 @@ from turnwise.ports.decisions import (
     VersionKind,
 )
 from turnwise.ports.key_store import Counters, Keys
+from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
@@ -51,6 +52,7 @@ from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
@@ -107,6 +109,7 @@ class SqlSessionStore:
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
+        self._memory = SqlMemory(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 
@@ -137,6 +140,10 @@ class SqlSessionStore:
     @property
     def pushes(self) -> Pushes:
         return self._pushes
+
+    @property
+    def memory(self) -> MemoryStore:
+        return self._memory
 
     @property
     def maintenance(self) -> Maintenance:
@@ -245,6 +252,7 @@ class SqlSessionStore:
 
     async def delete_user(self, app: str, user: str) -> None:
         await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
+        await self._memory.forget(app, user)
         await self._maintenance.repeat(lambda connection: removals.remove_some_of_user(connection, app, user))
 
     async def fork(
