@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, bindparam, select
 
-from turnwise.matching.recall import Entries
+from turnwise.matching.recall import NO_SESSION, Entries
 from turnwise.ports.memory import MemoryFilter
 from turnwise.stores.sql.memory_rows import MemoryUser, View, body_of
 from turnwise.stores.sql.memory_tables import memories, memory_links
@@ -79,7 +79,10 @@ class UserIndex:
     def entries(self) -> Entries:
         """Returns what ranking reads."""
         rows, vectors = self._rows, self._vectors
-        return Entries(rows["number"], rows["log"], rows["time"], vectors[: self._count] if vectors is not None else None)
+        # Without an event, the entries of one session are neighbours, too.
+        scopes = np.where(rows["scope"] == NO_SCOPE, NO_SESSION, rows["scope"])
+        sessions = np.where(rows["log"] == 0, scopes, rows["log"])
+        return Entries(rows["number"], sessions, rows["time"], vectors[: self._count] if vectors is not None else None)
 
     def grow(self, connection: Connection, user: MemoryUser, encoder: str | None) -> None:
         """Reads what was added since, and the vectors that were made since."""
