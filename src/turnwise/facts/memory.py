@@ -119,6 +119,18 @@ class MemoryConfig(Fact):
         return {"working": self.working_seconds, "short": self.short_seconds}.get(span)
 
 
+class ShownMemory(Fact):
+    """An entry as a model got it, beside the conversation."""
+
+    id: str
+    """The id of the entry."""
+    text: str
+    """FORGOTTEN once the entry was forgotten."""
+    said_by: Speaker
+    at: str
+    """The day on which it was noted, as an ISO date."""
+
+
 class Recalled(Fact):
     """An entry that a search found."""
 

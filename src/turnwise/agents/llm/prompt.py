@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from turnwise.agents.llm.design import NAME as OUTPUT, Design, Instructions
+from turnwise.agents.llm.memory import MEMORY_MARKS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
@@ -132,6 +133,8 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Itera
         yield _transfers(context, toolbox.transfer.spec.name)
     if design.names_next:
         yield _team(context)
+    if design.memory.preloads:
+        yield MEMORY_MARKS
     if context.assignment is not None:
         yield context.assignment.instructions
     if design.output is not None:
