@@ -109,8 +109,8 @@ class MemoryConfig(Fact):
     """How long the codes, dates, addresses, amounts and declared things of users' messages are kept."""
     working_seconds: float = Field(default=300.0, gt=0, le=1e9, allow_inf_nan=False)
     short_seconds: float = Field(default=3_600.0, gt=0, le=1e9, allow_inf_nan=False)
-    model: str | None = None
-    """The model that finds facts in conversations; None finds none."""
+    model: Any = None
+    """The model that finds facts in conversations, as for an LLM agent; None finds none."""
     ingest: Literal["never", "on_end", "on_request"] = "on_request"
     """When conversations are ingested: after each answer, or only by `add_session`."""
 

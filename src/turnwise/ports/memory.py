@@ -76,7 +76,9 @@ class MemoryStore(Protocol):
     """
 
     async def remember(self, app: str, user: str, entries: Sequence[MemoryEntry]) -> Sequence[MemoryEntry]:
-        """Stores entries without an event and returns them as stored. An id that is stored already changes nothing.
+        """Stores entries and returns them as stored. An id that is stored already changes nothing.
+
+        An entry with a `source` can be seen as long as that event can; one whose event is hidden already is skipped.
 
         Raises:
             SessionMissing: The session of an entry does not exist.

@@ -4,17 +4,34 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import Context
+from datetime import datetime, timedelta
+from hashlib import blake2b
 
-from turnwise.facts.errors import StoreError, TurnwiseError
-from turnwise.facts.memory import MemoryConfig
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.content import Content
+from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
+from turnwise.facts.events import USER, Actions, Event, JobRequest
+from turnwise.facts.memory import TEXT_CHARACTERS, Entity, MemoryConfig, MemoryEntry, MemorySource
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.entities import find_entities
+from turnwise.models.by_name import model_of
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.memory import QUERY_CHARACTERS, MemoryStore, QueryVector
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.jobs import LogPages
+from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryStore, QueryVector
+from turnwise.ports.model import Model
+from turnwise.ports.stores import BackgroundJob, SessionStore
+from turnwise.runner.memory_facts import KIND, find_facts, last_words
 from turnwise.selection.vectors import encode_checked
 
 BATCH = 32
 """The texts that are encoded at once, so that other work is not held up."""
 CLOSE_SECONDS = 5.0
+KNOWN = 20
+"""The known facts that a model is shown."""
+PAGE = 200
+
+_FACTS = MemoryFilter(kinds=("fact",), spans=("long",))
 
 log = logging.getLogger("turnwise.runner")
 
@@ -32,6 +49,7 @@ class MemoryService:
         self.config = config or MemoryConfig(entities="off", ingest="never")
         self._store, self._app, self._make_encoder = store, app, make_encoder
         self._encoder: Encoder | None = None
+        self._model: Model | None = None
         self._tasks: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
         self._again: set[tuple[asyncio.AbstractEventLoop, str]] = set()
 
@@ -64,6 +82,69 @@ class MemoryService:
         task = key[0].create_task(self._encode(user), context=Context())
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._done(key))
+
+    def entities(
+        self, content: Content, agent: AgentCard | None, tree: AgentTree, place: str, now: datetime
+    ) -> list[MemoryEntry]:
+        """Returns the things that a user's message names, as entries.
+
+        Args:
+            agent: The agent that answers, which notes them.
+            place: The id of the message's event, from which the entries get their ids.
+        """
+        if self.config.entities == "off":
+            return []
+        seconds = self.config.seconds(self.config.entities)
+        found = find_entities(content.text, _patterns(tree))
+        return [
+            MemoryEntry(
+                id=f"e{blake2b(repr((place, each.type, each.normal)).encode(), digest_size=12).hexdigest()}",
+                kind="entity",
+                text=each.value if each.type == "code" else f"{each.type} {each.value}",
+                span=self.config.entities,
+                expires_at=now + timedelta(seconds=seconds) if seconds is not None else None,
+                said_by="user",
+                agent=agent.name if agent else "",
+                roles=agent.roles if agent else (),
+                entity=Entity(type=each.type[:64], value=each.value, normal=each.normal),
+                created_at=now,
+            )
+            for each in found
+            if each.normal
+        ]
+
+    def job_after(self, session: Session, events: int) -> tuple[JobRequest, ...]:
+        """Returns the job that finds facts after a turn, to be requested by the last of so many new events."""
+        if self.config.model is None or self.config.ingest != "on_end":
+            return ()
+        return (JobRequest(kind=KIND, until=session.last_sequence + events),)
+
+    async def do_job(self, job: BackgroundJob, log: LogPages, now: datetime) -> Actions | None:
+        """Finds the facts of a conversation. Raises ModelError, StoreError."""
+        if self.config.model is None:
+            return None
+        if self._model is None:
+            self._model = model_of(self.config.model)
+        query = await last_words(log, job.request.until)
+        known = await self.store.search(
+            job.key.app, job.key.user, query, vector=await self.vector(query), filter=_FACTS, limit=KNOWN
+        )
+        return await find_facts(self._model, log, known, agent=job.agent, now=now, until=job.request.until)
+
+    async def add_session(self, key: SessionKey) -> int:
+        """Remembers the messages of a session, each once, and returns how many entries there are. Raises SessionMissing.
+
+        A rewind hides them as it hides the messages.
+        """
+        if await self._store.open(key) is None:
+            raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")
+        after = count = 0
+        while events := await self._store.events(key, after=after, limit=PAGE):
+            entries = [entry for event in events if (entry := _message_entry(key, event)) is not None]
+            count += len(await self.store.remember(key.app, key.user, entries))
+            after = events[-1].sequence or 0
+        self.encode_later(key.user)
+        return count
 
     async def idle(self) -> None:
         """Waits until the entries that were to be encoded in this event loop are encoded."""
@@ -105,3 +186,23 @@ class MemoryService:
             log.warning("Entries of a memory could not be encoded: %s", problem.code)
         except Exception:
             log.exception("Entries of a memory could not be encoded.")
+
+
+def _patterns(tree: AgentTree) -> list[str]:
+    return [pattern.regex for card in tree if card.enabled for pattern in card.patterns if pattern.active]
+
+
+def _message_entry(key: SessionKey, event: Event) -> MemoryEntry | None:
+    """Returns a message as an entry; None for an event without words, or one of a private call."""
+    text = event.text.replace("\0", "").strip()[:TEXT_CHARACTERS]
+    if not text or event.is_private or event.sequence is None:
+        return None
+    return MemoryEntry(
+        id=f"s{blake2b(repr((key.id, event.id)).encode(), digest_size=12).hexdigest()}",
+        kind="message",
+        text=text,
+        said_by="user" if event.author == USER else "agent",
+        agent="" if event.author == USER else event.author,
+        created_at=event.created_at,
+        source=MemorySource(session=key.id, sequence=event.sequence),
+    )

@@ -62,16 +62,13 @@ class Guardrails:
 
     async def remembered(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry:
         """Returns the entry as it may be remembered. Raises AgentFailed when a guardrail blocks it."""
-        checked = await self._memory(entry, agent)
+        checked = await self.memory(entry, agent)
         if checked is None:
             raise AgentFailed("A guardrail does not let this be remembered.", fix="Leave it out, or remember something else.")
         return checked
 
-    async def recalled(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry | None:
-        """Returns the entry as it may be read; None when a guardrail blocks it."""
-        return await self._memory(entry, agent)
-
-    async def _memory(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry | None:
+    async def memory(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry | None:
+        """Returns an entry as it may be remembered or read; None when a guardrail blocks it."""
         if not self._guardrails:
             return entry
         passed = await self._run_all("memory", text_content(entry.text), agent)

@@ -300,7 +300,9 @@ class Driver:
         if not buffered:
             author = invocation.recorder.session.head.active_agent or holder
             buffered = [empty_event(self._runtime.issuer, author, invocation.invocation_id)]
-        buffered[-1] = buffered[-1].with_actions(end=end)
+        last = buffered[-1]
+        jobs = self._runtime.memory.job_after(invocation.recorder.session, len(buffered)) if end.reason == "completed" else ()
+        buffered[-1] = last.with_actions(end=end, jobs=(*last.actions.jobs, *jobs))
         await invocation.recorder.append(buffered, release=True)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
 from turnwise.facts.errors import SessionMissing, StaleWriter, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
@@ -210,10 +211,21 @@ class Planner:
                 answers=continues.answers if continues else None,
                 brief=brief,
                 guarded=prepared.guarded,
+                remembered=await self._entities(run, content, selection, guardrails),
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
         return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
+
+    async def _entities(
+        self, run: MessageRun, content: Content, selection: Selection, guardrails: Guardrails
+    ) -> tuple[MemoryEntry, ...]:
+        """Returns the things that the message names, as guardrails let them be remembered."""
+        memory, tree = self._runtime.memory, self._runtime.tree
+        agent = tree.card(selection.agent) if selection.outcome == "chosen" and selection.agent in tree else None
+        found = memory.entities(content, agent, tree, run.event_id, self._runtime.issuer.now())
+        checked = [await guardrails.memory(entry, selection.agent) for entry in found]
+        return tuple(entry for entry in checked if entry is not None)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the

@@ -108,7 +108,7 @@ class MemoryView:
             found = await self._store.search(
                 at.app, at.user, query, vector=vector, reader=self._reader, filter=wanted, limit=max(1, limit)
             )
-            checked = [await self._invocation.guardrails.recalled(each.entry, self._card.name) for each in found]
+            checked = [await self._invocation.guardrails.memory(each.entry, self._card.name) for each in found]
             return [each.replace(entry=entry) for each, entry in zip(found, checked, strict=True) if entry is not None]
 
         return await self._read("recall", key, search)

@@ -1,7 +1,7 @@
 """The memory of users on SQLite or PostgreSQL. Implements `MemoryStore`."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,9 +22,11 @@ from turnwise.ports.memory import (
 )
 from turnwise.stores.sql import memory_forgetting, memory_reads, memory_vectors, memory_writes
 from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.inbox import lock_session
 from turnwise.stores.sql.log import read_spans, session_missing
 from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import MemoryUser, find_user
+from turnwise.stores.sql.spans import Spans, log_at
 from turnwise.stores.sql.tables import owner_of
 from turnwise.stores.sql.threads import Executor
 
@@ -161,17 +163,28 @@ class SqlMemory:
 
 
 def _remember(connection: Connection, app: str, user: str, entries: Sequence[MemoryEntry]) -> dict[str, MemoryEntry]:
-    numbers = {id_: _number(connection, SessionKey(app, user, id_)) for id_ in {e.session for e in entries} if id_ is not None}
-    new = [
-        memory_writes.NewEntry(entry, entry.session or "", numbers[entry.session] if entry.session is not None else None)
-        for entry in entries
-    ]
+    named = {id_ for entry in entries for id_ in (entry.session, entry.source and entry.source.session) if id_ is not None}
+    # Locked, so that no rewind comes between; in one order everywhere, so that two transactions never deadlock.
+    spans = {id_: _spans(connection, SessionKey(app, user, id_)) for id_ in sorted(named)}
+    new = [placed for entry in entries if (placed := _placed(entry, spans)) is not None]
     memory_writes.remember(connection, app, user, new)
-    return memory_reads.by_ids(connection, owner_of(app, user), [entry.id for entry in entries])
+    return memory_reads.by_ids(connection, owner_of(app, user), [each.entry.id for each in new])
 
 
-def _number(connection: Connection, key: SessionKey) -> int:
+def _placed(entry: MemoryEntry, spans: Mapping[str, tuple[int, Spans]]) -> memory_writes.NewEntry | None:
+    """Returns the entry with its place in the log; None if its source is no longer there to be seen."""
+    scope = spans[entry.session][0] if entry.session is not None else None
+    if entry.source is None:
+        return memory_writes.NewEntry(entry, entry.session or "", scope)
+    log_ = log_at(spans[entry.source.session][1], entry.source.sequence)
+    if log_ is None:
+        return None
+    return memory_writes.NewEntry(entry, entry.source.session, scope, log_, entry.source.sequence)
+
+
+def _spans(connection: Connection, key: SessionKey) -> tuple[int, Spans]:
+    lock_session(connection, key)
     found = read_spans(connection, key)
     if found is None:
         raise session_missing(key)
-    return found[0]
+    return found

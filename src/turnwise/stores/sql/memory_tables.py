@@ -13,8 +13,9 @@ def _owner() -> Column[int]:
     return Column("owner", BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
-# One row for each user with a memory. `next` is the number of the next entry, `version` counts all changes but new entries. `seen` is the latest
-# time at which an entry expired or was noted, by the database's clock in seconds: time never runs back behind it.
+# One row for each user with a memory. `next` is the number of the next entry, `version` counts all changes but new entries.
+# `seen` is the latest time at which an entry expired or was noted, by the database's clock in seconds: time never runs back
+# behind it.
 memory_users = Table(
     "turnwise_memory_users",
     metadata,
@@ -29,8 +30,9 @@ memory_users = Table(
     Column("words", BigInteger, nullable=False),
 )
 
-# `number` counts a user's entries. `log` and `sequence` are the event that an entry came with; `log` is 0 without one. `scope` is
-# the session to which it belongs, NULL for all of the user's. `hidden` is 1 after a rewind hid the event in its own session.
+# `number` counts a user's entries. `log` and `sequence` are the event that an entry came with; `log` is 0 without one.
+# `scope` is the session to which it belongs, NULL for all of the user's. `hidden` is 1 after a rewind hid the event in its own
+# session.
 memories = Table(
     "turnwise_memories",
     metadata,

@@ -24,7 +24,7 @@ log = logging.getLogger("turnwise.stores")
 
 _m, _u = memories.c, memory_users.c
 
-_KNOWN = select(_m.entry_id, _m.number).where(
+_KNOWN = select(_m.entry_id, _m.number, _m.hidden).where(
     _m.owner == bindparam("at_owner"), _m.entry_id.in_(bindparam("ids", expanding=True))
 )
 _OLDER = select(_m.entry_id, _m.body).where(
@@ -95,18 +95,18 @@ def _reserve(dialect: str) -> PreparedStatement:
 
 
 def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry], *, strict: bool = True) -> None:
-    """Stores entries. One that is stored already gets the new source instead.
+    """Stores entries. One that is stored already stays; if it is hidden, it gets the new source and can be seen again.
 
     Args:
         strict: LimitReached (memory_entries) when the user would have too many entries. Otherwise those too many are left out.
     """
     owner = owner_of(app, user)
     by_id = {each.entry.id: each for each in new}
-    known = {row.entry_id: row.number for row in connection.execute(_KNOWN, {"at_owner": owner, "ids": list(by_id)})}
+    known = {row.entry_id: row for row in connection.execute(_KNOWN, {"at_owner": owner, "ids": list(by_id)})}
     moved = [
-        {"at_owner": owner, "at_number": known[id_], "log": each.log, "sequence": each.sequence}
+        {"at_owner": owner, "at_number": known[id_].number, "log": each.log, "sequence": each.sequence}
         for id_, each in by_id.items()
-        if id_ in known and each.log
+        if id_ in known and each.log and known[id_].hidden
     ]
     if moved:
         connection.execute(_MOVE, moved)
