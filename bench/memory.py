@@ -1,8 +1,8 @@
 """Recall from long conversations, and the time of a search.
 
 `--data DIR` holds `locomo/*.jsonl`: a conversation in each line, with questions and the turns that hold the evidence. Each turn
-is one entry of a user's memory. A figure is the share of a question's evidence turns among the first 5, 10 and 20 entries, as the
-mean over the questions. No model is used.
+is one entry of a user's memory. A figure is the share of a question's evidence turns among the first 5, 10 and 20 entries, as
+the mean over the questions. No model is used.
 
 The constants of `matching/recall` were compared on two conversations; the figures that count are those of the others.
 """
@@ -152,7 +152,7 @@ def baselines(conversation: Conversation, vectors: Encoded) -> dict[str, Ranking
     """Ranks with plain BM25, with cosines, and with reciprocal rank fusion of both."""
     queries = [question["text"] for question in conversation.questions]
     words, meaning = bm25(conversation.texts, queries), vectors.questions @ vectors.turns.T
-    fusion = sum(1 / (_FUSION_RANK + _ranks(scores)) for scores in (words, meaning))
+    fusion = 1 / (_FUSION_RANK + _ranks(words)) + 1 / (_FUSION_RANK + _ranks(meaning))
     ids = [turn["id"] for turn in conversation.turns]
     methods = {"BM25": words, "meaning": meaning, "fusion": fusion}
     return {name: [[ids[at] for at in row] for row in _order(scores)] for name, scores in methods.items()}

@@ -8,14 +8,12 @@ from turnwise.facts.content import Content, Part, Role, TextPart, ToolCallPart, 
 from turnwise.facts.events import Event, Summary
 from turnwise.transcript.earlier import EarlierLog, Places
 from turnwise.transcript.fences import MARK
-from turnwise.transcript.groups import Group, Note, states_situation
+from turnwise.transcript.groups import NOTE_REVOKED, Group, Note, states_situation
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, ChosenGroups, choose_groups, is_thought
 from turnwise.transcript.view import Budget, View, tokens_of_part
 from turnwise.transcript.visible import not_rewound, visible_log
 
 _GIVEN = {"role", "parts"}
-NOTE_REVOKED = "The notes before this one no longer apply."
-"""The note on the reader's situation when it is usual again."""
 
 
 class Assembler:
@@ -217,9 +215,10 @@ class CompiledLog:
         """Returns the note to add at the end; empty when the reader has been told already."""
         shown = next((group.told[-1] for group in reversed(choice.groups) if group.told), None)
         last = shown or self.earlier.last_note(choice.first)
-        if not note.text and states_situation(last) and last != Note(NOTE_REVOKED, note.memory).part():
-            note = note._replace(text=NOTE_REVOKED)
-        return note if note and last != note.part() else NO_NOTE
+        revoked = note._replace(text=note.text or NOTE_REVOKED)
+        if last in (note.part(), revoked.part()):
+            return NO_NOTE
+        return revoked if states_situation(last) else note
 
     def reaches_far_enough(self, current: Sequence[Event], view: View, budget: Budget, *, limit: int | None = None) -> bool:
         """Returns whether events before all of these cannot change the messages."""

@@ -33,11 +33,14 @@ APPROVAL_NOTE = "leave"
 """The name of the note about an approval question."""
 SITUATION_NOTE = "now"
 """The name of the note on the reader's situation."""
+NOTE_REVOKED = "The notes before this one no longer apply."
+"""The note on the reader's situation when it is usual again."""
 YOU_ASKED = "A person was asked whether you may call {}."
 OTHER_ASKED = "A person was asked whether {} may call a tool."
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _TOOL_CHARACTERS = 64
+_SITUATION = runtime_note(SITUATION_NOTE, "").removesuffix("</said>")
 
 
 class Group(NamedTuple):
@@ -85,8 +88,10 @@ class Note(NamedTuple):
 
 
 def states_situation(part: Part | None) -> bool:
-    """Returns whether a note holds the reader's situation."""
-    return isinstance(part, TextPart) and part.text.startswith(runtime_note(SITUATION_NOTE, "").removesuffix("</said>"))
+    """Returns whether a note holds a situation that was not revoked."""
+    if not isinstance(part, TextPart) or not part.text.startswith(_SITUATION):
+        return False
+    return not part.text.startswith(runtime_note(SITUATION_NOTE, NOTE_REVOKED))
 
 
 def _notes_of(event: Event) -> list[Part]:
