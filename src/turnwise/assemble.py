@@ -21,6 +21,7 @@ from turnwise.config.policies import location_of_error, read_policy
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
@@ -240,6 +241,7 @@ class _Assembly:
                 policy=policy,
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
+                memory=self._memory(),
                 **parts,
             )
         except PatternError as error:
@@ -248,6 +250,10 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(location_of_error(self._document, error), error)
         return None
+
+    def _memory(self) -> MemoryConfig | None:
+        section = self.settings.file.memory
+        return MemoryConfig(**section.model_dump()) if section is not None else None
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

@@ -16,6 +16,8 @@ _USER: Mapping[Permission, Reach] = {
     "invocations:cancel": "own",
     "artifacts:read": "own",
     "artifacts:write": "own",
+    "memories:read": "own",
+    "memories:write": "own",
     "agents:read": "own",
     "decisions:read": "own",
 }
@@ -24,12 +26,13 @@ _OPERATOR: Mapping[Permission, Reach] = {
     "sessions:read": "all",
     "invocations:cancel": "all",
     "artifacts:read": "all",
+    "memories:read": "all",
     "decisions:read": "all",
     "decisions:label": "all",
     "metrics:read": "all",
 }
 # Not even an admin sends messages for other users: that takes a credential that acts for users.
-_ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all"}
+_ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all", "memories:write": "all"}
 RIGHTS: Mapping[Role, Mapping[Permission, Reach]] = {"user": _USER, "operator": _OPERATOR, "admin": _ADMIN}
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 

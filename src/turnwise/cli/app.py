@@ -18,6 +18,7 @@ from turnwise.cli import (
     keys,
     lint,
     mcp,
+    memory,
     run,
     schema,
     select,
@@ -42,6 +43,7 @@ for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, w
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(memory.app, name="memory")
 app.add_typer(keys.app, name="keys")
 
 

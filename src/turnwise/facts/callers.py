@@ -15,6 +15,8 @@ Permission = Literal[
     "invocations:cancel",
     "artifacts:read",
     "artifacts:write",
+    "memories:read",
+    "memories:write",
     "agents:read",
     "decisions:read",
     "decisions:label",

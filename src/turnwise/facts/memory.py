@@ -1,7 +1,7 @@
 """Memory: what was said, and whom and what it was about, beyond the log of one session."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
 
@@ -13,6 +13,7 @@ Span = Literal["working", "short", "long"]
 Speaker = Literal["user", "agent", "tool", "document", "operator"]
 """Who said what an entry holds. What tools and documents said is never used without being asked for."""
 
+KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 TEXT_CHARACTERS = 4_000
 ID_CHARACTERS = 128
 SUPERSEDED = 32
@@ -111,8 +112,8 @@ class MemoryConfig(Fact):
     short_seconds: float = Field(default=3_600.0, gt=0, le=1e9, allow_inf_nan=False)
     model: Any = None
     """The model that finds facts in conversations, as for an LLM agent; None finds none."""
-    ingest: Literal["never", "on_end", "on_request"] = "on_request"
-    """When conversations are ingested: after each answer, or only by `add_session`."""
+    ingest: Literal["never", "on_end", "on_request"] = "on_end"
+    """When the model reads conversations: after each answer, or only when a session is added."""
 
     def seconds(self, span: Span) -> float | None:
         """Returns how long entries of a span last; None means for good."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import Context
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -29,7 +29,7 @@ BATCH = 32
 CLOSE_SECONDS = 5.0
 KNOWN = 20
 """The known facts that a model is shown."""
-PAGE = 200
+PAGE = 40
 
 _FACTS = MemoryFilter(kinds=("fact",), spans=("long",))
 
@@ -121,26 +121,39 @@ class MemoryService:
 
     async def do_job(self, job: BackgroundJob, log: LogPages, now: datetime) -> Actions | None:
         """Finds the facts of a conversation. Raises ModelError, StoreError."""
+        return await self._find_facts(job.key, log, job.agent, now, job.request.until)
+
+    async def _facts_of(self, key: SessionKey, events: Sequence[Event]) -> list[MemoryEntry]:
+        """Returns the facts that the model finds in a page of events."""
+        last = events[-1]
+        found = await self._find_facts(key, _Page(events), "", last.created_at, last.sequence or 0)
+        source = MemorySource(session=key.id, sequence=last.sequence or 0)
+        return [entry.replace(source=source) for entry in found.remembered] if found is not None else []
+
+    async def _find_facts(self, key: SessionKey, log: LogPages, agent: str, now: datetime, until: int) -> Actions | None:
         if self.config.model is None:
             return None
         if self._model is None:
             self._model = model_of(self.config.model)
-        query = await last_words(log, job.request.until)
-        known = await self.store.search(
-            job.key.app, job.key.user, query, vector=await self.vector(query), filter=_FACTS, limit=KNOWN
-        )
-        return await find_facts(self._model, log, known, agent=job.agent, now=now, until=job.request.until)
+        query = await last_words(log, until)
+        vector = await self.vector(query)
+        known = await self.store.search(key.app, key.user, query, vector=vector, filter=_FACTS, limit=KNOWN)
+        return await find_facts(self._model, log, known, agent=agent, now=now, until=until)
 
     async def add_session(self, key: SessionKey) -> int:
-        """Remembers the messages of a session, each once, and returns how many entries there are. Raises SessionMissing.
+        """Remembers the messages of a session, each once, and returns how many entries there are.
 
-        A rewind hides them as it hides the messages.
+        With a model that is asked on request, also the facts that it finds. A rewind hides them as it hides the messages.
+
+        Raises SessionMissing, ModelError.
         """
         if await self._store.open(key) is None:
             raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")
         after = count = 0
         while events := await self._store.events(key, after=after, limit=PAGE):
             entries = [entry for event in events if (entry := _message_entry(key, event)) is not None]
+            if self.config.model is not None and self.config.ingest == "on_request":
+                entries += await self._facts_of(key, events)
             count += len(await self.store.remember(key.app, key.user, entries))
             after = events[-1].sequence or 0
         self.encode_later(key.user)
@@ -186,6 +199,16 @@ class MemoryService:
             log.warning("Entries of a memory could not be encoded: %s", problem.code)
         except Exception:
             log.exception("Entries of a memory could not be encoded.")
+
+
+class _Page:
+    """A page of events as a log."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = list(events)
+
+    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        yield self._events
 
 
 def _patterns(tree: AgentTree) -> list[str]:

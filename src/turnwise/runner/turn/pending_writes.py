@@ -117,7 +117,7 @@ class PendingWrites:
 
 def without_text(entry: MemoryEntry) -> MemoryEntry:
     """Returns the entry as the log holds it."""
-    return entry.replace(text="", entity=None)
+    return entry.replace(text="", entity=None, agent="", roles=())
 
 
 def note_recalled(ids: Iterable[str]) -> None:

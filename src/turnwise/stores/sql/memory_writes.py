@@ -76,7 +76,11 @@ class _Room(NamedTuple):
 
     first: int
     """The number of the first new entry."""
+    count: int
+    words: int
+    """What was reserved."""
     entries: int
+    """The entries of the user, with all that was reserved."""
     now: float
 
 
@@ -98,10 +102,14 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     """Stores entries. One that is stored already stays; if it is hidden, it gets the new source and can be seen again.
 
     Args:
-        strict: LimitReached (memory_entries) when the user would have too many entries. Otherwise those too many are left out.
+        strict: LimitReached (memory_entries) when the user would have too many entries. Otherwise those too many are left
+            out.
     """
-    owner = owner_of(app, user)
-    by_id = {each.entry.id: each for each in new}
+    owner, by_id = owner_of(app, user), {each.entry.id: each for each in new}
+    # Without a text it was stored before, and perhaps forgotten since.
+    words = {id_: terms(each.entry.text) for id_, each in by_id.items() if each.entry.text}
+    # First of all, because it locks the user's row: what is known now stays known.
+    room = _reserved(connection, app, user, words) if words else None
     known = {row.entry_id: row for row in connection.execute(_KNOWN, {"at_owner": owner, "ids": list(by_id)})}
     moved = [
         {"at_owner": owner, "at_number": known[id_].number, "log": each.log, "sequence": each.sequence}
@@ -111,32 +119,38 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     if moved:
         connection.execute(_MOVE, moved)
         change_user(connection, owner)
-    # Without a text it was stored before, and forgotten since.
-    added = [each for id_, each in by_id.items() if id_ not in known and each.entry.text]
-    if added:
-        _add(connection, app, user, added, strict=strict)
+    if room is not None:
+        added = [by_id[id_] for id_ in words if id_ not in known]
+        _add(connection, owner, added[: _left(user, room, len(words) - len(added), strict=strict)], words, room)
 
 
-def _add(connection: Connection, app: str, user: str, added: Sequence[NewEntry], *, strict: bool) -> None:
-    owner, words = owner_of(app, user), [terms(each.entry.text) for each in added]
-    room = _reserved(connection, app, user, len(added), sum(map(_length, words)))
-    left_out = max(0, room.entries - MEMORIES)
-    if left_out and strict:
+def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
+    """Returns how many of the new entries there is room for; None for all."""
+    above = room.entries - known - MEMORIES
+    if above <= 0:
+        return None
+    if strict:
         raise LimitReached(
             "memory_entries",
             f"The memory of user {user!r} would have more than {MEMORIES:,} entries.",
             fix="Forget some of them first.",
         )
-    if left_out:
-        log.warning("The memory of a user is full: %d entries were not stored.", left_out)
-        kept = max(0, len(added) - left_out)
-        change_user(connection, owner, kept - len(added), -sum(map(_length, words[kept:])))
-        added, words = added[:kept], words[:kept]
+    log.warning("The memory of a user is full: %d entries were not stored.", above)
+    return max(0, room.count - known - above)
+
+
+def _add(
+    connection: Connection, owner: int, added: Sequence[NewEntry], words: Mapping[str, Mapping[str, int]], room: _Room
+) -> None:
+    """Stores new entries, and gives back the room of those that were not new."""
     older = _transitive(connection, owner, added)
-    rows = [_row(owner, room.first + at, each, _length(words[at]), older[at], room.now) for at, each in enumerate(added)]
+    lengths = [_length(words[each.entry.id]) for each in added]
+    rows = [_row(owner, room.first + at, each, lengths[at], older[at], room.now) for at, each in enumerate(added)]
+    if len(rows) < room.count:
+        change_user(connection, owner, len(rows) - room.count, sum(lengths) - room.words)
     if rows:
         _INSERT.run_many(connection, rows)
-        add_words(connection, owner, ((row["number"], counts) for row, counts in zip(rows, words, strict=True)))
+        add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
     links = [
         {"owner": owner, "older": id_, "newer": row["number"]}
         for row, ids in zip(rows, older, strict=True)
@@ -151,19 +165,19 @@ def _length(words: Mapping[str, int]) -> int:
     return sum(words.values())
 
 
-def _reserved(connection: Connection, app: str, user: str, count: int, words: int) -> _Room:
-    """Counts new entries in the user's row, which the transaction locks, and returns their numbers."""
+def _reserved(connection: Connection, app: str, user: str, words: Mapping[str, Mapping[str, int]]) -> _Room:
+    """Counts entries with these words in the user's row, which the transaction locks, and returns their numbers."""
     if "\0" in app or "\0" in user:
         raise StoreError("A user's name holds the character NUL.", fix="Leave it out.")
-    owner = owner_of(app, user)
+    owner, count, total = owner_of(app, user), len(words), sum(map(_length, words.values()))
     # Not from 1: after all is deleted, no number returns.
     start = new_id() // BLOCK * BLOCK
     values: dict[str, Any] = {"owner": owner, "app": app, "user_id": user, "next": start + count, "version": start}
-    row = _reserve(connection.dialect.name).row(connection, values | {"entries": count, "words": words, "count": count})
+    row = _reserve(connection.dialect.name).row(connection, values | {"entries": count, "words": total, "count": count})
     assert row is not None
     if (row[0], row[1]) != (app, user):
         raise StoreError(f"User {user!r} cannot have a memory: its key is another user's.", fix="Use another id.")
-    return _Room(row[2] - count, row[3], row[4])
+    return _Room(row[2] - count, count, total, row[3], row[4])
 
 
 def _transitive(connection: Connection, owner: int, added: Sequence[NewEntry]) -> list[list[str]]:

@@ -92,7 +92,7 @@ DECISION_COLUMNS = (*_SELECTION_COLUMNS, "record")
 """The columns of a decision that hold its selection."""
 _NOT_IN_CLARIFYING_LOG = set(Selection.model_fields) - {"agent", "method", "confidence", "outcome", "occasion", "verdicts"}
 _NOT_IN_LOG = _NOT_IN_CLARIFYING_LOG | {"outcome", "verdicts"}
-_NOT_IN_LOG_OF_MEMORY = {"text", "entity"}
+_NOT_IN_LOG_OF_MEMORY = {"text", "entity", "agent", "roles"}
 _SELECTION_MARK = '"selection":{'
 
 

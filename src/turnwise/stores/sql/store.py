@@ -102,14 +102,12 @@ class SqlSessionStore:
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
-        self._inbox = _Inbox(self._executor, self._issuer)
-        self._decisions = _Decisions(self._executor)
+        self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor)
         self._maintenance = _Maintenance(self._executor)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
-        self._keys = SqlKeys(self._executor)
-        self._memory = SqlMemory(self._executor)
+        self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
 
@@ -152,8 +150,7 @@ class SqlSessionStore:
     @property
     def signals(self) -> Signals:
         with self._lock:
-            if self._signals is None:
-                self._signals = _make_signals(self._url)
+            self._signals = self._signals or _make_signals(self._url)
             return self._signals
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
@@ -304,8 +301,8 @@ class SqlSessionStore:
     async def _not_stored(self, key: SessionKey, events: Sequence[Event]) -> Events:
         ids = tuple(dict.fromkeys(event.id for event in events))
         stored = await self._executor.read(lambda connection: log.stored_ids(connection, key, ids))
-        new = {event.id: event for event in reversed(events) if event.id not in stored}
-        return [new[id_] for id_ in ids if id_ in new]
+        new = {event.id: event for event in reversed(events)}
+        return [new[id_] for id_ in ids if id_ not in stored]
 
     async def _inherit(self, source: forks.Origin, new_id: str, before: str | None) -> forks.Fork:
         """Returns a fork of all visible events before its end, except those of invocations that are open there."""
