@@ -115,6 +115,9 @@ class MemoryConfig(Fact):
     ingest: Literal["never", "on_end", "on_request"] = "on_end"
     """When the model reads conversations: after each answer, or only when a session is added."""
 
+    routing: bool = True
+    """Whether the agent that noted a thing, or served it last, counts when a later message names the thing."""
+
     def seconds(self, span: Span) -> float | None:
         """Returns how long entries of a span last; None means for good."""
         return {"working": self.working_seconds, "short": self.short_seconds}.get(span)

@@ -16,6 +16,7 @@ from turnwise.selection.meaning import TextReading
 
 _LIKELY, _TIMES = math.log(0.5), math.log(5.0)
 _ALIKE = 0.4
+_NOTED = 0.8
 _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
 Floats = NDArray[np.float64]
@@ -55,6 +56,8 @@ class Features(NamedTuple):
     """Total probability of the agents that are not candidates."""
     dominated: tuple[DominatedCandidate, ...] = ()
     """The dominated candidates."""
+    noted: Floats | None = None
+    """1 for each candidate that noted a thing which the message names; None when there is none."""
 
 
 def features(situation: Situation) -> Features:
@@ -70,6 +73,7 @@ def features(situation: Situation) -> Features:
         novelty=_novelty(situation.turn),
         rest=situation.rest,
         dominated=dominated_candidates(situation),
+        noted=situation.marks(situation.turn.noted) if situation.turn.noted else None,
     )
 
 
@@ -368,9 +372,9 @@ def _has_active(situation: Situation) -> float:
 
 
 def _novelty(turn: Turn) -> float:
-    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches."""
+    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches, or an agent noted the thing."""
     named = max(turn.named.values(), default=0.0) if turn.wording.calls else 0.0
-    evidence = max(named, *turn.hits.values()) if turn.hits else named
+    evidence = max(named, _NOTED if turn.noted else 0.0, *turn.hits.values())
     return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
 
 
