@@ -219,7 +219,8 @@ class Runner:
         head = Head()
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
-        noted = await self.memory.noted(content, self.key(user, session or ""), context.roles, self.tree)
+        key = self.key(user, session or self._issuer.new_id("session"))
+        noted = await self.memory.noted(content, key, context.roles, self.tree)
         return await self.cascade.decide(head=head, message=content, context=context, noted=noted)
 
     async def regenerate(
