@@ -62,7 +62,7 @@ async def selections(trade: Trade, folder: Path, *, routing: bool) -> list[Selec
         await runner.close()
 
 
-async def _answer(message: str) -> str:
+async def _answer() -> str:
     return "Noted."
 
 

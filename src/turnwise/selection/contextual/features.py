@@ -57,7 +57,7 @@ class Features(NamedTuple):
     dominated: tuple[DominatedCandidate, ...] = ()
     """The dominated candidates."""
     noted: Floats | None = None
-    """1 for each candidate that noted a thing which the message names; None when there is none."""
+    """1 for each candidate that noted a thing which the message names, 2 where nothing else tells; None when there is none."""
 
 
 def features(situation: Situation) -> Features:
@@ -73,8 +73,16 @@ def features(situation: Situation) -> Features:
         novelty=_novelty(situation.turn),
         rest=situation.rest,
         dominated=dominated_candidates(situation),
-        noted=situation.marks(situation.turn.noted) if situation.turn.noted else None,
+        noted=_noted(situation) if situation.turn.noted else None,
     )
+
+
+def _noted(situation: Situation) -> Floats:
+    """Returns the candidates that noted a thing. They count twice if the message is like no phrase and answers no question."""
+    turn = situation.turn
+    is_clear = float(situation.similarities.max(initial=0.0)) >= _ALIKE
+    is_asked = turn.active is not None and (turn.reply_wording.question or turn.awaiting is not None)
+    return situation.marks(turn.noted) * (1.0 if is_clear or is_asked else 2.0)
 
 
 def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
