@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Maintenance as Maintenance,
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
+        Usage as Usage,
     )
     from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
     from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
@@ -50,7 +51,8 @@ __all__, __getattr__ = face(
         "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
         "turnwise.ports.memory": "MemoryFilter MemoryReader MemoryStore QueryVector",
         "turnwise.ports.signals": "Signals",
-        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
+        "Usage",
         "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
         "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",

@@ -171,5 +171,3 @@ async def test_a_deleted_user_is_forgotten(make: Make) -> None:
 async def test_a_wrong_model_is_a_configuration_error(make: Make) -> None:
     with pytest.raises(ConfigError):
         make(orders, memory=MemoryConfig(model="nonsense"))
-
-
