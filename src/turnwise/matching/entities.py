@@ -98,8 +98,7 @@ def _by_form(plain: str) -> Iterator[Found]:
 
 def _is_code(word: str) -> bool:
     digits = sum(map(str.isdigit, word))
-    letters = sum(map(str.isalpha, word))
-    return digits >= 4 or (digits >= 2 and letters >= 1 and len(word) >= 5) or (digits >= 2 and word.startswith("#"))
+    return digits >= 4 or (digits >= 2 and (word.startswith("#") or (len(word) >= 5 and any(map(str.isupper, word)))))
 
 
 def _found(kind: str, value: str) -> Found:

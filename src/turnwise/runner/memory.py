@@ -53,7 +53,7 @@ class MemoryService:
         self.config = config or MemoryConfig(entities="off", ingest="never", routing=False)
         self._store, self._app, self._make_encoder = store, app, make_encoder
         self._encoder: Encoder | None = None
-        self._model: Model | None = None
+        self._model: Model | None = None if self.config.model is None else model_of(self.config.model)
         self._tasks: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
         self._again: set[tuple[asyncio.AbstractEventLoop, str]] = set()
 
@@ -160,10 +160,8 @@ class MemoryService:
         return [entry.replace(source=source) for entry in found.remembered] if found is not None else []
 
     async def _find_facts(self, key: SessionKey, log: LogPages, agent: str, now: datetime, until: int) -> Actions | None:
-        if self.config.model is None:
-            return None
         if self._model is None:
-            self._model = model_of(self.config.model)
+            return None
         query = await last_words(log, until)
         vector = await self.vector(query)
         known = await self.store.search(key.app, key.user, query, vector=vector, filter=_FACTS, limit=KNOWN)

@@ -70,4 +70,8 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decisions"): (Asked("decisions:read", everybody=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+    ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
+    ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),
+    ("DELETE", "/api/v1/holds/{hold_id}"): (Asked("holds:write", names="", ok=404),),
+    ("GET", "/api/v1/audit"): (Asked("audit:read", everybody=True),),
 }

@@ -68,7 +68,7 @@ class MemoryView:
         now = self._invocation.runtime.issuer.now()
         seconds = self._invocation.runtime.memory.config.seconds(span) if span in ("working", "short") else None
         entry = new_entry(
-            id=id or "-",
+            id="-" if id is None else id,
             kind=kind,
             text=text,
             session=self._invocation.key.id if this_session else None,

@@ -74,6 +74,10 @@ class PendingWrites:
         for collector in _COLLECTORS.get():
             collector.remembered[entry.id] = without_text(entry)
 
+    def take_remembered(self, ids: Iterable[str]) -> tuple[MemoryEntry, ...]:
+        """Returns and clears those of these entries that no event holds yet."""
+        return tuple(self.remembered.pop(id_) for id_ in ids if id_ in self.remembered)
+
     def redo(self, step: StepRecord) -> None:
         """Applies the writes of a recorded step whose event was taken back, so that the next event stores them.
 

@@ -55,7 +55,9 @@ class Steps:
         value = as_json(f"The result of step {key!r}", result)
         record = _record(full_key, written, value=value, call=call)
         self._invocation.steps[full_key] = record
-        await self._invocation.emit(_with(event, record))
+        # With the record: a new attempt does not repeat the work, and the record has no texts.
+        remembered = self._writes.take_remembered(written.remembered)
+        await self._invocation.emit(_with(event, record).with_actions(remembered=remembered))
         return value
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:

@@ -112,7 +112,6 @@ class SqlMemory:
         if session is not None:
             return await self._repeat(partial(memory_forgetting.forget_session, owner=known.owner, session_id=session))
         count = await self._repeat(partial(memory_forgetting.forget_some, owner=known.owner))
-        await self._executor.write(lambda connection: memory_forgetting.forget_rest(connection, known.owner))
         self._indexes.drop(known.owner)
         return count
 

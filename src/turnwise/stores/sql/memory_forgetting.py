@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select, update
 
 from turnwise.facts.memory import FORGOTTEN
 from turnwise.stores.sql.memory_rows import body_of
@@ -24,7 +24,6 @@ from turnwise.stores.sql.tables import events
 
 STEP_ENTRIES = 100
 """The entries that one transaction deletes at most."""
-STEP_ROWS = 500
 _SHORT = 8
 """A shorter text is only overwritten where it is a whole value: as a part of another text it may mean anything."""
 
@@ -38,6 +37,7 @@ _OF_USER = select(*_COLUMNS).where(_OF_OWNER).limit(STEP_ENTRIES)
 _EXPIRED = select(*_COLUMNS).where(_OF_OWNER, _m.expires <= bindparam("now")).limit(STEP_ENTRIES)
 HAS_EXPIRED = select(exists().where(_OF_OWNER, _m.expires <= bindparam("now")))
 """The query whether a user has expired entries."""
+_LOCK = select(_u.version).where(_u.owner == bindparam("at_owner")).with_for_update()
 _SEEN = update(memory_users).where(_u.owner == bindparam("at_owner"), _u.seen < bindparam("now")).values(seen=bindparam("now"))
 _DELETE = delete(memories).where(_OF_OWNER, _m.number.in_(bindparam("numbers", expanding=True)))
 _UNLINK = delete(memory_links).where(
@@ -75,8 +75,27 @@ def forget_session(connection: Connection, owner: int, session_id: str) -> int:
 
 
 def forget_some(connection: Connection, owner: int) -> int:
-    """Forgets some entries of a user, and returns how many; 0 at the end."""
+    """Forgets some entries of a user, and returns how many; 0 when there is nothing left of the memory."""
+    # Whoever else writes this memory waits, so that no entry is left without the user's row.
+    connection.execute(_LOCK, {"at_owner": owner})
     rows = connection.execute(_OF_USER, {"at_owner": owner}).all()
+    _remove(connection, owner, rows, is_redacted=True)
+    if not rows:
+        for table in (memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
+            connection.execute(delete(table).where(table.c.owner == owner))
+    return len(rows)
+
+
+def delete_of_session(connection: Connection, owner: int, session: int, ranges: Sequence[tuple[int, int]]) -> int:
+    """Deletes some entries that belong to a deleted session or that it hid, and returns how many.
+
+    Args:
+        ranges: The first and last numbers of the events that no other session shows.
+    """
+    in_range = or_(*(and_(_m.sequence >= first, _m.sequence <= last) for first, last in ranges))
+    of_log = and_(_m.log == session, or_(_m.scope == session, _m.hidden == 1), in_range)
+    is_theirs = and_(_m.owner == owner, or_(of_log, and_(_m.log == 0, _m.scope == session)))
+    rows = connection.execute(select(*_COLUMNS).where(is_theirs).limit(STEP_ENTRIES)).all()
     _remove(connection, owner, rows, is_redacted=True)
     return len(rows)
 
@@ -146,9 +165,3 @@ def _without(value: Any, texts: Sequence[str]) -> Any:
         if len(text) >= _SHORT:
             value = value.replace(text, FORGOTTEN)
     return value
-
-
-def forget_rest(connection: Connection, owner: int) -> None:
-    """Deletes what is left of a user without entries."""
-    for table in (memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
-        connection.execute(delete(table).where(table.c.owner == owner))

@@ -81,11 +81,9 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
         stored = _joined([*(_unpacked(row.body) for row in small), stored])
         connection.execute(_DELETE, [at | {"at_first": row.first} for row in small])
     connection.execute(_INSERT, [_row(owner, encoder, part) for part in _parts(stored)])
-
-
-def finish(connection: Connection, owner: int, encoder: str) -> None:
-    """Deletes the vectors of other encoders: all entries have one of this encoder."""
-    connection.execute(_DELETE_OTHERS, {"at_owner": owner, "at_encoder": encoder})
+    if not unencoded(connection, owner, encoder, 1):
+        # All entries have a vector of this encoder: those of an earlier one are of no more use.
+        connection.execute(_DELETE_OTHERS, at)
 
 
 def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None:
