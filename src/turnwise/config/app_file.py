@@ -260,6 +260,8 @@ class MemorySection(Section):
     """The model that finds facts in conversations, as `provider:model`. None finds none."""
     ingest: Literal["never", "on_end", "on_request"] = "on_end"
     """When the model reads conversations: after each answer, or only on request."""
+    routing: bool = True
+    """Whether the agent that noted a thing, or served it last, counts when a later message names the thing."""
 
 
 class AppFile(Section):

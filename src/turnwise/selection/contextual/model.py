@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 _FILE = "contextual.json"
 NOTED_WEIGHT = 2.5
-"""The log-odds for an agent that noted a thing which the message names: about 12 to 1, and 150 to 1 where nothing else tells."""
+"""The log-odds for an agent that noted a thing which the message names: 12 to 1, or twice that where nothing else tells."""
 
 
 class Coefficients(NamedTuple):
