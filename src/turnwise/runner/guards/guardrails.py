@@ -15,7 +15,6 @@ from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPa
 from turnwise.facts.errors import AgentFailed, MessageError
 from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.limits import Limits
-from turnwise.facts.memory import TEXT_CHARACTERS, MemoryEntry
 from turnwise.facts.messages import OfferedTool
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
@@ -59,24 +58,6 @@ class Guardrails:
     async def message(self, content: Content) -> GuardrailResult:
         """Checks a user's message."""
         return await self._run_all("message", content, None)
-
-    async def remembered(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry:
-        """Returns the entry as it may be remembered. Raises AgentFailed when a guardrail blocks it."""
-        checked = await self.memory(entry, agent)
-        if checked is None:
-            raise AgentFailed("A guardrail does not let this be remembered.", fix="Leave it out, or remember something else.")
-        return checked
-
-    async def memory(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry | None:
-        """Returns an entry as it may be remembered or read; None when a guardrail blocks it."""
-        if not self._guardrails:
-            return entry
-        passed = await self._run_all("memory", text_content(entry.text), agent)
-        if not passed.guarded:
-            return entry
-        # An entity's value may be what was taken out.
-        left = passed.content.text[:TEXT_CHARACTERS] if passed.content is not None else ""
-        return entry.replace(text=left, entity=None, kind="fact" if entry.entity else entry.kind) if left.strip() else None
 
     async def offers(self, tools: tuple[OfferedTool, ...]) -> tuple[tuple[OfferedTool, ...], tuple[Guarded, ...]]:
         """Checks the tools that a caller offers, as a message.

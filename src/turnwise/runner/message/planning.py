@@ -13,6 +13,7 @@ from turnwise.facts.sessions import Head, Session
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.message.continuation import Continuation, continuation_of, expired_waits, interrupted_end
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
@@ -189,7 +190,7 @@ class Planner:
             message_id=run.message.id,
         )
         self._versions.note(run.key.app, selection)
-        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
+        guardrails = MemoryGuard(self._runtime.guardrails, run.config.limits.guardrail_seconds)
         selection = await guardrails.selection(selection)
         continues = None
         if selection.outcome == "chosen":
@@ -222,7 +223,7 @@ class Planner:
         return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
 
     async def _entities(
-        self, run: MessageRun, content: Content, selection: Selection, guardrails: Guardrails
+        self, run: MessageRun, content: Content, selection: Selection, guardrails: MemoryGuard
     ) -> tuple[MemoryEntry, ...]:
         """Returns the things that the message names, as guardrails let them be remembered."""
         memory, tree = self._runtime.memory, self._runtime.tree

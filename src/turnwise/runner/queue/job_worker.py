@@ -14,7 +14,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.jobs import DoesJobs
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
-from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.memory_facts import KIND
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
@@ -50,7 +50,7 @@ class JobWorker:
         self._lease = lease
         # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
         self._writer = lease._replace(holder=SystemIssuer().new_id("jobs"))
-        self._guardrails = Guardrails(runtime.guardrails, limits.guardrail_seconds)
+        self._guardrails = MemoryGuard(runtime.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
         self._claim_task: asyncio.Task[None] | None = None
         self._check_task: asyncio.Task[None] | None = None

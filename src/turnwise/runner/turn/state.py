@@ -21,7 +21,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.allowances import Allowances, check_agent_state
-from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.memory import MemoryService
 from turnwise.runner.record.events import EventIds
@@ -109,7 +109,7 @@ class InvocationState:
         self._event_count = journal.event_count
         self.size = AnswerSize(config.limits)
         self.unrecorded = UnrecordedWrites()
-        self.guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+        self.guardrails = MemoryGuard(runtime.guardrails, config.limits.guardrail_seconds)
         self._stream_guard = StreamGuard(self.guardrails.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)

@@ -10,12 +10,13 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 from turnwise.facts.errors import LimitReached, StoreError
 from turnwise.facts.memory import SPAN_SECONDS, SUPERSEDED, MemoryEntry
 from turnwise.matching.terms import terms
+from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.memory_rows import body_of, body_text
 from turnwise.stores.sql.memory_tables import memories, memory_links, memory_recalls, memory_users
 from turnwise.stores.sql.memory_words import BLOCK, add_words
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import time_text
-from turnwise.stores.sql.tables import clock, column_params, insert_for, new_id, owner_of
+from turnwise.stores.sql.tables import clock, column_params, insert_for, owner_of
 
 MEMORIES = 100_000
 """The most entries of one user."""
