@@ -206,8 +206,11 @@ LLM = "agents:\n  - name: a\n    kind: llm\n    model: openai:gpt-5\n"
         (LLM + "    output: {a: b}\n", "config.agent t.yaml:6: 'output' should be text, but is keys and values."),
         (LLM + "    memory: all\n", "config.agent t.yaml:6: 'memory' should be"),
         (LLM + "    memory: [tool]\n", "config.agent t.yaml:6: 'memory' should be a mode or keys and values; this is a list."),
-        (LLM + "    memory: {mode: tool, token: 5}\n", "config.agent t.yaml:6: There is no key 'memory.token' here. Did you mean"),
-        (LLM + "    memory: {mode: tool, said_by: [admin]}\n", "config.agent t.yaml:6: 'memory.said_by"),
+        (
+            LLM + "    memory: {mode: tool, token: 5}\n",
+            "config.agent t.yaml:6: The use of the memory has no key 'token'. Did you",
+        ),
+        (LLM + "    memory: {mode: tool, said_by: [admin]}\n", "config.agent t.yaml:6: 'said_by[0]' should be 'user',"),
         (LLM + "    summary_model: gpt\n", "config t.yaml:6: There is no model 'gpt'."),
         (LLM + "    tools: ['M:status', 'M:twin']\n", "config.agent t.yaml:6: Agent 'a' has two tools named 'status'."),
         (LLM + "    tools: ['M:final_answer']\n", "config.agent t.yaml:6: Agent 'a': the tool name 'final_answer' is reserved"),
