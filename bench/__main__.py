@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import format as store_format, memory, routing, routing_peer, survival, turns
+from bench import format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.flows import flows
@@ -121,6 +121,8 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
             "Memory: evidence among the first 5 / 10 / 20, and searches",
             memory.figures(arguments.data, folder, quick=arguments.quick),
         )
+    if MEMORY in arguments.scenes:
+        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 

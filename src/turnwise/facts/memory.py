@@ -115,9 +115,24 @@ class MemoryConfig(Fact):
     ingest: Literal["never", "on_end", "on_request"] = "on_end"
     """When the model reads conversations: after each answer, or only when a session is added."""
 
+    routing: bool = True
+    """Whether the agent that noted a thing, or served it last, counts when a later message names the thing."""
+
     def seconds(self, span: Span) -> float | None:
         """Returns how long entries of a span last; None means for good."""
         return {"working": self.working_seconds, "short": self.short_seconds}.get(span)
+
+
+class ShownMemory(Fact):
+    """An entry as a model got it, beside the conversation."""
+
+    id: str
+    """The id of the entry."""
+    text: str
+    """FORGOTTEN once the entry was forgotten."""
+    said_by: Speaker
+    at: str
+    """The day on which it was noted, as an ISO date."""
 
 
 class Recalled(Fact):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextvars import Context
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -12,13 +12,14 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Actions, Event, JobRequest
 from turnwise.facts.memory import TEXT_CHARACTERS, Entity, MemoryConfig, MemoryEntry, MemorySource
+from turnwise.facts.selections import NotedBy
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.entities import find_entities
 from turnwise.models.by_name import model_of
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.jobs import LogPages
-from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryStore, QueryVector
+from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
 from turnwise.ports.model import Model
 from turnwise.ports.stores import BackgroundJob, SessionStore
 from turnwise.runner.memory_facts import KIND, find_facts, last_words
@@ -30,6 +31,9 @@ CLOSE_SECONDS = 5.0
 KNOWN = 20
 """The known facts that a model is shown."""
 PAGE = 40
+NOTED_SECONDS = 2.0
+"""How long a decision waits for the memory."""
+_COMMON = frozenset({"money", "date"})
 
 _FACTS = MemoryFilter(kinds=("fact",), spans=("long",))
 
@@ -46,7 +50,7 @@ class MemoryService:
     def __init__(
         self, store: SessionStore, app: str, config: MemoryConfig | None, make_encoder: Callable[[], Encoder] | None
     ) -> None:
-        self.config = config or MemoryConfig(entities="off", ingest="never")
+        self.config = config or MemoryConfig(entities="off", ingest="never", routing=False)
         self._store, self._app, self._make_encoder = store, app, make_encoder
         self._encoder: Encoder | None = None
         self._model: Model | None = None if self.config.model is None else model_of(self.config.model)
@@ -112,6 +116,31 @@ class MemoryService:
             for each in found
             if each.normal
         ]
+
+    async def noted(self, content: Content, key: SessionKey, roles: Collection[str], tree: AgentTree) -> tuple[NotedBy, ...]:
+        """Returns the agents that noted the things which a message names, newest first.
+
+        It reads the memory only if the message names a thing: an amount or a date says little about who knows it. With the
+        store away, it returns nothing.
+        """
+        if not self.config.routing:
+            return ()
+        found = find_entities(content.text, _patterns(tree))
+        normals = [each.normal for each in found if each.normal and each.type not in _COMMON]
+        if not normals:
+            return ()
+        reader = MemoryReader(key, frozenset(roles))
+        try:
+            async with asyncio.timeout(NOTED_SECONDS):
+                entries = await self.store.entities(self._app, key.user, normals=normals, reader=reader)
+        except (StoreError, TimeoutError) as problem:
+            log.warning("The memory could not be read for a decision: %s", type(problem).__name__)
+            return ()
+        return tuple(
+            NotedBy(type=entry.entity.type, agent=entry.agent, entry=entry.id)
+            for entry in entries
+            if entry.entity is not None and entry.agent in tree
+        )
 
     def job_after(self, session: Session, events: int) -> tuple[JobRequest, ...]:
         """Returns the job that finds facts after a turn, to be requested by the last of so many new events."""

@@ -232,11 +232,13 @@ class Runner:
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
         """Returns the selection for this message without storing anything or running an agent. Raises SessionMissing."""
-        content = checked_message(message, self.config.limits)
+        content, context = checked_message(message, self.config.limits), context or MessageContext()
         head = Head()
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
-        return await self.cascade.decide(head=head, message=content, context=context or MessageContext())
+        key = self.key(user, session or self._issuer.new_id("session"))
+        noted = await self.memory.noted(content, key, context.roles, self.tree)
+        return await self.cascade.decide(head=head, message=content, context=context, noted=noted)
 
     async def regenerate(
         self,

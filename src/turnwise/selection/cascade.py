@@ -19,7 +19,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import Occasion, RequestFacts, Selection, Verdict
+from turnwise.facts.selections import NotedBy, Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.encoder import Encoder
@@ -219,6 +219,7 @@ class Cascade:
         resting: frozenset[str] = frozenset(),
         before_remote_call: BeforeRemoteCall = _no_op,
         message_id: str | None = None,
+        noted: tuple[NotedBy, ...] = (),
     ) -> Selection:
         """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
 
@@ -229,6 +230,7 @@ class Cascade:
             occasion: The reason for the decision; with `answer`, `answer` holds the event.
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
+            noted: The agents that noted the things which the message names.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
         """
         began = perf_counter()
@@ -236,7 +238,17 @@ class Cascade:
         roster = self._eligible_agents(context, resting, among)
         names, excluded = roster.names, roster.excluded
         request = SelectionRequest(
-            message, self.tree, head, names, excluded, context, occasion, answer, head.positions, message_id=message_id
+            message,
+            self.tree,
+            head,
+            names,
+            excluded,
+            context,
+            occasion,
+            answer,
+            head.positions,
+            message_id=message_id,
+            noted=noted,
         )
         is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
         stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
@@ -343,6 +355,7 @@ def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
         user_kind=context.user_kind,
         roles=context.roles,
         answers=context.answers,
+        noted=request.noted,
     )
 
 

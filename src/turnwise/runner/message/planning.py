@@ -180,8 +180,10 @@ class Planner:
         # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
         admission = _Admission(self._runtime.store, run, session)
+        memory, roles = self._runtime.memory, run.message.context.roles
         selection = await self._cascade.decide(
             head=head,
+            noted=await memory.noted(content, run.key, roles, self._runtime.tree),
             message=content,
             context=run.message.context,
             before_remote_call=admission.accept,

@@ -18,7 +18,7 @@ DECISION = "?"
 """The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
 # Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
 # of model calls, which limits need.
-_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "note", "summary", "jobs"})
+_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "note", "note_memory", "summary", "jobs"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ _AGENT_ACTIONS = (
     "usage",
     "cut_off",
     "note",
+    "note_memory",
     "summary",
     "jobs",
     "steps",

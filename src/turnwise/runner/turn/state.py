@@ -284,11 +284,13 @@ class InvocationState:
 
 
 def _with_recalled(event: Event, recalled: Mapping[str, str]) -> Event:
-    """Returns the event with the ids of the entries whose texts its tool results hold, so that they can be forgotten."""
-    if not recalled or event.content is None or not event.content.tool_results:
+    """Returns the event with the ids of the entries whose texts it holds, so that they can be forgotten."""
+    noted = [each.id for each in event.actions.note_memory]
+    results = event.content.tool_results if event.content is not None else ()
+    if not noted and (not recalled or not results):
         return event
-    shown = "\n".join(text for part in event.content.tool_results for text in _texts(part.result))
-    ids = tuple(id_ for id_, text in recalled.items() if text in shown)
+    shown = "\n".join(text for part in results for text in _texts(part.result))
+    ids = tuple(dict.fromkeys([*noted, *(id_ for id_, text in recalled.items() if text in shown)]))
     return event.with_actions(recalled=ids) if ids else event
 
 

@@ -143,8 +143,9 @@ def redacted(body: str, forgotten: Iterable[str]) -> str:
     actions = event.get("actions") or {}
     for step in actions.get("steps") or ():
         step["value"] = _without(step.get("value"), longest_first)
-    if "note" in actions:
-        actions["note"] = _without(actions["note"], longest_first)
+    for name in ("note", "note_memory"):
+        if name in actions:
+            actions[name] = _without(actions[name], longest_first)
     for part in (event.get("content") or {}).get("parts") or ():
         if part.get("kind") == "tool_result":
             part["result"] = _without(part.get("result"), longest_first)
