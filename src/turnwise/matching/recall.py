@@ -83,7 +83,8 @@ class RecallQuery:
         return cls(text, query_terms(text), vector, None if now is None else now.astimezone(UTC).date())
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ranked:
     """One entry of a ranking, with the parts of its score."""
 
     number: int

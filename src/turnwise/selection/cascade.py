@@ -233,23 +233,11 @@ class Cascade:
             noted: The agents that noted the things which the message names.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
         """
-        began = perf_counter()
-        order = self._order_for(context)
+        began, order = perf_counter(), self._order_for(context)
         roster = self._eligible_agents(context, resting, among)
         names, excluded = roster.names, roster.excluded
-        request = SelectionRequest(
-            message,
-            self.tree,
-            head,
-            names,
-            excluded,
-            context,
-            occasion,
-            answer,
-            head.positions,
-            message_id=message_id,
-            noted=noted,
-        )
+        request = SelectionRequest(message, self.tree, head, names, excluded, context, occasion, answer, head.positions)
+        request = replace(request, message_id=message_id, noted=noted)
         is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
         stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
         with self._pin_snapshot() as snapshot:
