@@ -98,8 +98,8 @@ async def recall(
 
 
 @tool(
-    description="Notes a fact about this user, for other conversations. Note what stays true and will be useful, in one sentence "
-    "that can be understood alone.",
+    description="Notes a fact about this user, for other conversations. Note what stays true and will be useful, in one "
+    "sentence that can be understood alone.",
 )
 async def remember(
     text: Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS, description="The fact.")], context: AgentContext
