@@ -44,6 +44,7 @@ ROUTES: Routes = {
     ("POST", f"{_MEMORIES}/search"): (Asked("memories:read", lambda _: {"query": "tea"}, names="path"),),
     ("GET", f"{_MEMORIES}/{{memory_id}}"): (Asked("memories:read", names="path", ok=404),),
     ("DELETE", _MEMORIES): (Asked("memories:write", names="path", query={"id": "nothing"}),),
+    ("GET", "/api/v1/users/{user_id}/export"): (Asked("sessions:read", names="path"),),
     ("POST", "/api/v1/sessions/{session_id}/messages"): (
         Asked("messages:write", lambda t: {"content": "hi", "id": t.message}),
         Asked("messages:write", lambda _: {"content": "hi"}, headers=STREAM),

@@ -42,6 +42,10 @@ class OnDiskArtifactStore:
         self._folder = Path(folder)
         self._max_bytes = max_bytes
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:

@@ -1,23 +1,38 @@
-"""The upkeep of a store: it finishes deletions."""
+"""The upkeep of a store: it counts what users have, and finishes deletions."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.engine import URL
 
-from turnwise.stores.sql import removals, schema
+from turnwise.ports.stores import Usage
+from turnwise.stores.sql import backups, catalog, removals, schema
 from turnwise.stores.sql.threads import Executor
 
 
 class SqlMaintenance:
     """The store's upkeep."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, url: URL) -> None:
+        self._executor, self._url = executor, url
+
+    def back_up(self, target: Path) -> None:
+        backups.back_up(self._url, target)
+
+    def empty_place(self) -> Path:
+        return backups.empty_place(self._url)
+
+    def restore(self, source: Path) -> None:
+        backups.restore(self._url, source)
 
     async def check_writable(self) -> None:
         await self._executor.write(schema.touch)
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def finish_deletions(self) -> bool:
         pending = await self._executor.read(removals.pending)

@@ -34,7 +34,7 @@ from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo, Usage
+from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
     decision_search,
@@ -110,7 +110,7 @@ class SqlSessionStore:
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
         self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
-        self._maintenance = SqlMaintenance(self._executor)
+        self._maintenance = SqlMaintenance(self._executor, self._url)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases, self._jobs = _Leases(self._executor, self._heartbeats), SqlJobs(self._executor, self._heartbeats)
         self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
@@ -262,9 +262,6 @@ class SqlSessionStore:
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
-
-    async def usage(self, app: str, user: str) -> Usage:
-        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         now = time_text(self._issuer.now())
