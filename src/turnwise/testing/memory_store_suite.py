@@ -137,6 +137,12 @@ async def vectors_find_entries(store: SessionStore) -> None:
     assert set((await recalled(store, key, "gamma", vector=query))[:2]) == {"3", "new"}
     other = QueryVector("another encoder", query.vector)
     assert await recalled(store, key, "?", vector=other) == []
+    await store.memory.remember(key.app, key.user, [entry(f"more-{n}", f"delta{n}") for n in range(600)])
+    texts = await store.memory.unencoded(key.app, key.user, name, limit=1_000)
+    numbers = [each.number for each in texts]
+    await store.memory.put_vectors(key.app, key.user, name, numbers, encoder.encode([each.text for each in texts]))
+    assert not await store.memory.unencoded(key.app, key.user, name), "a batch of more than a block"
+    assert {"3", "new"} == set((await recalled(store, key, "?", vector=query))[:2])
     await store.memory.forget(key.app, key.user, ids=["3"])
     assert "3" not in await recalled(store, key, "?", vector=query)
 

@@ -77,7 +77,7 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
         return
     stored = Vectors(np.array([numbers[place] for place in kept], np.int64), np.asarray(vectors[kept], np.float32))
     small = connection.execute(_SMALL, at).all()
-    if len(small) >= SMALL_ROWS or sum(row.count for row in small) + len(kept) >= BLOCK_VECTORS:
+    if small and (len(small) >= SMALL_ROWS or sum(row.count for row in small) + len(kept) >= BLOCK_VECTORS):
         stored = _joined([*(_unpacked(row.body) for row in small), stored])
         connection.execute(_DELETE, [at | {"at_first": row.first} for row in small])
     connection.execute(_INSERT, [_row(owner, encoder, part) for part in _parts(stored)])
