@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import format as store_format, routing, routing_peer, survival, turns
+from bench import format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.flows import flows
@@ -23,6 +23,7 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
+MEMORY = "memory"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -61,7 +62,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
+    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, MEMORY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -69,7 +70,7 @@ def asked() -> argparse.Namespace:
         metavar="PART",
         help=f"only these: {', '.join(names)}; or what only runs when it is named, for it takes minutes: {', '.join(scenes)}",
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING}")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING} and {MEMORY}")
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
@@ -87,6 +88,8 @@ def asked() -> argparse.Namespace:
             parser.error(f"{ROUTING} needs --data DIR")
         if lacking := list(routing.missing(arguments.data)):
             parser.error(f"there is no {', '.join(lacking)} in {arguments.data}")
+    if MEMORY in arguments.parts and arguments.data is not None and not memory.found_files(arguments.data):
+        parser.error(f"there is no locomo/*.jsonl in {arguments.data}")
     arguments.scenes = [part for part in arguments.parts if part in scenes]
     arguments.parts = [part for part in arguments.parts if part in names] or ([] if arguments.scenes else names)
     return arguments
@@ -113,6 +116,13 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         yield "The gateway beside a bare FastAPI route that writes two rows in two commits (medians)", served
     if FORMAT in arguments.scenes:
         yield "The store's format: sizes, and long sessions", store_format.figures(folder, quick=arguments.quick)
+    if MEMORY in arguments.scenes:
+        yield (
+            "Memory: evidence among the first 5 / 10 / 20, and searches",
+            memory.figures(arguments.data, folder, quick=arguments.quick),
+        )
+    if MEMORY in arguments.scenes:
+        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 

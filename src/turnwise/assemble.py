@@ -28,6 +28,7 @@ from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
@@ -276,6 +277,7 @@ class _Assembly:
                 policy=policy,
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
+                memory=self._memory(),
                 **parts,
             )
         except PatternError as error:
@@ -302,6 +304,10 @@ class _Assembly:
         sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
+
+    def _memory(self) -> MemoryConfig | None:
+        section = self.settings.file.memory
+        return MemoryConfig(**section.model_dump()) if section is not None else None
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

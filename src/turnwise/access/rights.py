@@ -16,6 +16,8 @@ _USER: Mapping[Permission, Reach] = {
     "invocations:cancel": "own",
     "artifacts:read": "own",
     "artifacts:write": "own",
+    "memories:read": "own",
+    "memories:write": "own",
     "agents:read": "own",
     "decisions:read": "own",
 }
@@ -25,6 +27,7 @@ _OPERATOR: Mapping[Permission, Reach] = {
     "invocations:cancel": "all",
     "artifacts:read": "all",
     "definitions:read": "all",
+    "memories:read": "all",
     "decisions:read": "all",
     "decisions:label": "all",
     "metrics:read": "all",
@@ -36,6 +39,7 @@ _ADMIN: Mapping[Permission, Reach] = {
     "sessions:write": "all",
     "artifacts:write": "all",
     "definitions:write": "all",
+    "memories:write": "all",
     "holds:write": "all",
 }
 RIGHTS: Mapping[Role, Mapping[Permission, Reach]] = {"user": _USER, "operator": _OPERATOR, "admin": _ADMIN}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential
     from turnwise.agents.function import FunctionAgent as FunctionAgent, agent as agent, make_card as make_card
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
+    from turnwise.agents.llm.memory import MemoryUse as MemoryUse
     from turnwise.agents.team import Team as Team
     from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
     from turnwise.facts.tree import AgentTree as AgentTree
@@ -30,6 +31,7 @@ __all__, __getattr__ = face(
         "turnwise.agents.composite": "Loop Parallel Sequential",
         "turnwise.agents.function": "FunctionAgent agent make_card",
         "turnwise.agents.llm.agent": "LlmAgent",
+        "turnwise.agents.llm.memory": "MemoryUse",
         "turnwise.agents.team": "Team",
         "turnwise.facts.cards": "AgentCard Pattern Skill",
         "turnwise.facts.tree": "AgentTree",

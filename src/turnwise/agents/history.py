@@ -9,7 +9,8 @@ from functools import cached_property
 from turnwise.facts.content import Content
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, History
-from turnwise.transcript.compile import CompiledLog, Transcript, compiled_log
+from turnwise.transcript.compile import NO_NOTE, CompiledLog, Transcript, compiled_log
+from turnwise.transcript.groups import Note
 from turnwise.transcript.view import Budget, View, tokens_of_parts
 
 NEWS, PAGE = 10, 250
@@ -86,13 +87,13 @@ class TranscriptReader:
         self._seen: Event | None = None
         """The newest event that was read."""
 
-    async def transcript(self, opening: Content, budget: Budget, *, calls_as_text: bool, note: str = "") -> Transcript:
+    async def transcript(self, opening: Content, budget: Budget, *, calls_as_text: bool, note: Note = NO_NOTE) -> Transcript:
         """Returns the transcript up to the end of the log.
 
         Args:
             opening: The message that began the run.
             budget: The most that the transcript may hold; at most the reader's budget.
-            note: The reader's situation; see `CompiledLog.transcript`.
+            note: What the reader gets besides; see `CompiledLog.transcript`.
         """
         view = replace(self.view, calls_as_text=calls_as_text)
         key = self._history.identity, view.agent, view.scopes, calls_as_text

@@ -23,6 +23,7 @@ from turnwise.cli import (
     learn,
     lint,
     mcp,
+    memory,
     prune,
     replay,
     run,
@@ -50,6 +51,7 @@ for group in (init, check, lint, select, eval, replay, learn, chat, run, serve, 
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(memory.app, name="memory")
 app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")
 app.add_typer(agents.app, name="agents")

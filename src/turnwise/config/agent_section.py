@@ -8,13 +8,16 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from turnwise.agents.llm.agent import HISTORY, OUTPUT_RETRIES, RESULT_CHARACTERS
+from turnwise.agents.llm.memory import NO_MEMORY, MemoryMode, MemoryUse
 from turnwise.config.document import kind_of
 from turnwise.config.validation import AFTER_REMOVAL, OneOf, Section, keys_of, mistake, required_keys
 from turnwise.facts.cards import COMPOSITES, AgentCard, AgentName, Kind, Pattern
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError, PolicyError
 from turnwise.facts.fact import Fact
+from turnwise.facts.memory import Speaker
 from turnwise.facts.spelling import did_you_mean
 from turnwise.flows.strategies import STRATEGY_OPTIONS, named_strategy
+from turnwise.ports.memory import FOUND
 from turnwise.selection.policy import StageSpec
 from turnwise.selection.stages import STAGE_OPTIONS
 
@@ -344,6 +347,23 @@ class HistoryEntry(Fact):
     events: int = Field(default=HISTORY.events, ge=1)
 
 
+class MemoryUseEntry(Section):
+    """How a model uses what is known of the user beyond the session."""
+
+    thing: ClassVar[str] = "The use of the memory"
+    mode: MemoryMode
+    tokens: int = Field(default=NO_MEMORY.tokens, ge=1)
+    entries: int = Field(default=NO_MEMORY.entries, ge=1, le=FOUND)
+    said_by: tuple[Speaker, ...] = Field(default=NO_MEMORY.said_by, min_length=1)
+
+    def use(self) -> MemoryUse:
+        return MemoryUse(self.mode, self.tokens, self.entries, self.said_by)
+
+
+_NO_MEMORY_USE = ("{name} should be a mode or keys and values; this is {given}.", f"Use {', '.join(get_args(MemoryMode))}.")
+MemoryUseItem = Annotated[Any, OneOf({str: MemoryMode, dict: MemoryUseEntry}, _NO_MEMORY_USE)]
+
+
 class ImportedInstructions(Section):
     """Instructions that a function of the context gives."""
 
@@ -376,6 +396,7 @@ class LlmSection(AgentSection):
     summary_model: ModelItem = None
     names_next: bool = False
     callers_tools: bool = True
+    memory: MemoryUseItem = NO_MEMORY.mode
 
 
 class FlowSection(AgentSection):

@@ -264,6 +264,24 @@ class RunSection(Section, RunConfig):
     limits: SkipJsonSchema[Annotated[Limits, BeforeValidator(_misplaced)]] = Limits()
 
 
+class MemorySection(Section):
+    """What the app remembers of its users by itself."""
+
+    thing: ClassVar[str] = "A memory"
+    entities: Literal["off", "working", "short", "long"] = "working"
+    """How long the things that messages name are kept."""
+    working_seconds: float = Field(default=300.0, gt=0, le=1e9, allow_inf_nan=False)
+    """How long working memory lasts."""
+    short_seconds: float = Field(default=3_600.0, gt=0, le=1e9, allow_inf_nan=False)
+    """How long short-term memory lasts."""
+    model: str | None = None
+    """The model that finds facts in conversations, as `provider:model`. None finds none."""
+    ingest: Literal["never", "on_end", "on_request"] = "on_end"
+    """When the model reads conversations: after each answer, or only on request."""
+    routing: bool = True
+    """Whether the agent that noted a thing, or served it last, counts when a later message names the thing."""
+
+
 class AppFile(Section):
     """The whole file. Paths are as written: relative to the file's folder."""
 
@@ -287,6 +305,8 @@ class AppFile(Section):
     """The session store: a URL, or an import path."""
     artifacts: PlaceItem = None
     """`in_memory`, a folder, a URL, or an import path. None = no artifacts."""
+    memory: MemorySection | None = None
+    """What is remembered of users. None = only what agents remember themselves."""
     limits: Limits = Limits()
     """Limits on users and agents."""
     run: RunSection = RunSection()

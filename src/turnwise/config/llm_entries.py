@@ -70,6 +70,7 @@ def read_llm(document: Document, where: Where, section: LlmSection) -> LlmRecipe
     }
     if section.summary_model is not None:
         made["summary_model"] = build_model(document, (*where, "summary_model"), section.summary_model)
+    made["memory"] = section.memory if isinstance(section.memory, str) else section.memory.use()
     if section.output:
         made["output_type"] = _output_type(document, (*where, "output"), section.output, section.name)
     tools = build_tools(document, (*where, "tools"), section.tools)

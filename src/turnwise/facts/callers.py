@@ -15,6 +15,8 @@ Permission = Literal[
     "invocations:cancel",
     "artifacts:read",
     "artifacts:write",
+    "memories:read",
+    "memories:write",
     "agents:read",
     "definitions:read",
     "definitions:write",

@@ -58,6 +58,7 @@ TurnwiseError
 │   ├── ModelRefused         the provider rejects this request or key; a retry does not help
 │   └── ModelAnswerInvalid   the answer is malformed, or of the wrong type after all retries
 ├── EncoderError             texts cannot be turned into vectors
+├── MemoryInvalid            an entry that no memory takes: empty, too long, of an unknown kind
 ├── AccessError              the caller has no access
 │   ├── NotAuthenticated     no valid credential
 │   ├── Forbidden            a valid credential without this permission
@@ -372,6 +373,10 @@ class ModelRefused(ModelError):
 
 class ModelAnswerInvalid(ModelError):
     code = "model.answer"
+
+
+class MemoryInvalid(TurnwiseError):
+    code = "memory.invalid"
 
 
 class EncoderError(TurnwiseError):

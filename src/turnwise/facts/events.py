@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart
 from turnwise.facts.fact import Fact, optional
+from turnwise.facts.memory import MemoryEntry, ShownMemory
 from turnwise.facts.selections import Selection
 from turnwise.facts.usage import Usage
 
@@ -47,6 +48,10 @@ class StepRecord(Fact):
     """The state that the work wrote, so that a new attempt restores it without the work."""
     artifact_versions: dict[str, int] = Field(default_factory=dict)
     """The artifact versions that the work saved."""
+    remembered: tuple[MemoryEntry, ...] = optional(())
+    """The entries that the work remembered, without their texts in the log."""
+    recalled: tuple[str, ...] = optional(())
+    """The ids of the memory entries whose texts the value holds."""
     model_calls: int = optional(0)
     """The number of model calls for the content, when an event of an earlier attempt counted them."""
 
@@ -154,8 +159,14 @@ class Actions(Fact):
     """The note on its situation that the author's model got right before this event, besides the conversation. Later requests
     repeat it at the same place.
     """
+    note_memory: tuple[ShownMemory, ...] = optional(())
+    """The entries of the user's memory that the author's model got with the note."""
     summary: Summary | None = optional(None)
     """A summary that the author's model may read in place of older events."""
+    remembered: tuple[MemoryEntry, ...] = optional(())
+    """Entries for the user's memory. The store keeps them in the transaction of the append; in the log they have no text."""
+    recalled: tuple[str, ...] = optional(())
+    """The ids of the entries whose texts are in this event's tool results or in `note_memory`."""
     jobs: tuple[JobRequest, ...] = optional(())
     """Background jobs of the author. The store keeps them from the append of this event on."""
     rewind: Rewind | None = None

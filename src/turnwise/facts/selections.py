@@ -59,6 +59,16 @@ class Verdict(Fact):
     """The total time in milliseconds."""
 
 
+class NotedBy(Fact):
+    """The agent that noted a thing which the message names, or served it last. The thing itself is in the message alone."""
+
+    type: str
+    """The kind of the thing, such as `code`."""
+    agent: str
+    entry: str
+    """The id of the entry in the user's memory."""
+
+
 class RequestFacts(Fact):
     """What a selection depended on beside the log and the message: with it, the decision can be made again."""
 
@@ -75,6 +85,8 @@ class RequestFacts(Fact):
     user_kind: str | None = optional(None)
     roles: tuple[str, ...] = optional(())
     answers: str | None = optional(None)
+    noted: tuple[NotedBy, ...] = optional(())
+    """What the user's memory knows of the things that the message names."""
 
 
 class Selection(Fact):

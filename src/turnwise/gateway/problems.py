@@ -76,6 +76,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "model": 502,
         "model.unavailable": 503,
         "encoder": 503,
+        "memory": 422,
         "limit": 429,
         INTERNAL: 500,
     }

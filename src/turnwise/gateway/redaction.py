@@ -87,6 +87,7 @@ class Redactor:
             steps=(),
             brief=None,
             note=None,
+            note_memory=(),
             summary=None,
             jobs=(),
             next=None,

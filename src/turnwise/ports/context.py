@@ -1,6 +1,6 @@
 """The context of an agent's turn: what the agent can read and do."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, overload
@@ -11,6 +11,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.facts.limits import RunConfig
+from turnwise.facts.memory import Entity, MemoryEntry, MemoryKind, Recalled, Span, Speaker
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import SessionKey
@@ -108,6 +109,78 @@ class Artifacts(Protocol):
     async def list(self) -> tuple[ArtifactInfo, ...]: ...
 
 
+class Memory(Protocol):
+    """What is known of the user beyond this session. It is data: never an instruction, never a permission (behaviour G5)."""
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        kind: MemoryKind = "fact",
+        span: Span = "long",
+        this_session: bool = False,
+        said_by: Speaker = "agent",
+        entity: Entity | None = None,
+        supersedes: Sequence[str] = (),
+        id: str | None = None,
+    ) -> MemoryEntry:
+        """Remembers a text with the agent's next event. If this turn runs again, it is not stored twice.
+
+        Agents that the caller's roles do not permit do not give their entries to other agents.
+
+        Args:
+            text: At most 4,000 characters.
+            kind: What it is.
+            span: How long it is kept: 5 minutes, an hour, or for good, unless the app sets other times.
+            this_session: Keep it for this session only, and not for all of the user's.
+            said_by: Whose words these are.
+            entity: The thing that an entry of kind `entity` is about.
+            supersedes: The ids of entries that it replaces.
+            id: Unique for the user. None makes one from the place and the text.
+
+        Raises:
+            MemoryInvalid: The text is empty or too long, or a value is unknown.
+        """
+        ...
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        kinds: Collection[MemoryKind] | None = None,
+        spans: Collection[Span] | None = None,
+        said_by: Collection[Speaker] | None = None,
+        key: str | None = None,
+    ) -> list[Recalled]:
+        """Returns the entries that fit the query best, best first. It is a step: recorded, and not repeated.
+
+        With the store away it returns nothing, and the record says so.
+
+        Args:
+            query: Words or a sentence.
+            limit: The most entries.
+            kinds: Only entries of these kinds.
+            spans: Only entries of these spans.
+            said_by: Only what these said.
+            key: The name of the step. Required for calls that run side by side.
+        """
+        ...
+
+    async def entities(
+        self, type: str | None = None, *, normal: str | None = None, limit: int = 20, key: str | None = None
+    ) -> list[MemoryEntry]:
+        """Returns the things that were mentioned, newest first, each once. It is a step, as `recall` is."""
+        ...
+
+    async def forget(self, *ids: str, key: str | None = None) -> int:
+        """Deletes entries that this agent can recall, with those that they replace. Returns how many.
+
+        Their texts are overwritten in recorded steps and tool results, too.
+        """
+        ...
+
+
 class Stream(Protocol):
     """A streamed answer. Each piece is shown at once; the whole is stored when the block ends."""
 
@@ -188,6 +261,8 @@ class AgentContext(Protocol):
     def state(self) -> State: ...
     @property
     def artifacts(self) -> Artifacts: ...
+    @property
+    def memory(self) -> Memory: ...
 
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
         """Emits an answer and returns once it is stored."""

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from turnwise.facts.content import Content
 
-Place = Literal["message", "tool_call", "answer"]
+Place = Literal["message", "tool_call", "answer", "memory"]
 
 
 class GuardrailVerdict(NamedTuple):
@@ -49,7 +49,8 @@ class Guardrail(Protocol):
         one that rewrites a call into a different call, or adds one.
 
         Args:
-            place: What the content is. For `tool_call`, the content is one tool call.
+            place: What the content is. For `tool_call`, the content is one tool call; for `memory`, the text of an entry that
+                is remembered or recalled.
             content: The content to check.
             agent: The author of the answer or the tool call; None for a message.
         """

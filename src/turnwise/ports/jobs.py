@@ -23,7 +23,7 @@ class DoesJobs(Protocol):
         """Does the job. It may be called again for the same job: exceptions are logged, and the job is retried a few times.
 
         Returns:
-            Actions to record as an event of the agent, of which only `summary` and `usage` are kept. None records
+            Actions to record as an event of the agent, of which only `summary`, `usage` and `remembered` are kept. None records
             nothing.
         """
         ...

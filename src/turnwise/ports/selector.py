@@ -7,7 +7,7 @@ from typing import Protocol
 from turnwise.facts.content import Content
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import Exclusion, Occasion, Verdict
+from turnwise.facts.selections import Exclusion, NotedBy, Occasion, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 
@@ -39,6 +39,10 @@ class SelectionRequest:
     """In a flow, the number of ready tasks of each eligible agent."""
     message_id: str | None = None
     """The caller's id of the message; None when none was sent, as for a preview."""
+    noted: tuple[NotedBy, ...] = ()
+    """The agents that noted the things which the message names, as the user's memory knows them. It gives no permission: an
+    agent that is not in `eligible` cannot be chosen.
+    """
     lead: str | None = None
     """For a team, the agent that works first and gets messages that name no agent; None means the tree's root."""
 

@@ -10,6 +10,7 @@ from turnwise.facts.events import Event, JobRequest
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.decisions import Decisions, Page
+from turnwise.ports.memory import MemoryStore
 from turnwise.ports.signals import Signals
 
 
@@ -236,6 +237,9 @@ class SessionStore(Protocol):
 
     @property
     def maintenance(self) -> Maintenance: ...
+
+    @property
+    def memory(self) -> MemoryStore: ...
 
     @property
     def signals(self) -> Signals:

@@ -11,6 +11,7 @@ from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
+from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.retention import Retention
 from turnwise.facts.selections import Selection
@@ -37,6 +38,7 @@ from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.limited_artifacts import LimitedArtifacts
 from turnwise.runner.loops import LoopRuntimes
+from turnwise.runner.memory import MemoryService
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
 from turnwise.runner.queue.followers import PAGE_BYTES, PAGE_EVENTS
@@ -80,6 +82,7 @@ class Runner:
         guardrails: The guardrails, in the order in which they run.
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
+        memory: What the app remembers by itself. Without it, agents still have `context.memory`.
 
     Raises:
         ConfigError: The arguments are invalid or do not fit together.
@@ -102,6 +105,7 @@ class Runner:
         guardrails: Sequence[Guardrail] = (),
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
+        memory: MemoryConfig | None = None,
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
@@ -126,9 +130,10 @@ class Runner:
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
         self.sets = AgentSets(AgentSet(agents, tree, cascade))
         self._issuer = issuer or SystemIssuer()
+        self.memory = MemoryService(store, app, memory, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
         self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
-        services = Services(store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests)
+        services = Services(store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)
         rules = retention or Retention()
         self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules)
         self.pruning = self._loop_runtimes.pruning
@@ -234,14 +239,16 @@ class Runner:
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
         """Returns the selection for this message without storing anything or running an agent. Raises SessionMissing."""
-        content = checked_message(message, self.config.limits)
+        content, context = checked_message(message, self.config.limits), context or MessageContext()
         head = Head()
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
+        key = self.key(user, session or self._issuer.new_id("session"))
         with self.sets.hold() as hold:
             resting = self.rests.resting()
+            noted = await self.memory.noted(content, key, context.roles, hold.agent_set.tree)
             decided = await hold.agent_set.cascade.decide(
-                head=head, message=content, context=context or MessageContext(), resting=frozenset(resting)
+                head=head, message=content, context=context, noted=noted, resting=frozenset(resting)
             )
             return hold.agent_set.stamped(with_ends(decided, resting))
 
@@ -349,6 +356,7 @@ class Runner:
         loop_runtime.jobs.stop()
         await loop_runtime.queues.close()
         await loop_runtime.jobs.close()
+        await self.memory.close()
         await loop_runtime.driver.close()
         await self.sets.close()
         await self.store.close()
@@ -404,6 +412,12 @@ class Runner:
             raise blocked
         self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
+
+
+def _shipped_encoder() -> Encoder:
+    from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+
+    return OnnxEncoder()
 
 
 def _open_store(value: object) -> SessionStore:

@@ -19,7 +19,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import Occasion, RequestFacts, Selection, Verdict
+from turnwise.facts.selections import NotedBy, Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
@@ -250,6 +250,7 @@ class Cascade:
         before_remote_call: BeforeRemoteCall = _no_op,
         recorded_verdict: RecordedVerdict | None = None,
         message_id: str | None = None,
+        noted: tuple[NotedBy, ...] = (),
     ) -> Selection:
         """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
 
@@ -260,16 +261,15 @@ class Cascade:
             occasion: The reason for the decision; with `answer`, `answer` holds the event.
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
+            noted: The agents that noted the things which the message names.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
             recorded_verdict: In a replay, the verdicts of selectors that would ask another service. Those then do not run.
         """
-        began = perf_counter()
-        order = self._order_for(context)
+        began, order = perf_counter(), self._order_for(context)
         roster = self._eligible_agents(context, resting, among)
         names, excluded = roster.names, roster.excluded
-        request = SelectionRequest(
-            message, self.tree, head, names, excluded, context, occasion, answer, head.positions, message_id=message_id
-        )
+        request = SelectionRequest(message, self.tree, head, names, excluded, context, occasion, answer, head.positions)
+        request = replace(request, message_id=message_id, noted=noted)
         is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
         stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
         with self._pin_snapshot() as snapshot:
@@ -378,6 +378,7 @@ def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
         user_kind=context.user_kind,
         roles=context.roles,
         answers=context.answers,
+        noted=request.noted,
     )
 
 

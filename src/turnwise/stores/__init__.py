@@ -5,12 +5,25 @@ from typing import TYPE_CHECKING
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
+    from turnwise.facts.memory import (
+        Entity as Entity,
+        MemoryConfig as MemoryConfig,
+        MemoryEntry as MemoryEntry,
+        MemorySource as MemorySource,
+        Recalled as Recalled,
+    )
     from turnwise.facts.sessions import Head as Head, Session as Session, SessionKey as SessionKey
     from turnwise.ports.decisions import (
         Decision as Decision,
         DecisionFilter as DecisionFilter,
         Decisions as Decisions,
         Page as Page,
+    )
+    from turnwise.ports.memory import (
+        MemoryFilter as MemoryFilter,
+        MemoryReader as MemoryReader,
+        MemoryStore as MemoryStore,
+        QueryVector as QueryVector,
     )
     from turnwise.ports.signals import Signals as Signals
     from turnwise.ports.stores import (
@@ -33,8 +46,10 @@ if TYPE_CHECKING:
 __all__, __getattr__ = face(
     __name__,
     {
+        "turnwise.facts.memory": "Entity MemoryConfig MemoryEntry MemorySource Recalled",
         "turnwise.facts.sessions": "Head Session SessionKey",
         "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
+        "turnwise.ports.memory": "MemoryFilter MemoryReader MemoryStore QueryVector",
         "turnwise.ports.signals": "Signals",
         "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
         "Usage",

@@ -8,14 +8,12 @@ from turnwise.facts.content import Content, Part, Role, TextPart, ToolCallPart, 
 from turnwise.facts.events import Event, Summary
 from turnwise.transcript.earlier import EarlierLog, Places
 from turnwise.transcript.fences import MARK
-from turnwise.transcript.groups import Group, situation_note
+from turnwise.transcript.groups import NOTE_REVOKED, Group, Note, states_situation
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, ChosenGroups, choose_groups, is_thought
 from turnwise.transcript.view import Budget, View, tokens_of_part
 from turnwise.transcript.visible import not_rewound, visible_log
 
 _GIVEN = {"role", "parts"}
-NOTE_REVOKED = "The notes before this one no longer apply."
-"""The note on the reader's situation when it is usual again."""
 
 
 class Assembler:
@@ -119,6 +117,7 @@ def _renamed(parts: Sequence[Part], ids: Sequence[str]) -> list[Part]:
 
 
 _NO_PLACES = Places()
+NO_NOTE = Note()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,8 @@ class Transcript:
     """True if the transcript begins with a summary."""
     has_marks: bool = False
     """True if the user's messages hold marks, which the instructions have to explain."""
-    note: str = ""
-    """The note on the reader's situation at the end; empty when none is there. The caller records it with the answer."""
+    note: Note = NO_NOTE
+    """The note at the end; empty when none is there. The caller records it with the answer."""
     uncovered: Places = _NO_PLACES
     """The newest earlier events that no summary of the reader covers, shown or not; at most as many as the budget allows."""
 
@@ -182,15 +181,15 @@ class CompiledLog:
         budget: Budget,
         *,
         limit: int | None = None,
-        note: str = "",
+        note: Note = NO_NOTE,
     ) -> Transcript:
         """Returns the log within the budget; see `compile_transcript`.
 
         Args:
             current: The events of the view's invocation, oldest first.
             limit: The most events of the log that may be read; None means all.
-            note: The reader's situation. It is added at the end, unless it is the newest note that is shown. An empty one
-                revokes that note.
+            note: What the reader gets besides. It is added at the end, unless it is the newest note that is shown. Without
+                a situation, it revokes the one that is shown.
         """
         room = budget._replace(tokens=max(0, budget.tokens - self._note_tokens(current, note)))
         choice = choose_groups(self.earlier, visible_log(current, view), view, room, opening, limit=limit)
@@ -198,7 +197,7 @@ class CompiledLog:
         for group in choice.groups:
             assembler.add(group)
         added = self._new_note(choice, note)
-        messages = assembler.messages(situation_note(added) if added else None)
+        messages = assembler.messages(added.part() if added else None)
         summary = _last_summary(self.earlier, current, view.agent)
         uncovered = self.earlier.newest(budget.events, above=summary.until if summary else 0)
         self._forget(choice.fits * 3 // 4)
@@ -206,18 +205,20 @@ class CompiledLog:
             messages, assembler.tokens, choice.dropped, bool(choice.summary), assembler.has_marks, added, uncovered
         )
 
-    def _note_tokens(self, current: Sequence[Event], note: str) -> int:
+    def _note_tokens(self, current: Sequence[Event], note: Note) -> int:
         """Returns the most tokens that the note at the end takes."""
         if note or self.earlier.has_notes or any(event.actions.note for event in current):
-            return tokens_of_part(situation_note(note or NOTE_REVOKED))
+            return tokens_of_part((note if note.text else note._replace(text=NOTE_REVOKED)).part())
         return 0
 
-    def _new_note(self, choice: ChosenGroups, note: str) -> str:
+    def _new_note(self, choice: ChosenGroups, note: Note) -> Note:
         """Returns the note to add at the end; empty when the reader has been told already."""
         shown = next((group.told[-1] for group in reversed(choice.groups) if group.told), None)
         last = shown or self.earlier.last_note(choice.first)
-        added = note or (NOTE_REVOKED if last is not None else "")
-        return added if added and last != situation_note(added) else ""
+        revoked = note._replace(text=note.text or NOTE_REVOKED)
+        if last in (note.part(), revoked.part()):
+            return NO_NOTE
+        return revoked if states_situation(last) else note
 
     def reaches_far_enough(self, current: Sequence[Event], view: View, budget: Budget, *, limit: int | None = None) -> bool:
         """Returns whether events before all of these cannot change the messages."""

@@ -48,6 +48,11 @@ def runtime_note(about: str, text: str) -> str:
     return f'<said note="{about}">{escape_fences(text)}</said>'
 
 
+def remembered(said_by: str, at: str, text: str) -> str:
+    """Returns an entry of the user's memory in a mark."""
+    return f'<said memory="{said_by}" at="{_name(at)}">{escape_fences(text)}</said>'
+
+
 def fenced(marked: str) -> tuple[str, str, str]:
     """Returns the opening mark, the inner text and the closing mark. Without marks, both are empty."""
     match = _MARKED.fullmatch(marked) if marked.startswith(MARK) else None

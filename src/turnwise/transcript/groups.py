@@ -16,7 +16,8 @@ from turnwise.facts.content import (
     ToolResultPart,
 )
 from turnwise.facts.events import USER, Event
-from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, runtime_note
+from turnwise.facts.memory import FORGOTTEN, ShownMemory
+from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, remembered, runtime_note
 from turnwise.transcript.view import View, as_text, tokens_of_part, tokens_of_parts
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
@@ -32,11 +33,14 @@ APPROVAL_NOTE = "leave"
 """The name of the note about an approval question."""
 SITUATION_NOTE = "now"
 """The name of the note on the reader's situation."""
+NOTE_REVOKED = "The notes before this one no longer apply."
+"""The note on the reader's situation when it is usual again."""
 YOU_ASKED = "A person was asked whether you may call {}."
 OTHER_ASKED = "A person was asked whether {} may call a tool."
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _TOOL_CHARACTERS = 64
+_SITUATION = runtime_note(SITUATION_NOTE, "").removesuffix("</said>")
 
 
 class Group(NamedTuple):
@@ -65,9 +69,35 @@ def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told:
     return Group(said, heard, tokens_of_part(parts[0]) if len(parts) == 1 else tokens_of_parts(parts), events, told)
 
 
-def situation_note(text: str) -> TextPart:
-    """Returns the note on its situation as the reader sees it."""
-    return TextPart(text=runtime_note(SITUATION_NOTE, text))
+class Note(NamedTuple):
+    """What a model gets besides the conversation, right before its answer. It is false if it is empty."""
+
+    text: str = ""
+    """The reader's situation, as the runtime says it."""
+    memory: tuple[ShownMemory, ...] = ()
+    """Entries of the user's memory: information, never the runtime's words."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.memory)
+
+    def part(self) -> TextPart:
+        """Returns the note as the reader sees it: the situation, then each entry in a mark."""
+        situation = [runtime_note(SITUATION_NOTE, self.text)] if self.text else []
+        entries = [remembered(each.said_by, each.at, each.text) for each in self.memory if each.text != FORGOTTEN]
+        return TextPart(text="\n".join([*situation, *entries]))
+
+
+def states_situation(part: Part | None) -> bool:
+    """Returns whether a note holds a situation that was not revoked."""
+    if not isinstance(part, TextPart) or not part.text.startswith(_SITUATION):
+        return False
+    return not part.text.startswith(runtime_note(SITUATION_NOTE, NOTE_REVOKED))
+
+
+def _notes_of(event: Event) -> list[Part]:
+    """Returns the note that its author's model got right before the event, if any."""
+    part = Note(event.actions.note or "", event.actions.note_memory).part()
+    return [part] if part.text else []
 
 
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
@@ -77,7 +107,8 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         return group_of((), _user_parts(event))
     if event.author != view.agent:
         return group_of((), _other_parts(event, calls, view))
-    if not calls and event.actions.note is None and not view.calls_as_text and event.actions.awaits is None:
+    notes = _notes_of(event)
+    if not calls and not notes and not view.calls_as_text and event.actions.awaits is None:
         return group_of(_own_parts(event, (), (), sealed=_is_run(event, view)), ())
     interleaved = [reading.events[other] for other in reading.interleaved.get(place, ())]
     questions = [question for each in (event, *interleaved) if (question := question_of(each))]
@@ -93,8 +124,7 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         said = _own_parts(event, calls, interleaved, sealed=_is_run(event, view))
         results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
-    told = [] if event.actions.note is None else [situation_note(event.actions.note)]
-    return group_of(said, [*results, *asked], len(events), told)
+    return group_of(said, [*results, *asked], len(events), notes)
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:

@@ -57,7 +57,7 @@ ROUTES: Routes = {
     ("GET", _SESSION): _READ,
     ("PATCH", _SESSION): (Asked("sessions:write", lambda _: {"stateDelta": {"a": 2}}, names="path"),),
     ("DELETE", _SESSION): (Asked("sessions:write", names="path"),),
-    ("PATCH", _USER + "/memory"): (Asked("sessions:write", lambda t: {"sessionId": t.session}, names="path", ok=400),),
+    ("PATCH", _USER + "/memory"): (Asked("memories:write", lambda t: {"sessionId": t.session}, names="path"),),
     ("POST", "/adk/run"): (
         Asked("messages:write", _said, names="path"),
         Asked("messages:write", lambda t: _said(t, newMessage=None, invocationId=t.invocation), names="path"),

@@ -8,6 +8,7 @@ from whose_asked import OF_USER, STREAM, Asked, Routes
 _WAIT: Mapping[str, Any] = {"wait": True}
 _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
 _ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
+_MEMORIES = "/api/v1/users/{user_id}/memories"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
 _AGENT = "/api/v1/agents/{agent_name}"
 # The app of these tests keeps no definitions: to those who may see them, there are none.
@@ -61,6 +62,11 @@ ROUTES: Routes = {
     ),
     ("DELETE", "/api/v1/sessions/{session_id}"): (Asked("sessions:write", ok=204),),
     ("DELETE", "/api/v1/users/{user_id}"): (Asked("sessions:write", names="path", ok=204),),
+    ("GET", _MEMORIES): (Asked("memories:read", names="path"), Asked("memories:read", names="path", query={"kind": "fact"})),
+    ("POST", _MEMORIES): (Asked("memories:write", lambda t: {"text": "Likes tea.", "id": t.new}, names="path", ok=201),),
+    ("POST", f"{_MEMORIES}/search"): (Asked("memories:read", lambda _: {"query": "tea"}, names="path"),),
+    ("GET", f"{_MEMORIES}/{{memory_id}}"): (Asked("memories:read", names="path", ok=404),),
+    ("DELETE", _MEMORIES): (Asked("memories:write", names="path", query={"id": "nothing"}),),
     ("GET", "/api/v1/users/{user_id}/export"): (Asked("sessions:read", names="path"),),
     ("POST", "/api/v1/sessions/{session_id}/messages"): (
         Asked("messages:write", lambda t: {"content": "hi", "id": t.message}),

@@ -108,6 +108,7 @@ agents:
     result_characters: 500
     summary_model: openai:gpt-5-nano
     names_next: true
+    memory: {mode: both, tokens: 300, said_by: [user]}
     callers_tools: false
     patterns: ['\\border\\b', {regex: parcel, confidence: 0.9}]
     examples: ['Where is it?']
@@ -140,7 +141,7 @@ async def test_all_that_an_entry_says_reaches_the_model(build: Build, module: st
     assert request.settings == {"temperature": 0.2}
     tools = {tool.name: tool.description for tool in request.tools}
     assert tools["ask_refunds"] == "Asks the agent 'refunds' and returns its answer. Knows refunds."
-    assert {"status", "list_artifacts", "transfer_to_agent", "final_answer"} <= tools.keys()
+    assert {"status", "list_artifacts", "transfer_to_agent", "final_answer", "recall", "remember"} <= tools.keys()
     assert "show_map" not in tools
     assert model.requests[1].messages[-1].tool_results[0].result == "refund of A-1"
 
@@ -203,6 +204,13 @@ LLM = "agents:\n  - name: a\n    kind: llm\n    model: openai:gpt-5\n"
         (LLM + "    output: M:Anser\n", "config.import_path t.yaml:6: The module 'M' has no 'Anser'. Did you mean 'Answer'?"),
         (LLM + "    output: M:model\n", "config.agent t.yaml:6: Agent 'a': output_type"),
         (LLM + "    output: {a: b}\n", "config.agent t.yaml:6: 'output' should be text, but is keys and values."),
+        (LLM + "    memory: all\n", "config.agent t.yaml:6: 'memory' should be"),
+        (LLM + "    memory: [tool]\n", "config.agent t.yaml:6: 'memory' should be a mode or keys and values; this is a list."),
+        (
+            LLM + "    memory: {mode: tool, token: 5}\n",
+            "config.agent t.yaml:6: The use of the memory has no key 'token'. Did you",
+        ),
+        (LLM + "    memory: {mode: tool, said_by: [admin]}\n", "config.agent t.yaml:6: 'said_by[0]' should be 'user',"),
         (LLM + "    summary_model: gpt\n", "config t.yaml:6: There is no model 'gpt'."),
         (LLM + "    tools: ['M:status', 'M:twin']\n", "config.agent t.yaml:6: Agent 'a' has two tools named 'status'."),
         (LLM + "    tools: ['M:final_answer']\n", "config.agent t.yaml:6: Agent 'a': the tool name 'final_answer' is reserved"),

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import JsonValue
 
 from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions, OutputTool
 from turnwise.agents.llm.loop import LlmRun
+from turnwise.agents.llm.memory import MEMORY_TOOLS, MemoryMode, MemoryUse
 from turnwise.agents.llm.summary import KIND, summed_up
 from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard
@@ -60,6 +61,8 @@ class LlmAgent:
             summary.
         names_next: Lists the agent's colleagues in the prompt, with the tag that names the next speaker.
         callers_tools: Lets the model call tools that callers offer with their messages.
+        memory: How the model uses what is known of the user beyond this session: `none`, by `tool`s, by `preload`, or `both`.
+            A MemoryUse says more.
         children: The agents below this one.
         card: Other fields of AgentCard.
 
@@ -87,12 +90,15 @@ class LlmAgent:
         summary_model: Spec | None = None,
         names_next: bool = False,
         callers_tools: bool = True,
+        memory: MemoryMode | MemoryUse = "none",
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
         self.card = make_card({"name": name, "description": description, "kind": "llm", **card})
         self.children = members_of(self.card.name, children)
-        all_tools = [_tool(each, name) for each in tools]
+        use = memory if isinstance(memory, MemoryUse) else MemoryUse(memory)
+        _check_memory(name, use)
+        all_tools = [_tool(each, name) for each in (*tools, *(MEMORY_TOOLS if use.has_tools else ()))]
         _check_minimum(name, 1, max_steps=max_steps, result_characters=result_characters, **history._asdict())
         _check_minimum(name, 0, output_retries=output_retries)
         self._design = Design(
@@ -111,6 +117,7 @@ class LlmAgent:
             names_next=names_next,
             callers_tools=callers_tools,
             result_characters=result_characters,
+            memory=use,
         )
 
     def __repr__(self) -> str:
@@ -148,6 +155,13 @@ def _check_minimum(agent: str, minimum: int, **numbers: int | None) -> None:
     for field, value in numbers.items():
         if value is not None and value < minimum:
             raise AgentDefinitionError(f"Agent {agent!r}: {field} is {value}.", fix=f"Use {minimum} or more.")
+
+
+def _check_memory(agent: str, use: MemoryUse) -> None:
+    if use.mode not in get_args(MemoryMode):
+        modes = ", ".join(map(repr, get_args(MemoryMode)))
+        raise AgentDefinitionError(f"Agent {agent!r}: memory is {use.mode!r}.", fix=f"Use one of {modes}.")
+    _check_minimum(agent, 1, memory_tokens=use.tokens, memory_entries=use.entries)
 
 
 def _tool(given: Any, agent: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from turnwise.agents.llm.memory import MemoryUse
 from turnwise.facts.errors import AgentDefinitionError, ToolFailed
 from turnwise.ports.context import AgentContext
 from turnwise.ports.model import Model
@@ -102,6 +103,7 @@ class Design:
     names_next: bool
     callers_tools: bool
     result_characters: int
+    memory: MemoryUse
 
 
 def design_for_turn(design: Design, context: AgentContext) -> Design:

@@ -48,6 +48,7 @@ class LlmRun:
             Suspend: The turn waits for a result or an approval.
         """
         max_steps = self._context.config.limits.steps if self._design.max_steps is None else self._design.max_steps
+        await self._requests.preload()
         for step in range(1, max_steps + 1):
             if await self._step(step):
                 return

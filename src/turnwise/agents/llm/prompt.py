@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from turnwise.agents.llm.design import NAME as OUTPUT, Design, Instructions
+from turnwise.agents.llm.memory import MEMORY_MARKS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
@@ -31,12 +32,12 @@ class Prompt(NamedTuple):
     """The text about transfers, colleagues, the assignment and tools. It stays the same from turn to turn."""
     note: str = ""
     """What is unusual in this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
-    has_company: bool = False
-    """True if other agents may speak in the conversation, so the marks are always explained."""
+    always_marks: bool = False
+    """True if other agents may speak, or entries of the memory may come: the marks are always explained."""
 
     def text(self, *, has_marks: bool) -> str:
         """Returns the instructions for a request whose messages have marks, or not."""
-        parts = (self.own, self.marks if has_marks or self.has_company else "", self.situation)
+        parts = (self.own, self.marks if has_marks or self.always_marks else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 
 
@@ -50,7 +51,13 @@ async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> 
     marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
     situation = (part.strip() for part in _situation(design, context, toolbox))
     note = "\n".join(part for part in await _note(design, context, toolbox) if part)
-    return Prompt(own, marks, "\n\n".join(part for part in situation if part), note, has_company=len(context.tree) > 1)
+    return Prompt(
+        own,
+        marks,
+        "\n\n".join(part for part in situation if part),
+        note,
+        always_marks=len(context.tree) > 1 or design.memory.preloads,
+    )
 
 
 def fill_template(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
@@ -132,6 +139,8 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Itera
         yield _transfers(context, toolbox.transfer.spec.name)
     if design.names_next:
         yield _team(context)
+    if design.memory.preloads:
+        yield MEMORY_MARKS
     if context.assignment is not None:
         yield context.assignment.instructions
     if design.output is not None:

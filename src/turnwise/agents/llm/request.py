@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from turnwise.agents.concurrency import LoopYielder
 from turnwise.agents.history import TranscriptReader
 from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design
+from turnwise.agents.llm.memory import preloaded
 from turnwise.agents.llm.prompt import Prompt, prompt_of
 from turnwise.agents.llm.stream import CallMarks, answer_event, partial_event
 from turnwise.agents.llm.summary import Summarizing
@@ -13,10 +14,12 @@ from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event
+from turnwise.facts.memory import ShownMemory
 from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
+from turnwise.transcript.groups import Note
 from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 
 BROKEN_OFF = 2
@@ -32,8 +35,13 @@ class ModelRequests:
 
     def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
         self._design, self._context, self._toolbox = design, context, toolbox
+        self._memory: tuple[ShownMemory, ...] = ()
         self._summarizing = summarizing
         self._reader = TranscriptReader(context, design.history)
+
+    async def preload(self) -> None:
+        """Recalls what the agent's model gets of the user's memory in this turn. It is a step."""
+        self._memory = await preloaded(self._design.memory, self._context)
 
     async def make(self, show: Show) -> Event:
         """Calls the model and returns the event of its answer. The event ends the turn if it holds no tool calls.
@@ -76,13 +84,15 @@ class ModelRequests:
         """Returns the most parts of one answer. A typed answer needs one part beside the results of its step."""
         return max(1, self._context.config.limits.parts - (self._design.output is not None))
 
-    async def _request(self, specs: tuple[ToolSpec, ...]) -> tuple[ModelRequest, str]:
+    async def _request(self, specs: tuple[ToolSpec, ...]) -> tuple[ModelRequest, Note]:
         """Returns the request, and the note on the agent's situation in it that the answer has to record."""
         design, context = self._design, self._context
         prompt = await prompt_of(design, context, self._toolbox)
         budget = message_budget(design.history, prompt, specs, context.card.name)
         # Some providers refuse calls without tools.
-        transcript = await self._reader.transcript(context.message, budget, calls_as_text=not specs, note=prompt.note)
+        transcript = await self._reader.transcript(
+            context.message, budget, calls_as_text=not specs, note=Note(prompt.note, self._memory)
+        )
         self._summarizing.consider(transcript, self._reader.view, budget)
         request = ModelRequest(
             messages=transcript.messages,
@@ -132,9 +142,9 @@ class ModelRequests:
         return self._summarizing.put(event.with_actions(end=End()))
 
 
-def with_note(event: Event, note: str) -> Event:
+def with_note(event: Event, note: Note) -> Event:
     """Returns the event with the note that its model got. Later requests repeat it at this place."""
-    return event.with_actions(note=note)
+    return event.with_actions(note=note.text or None, note_memory=note.memory)
 
 
 def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:

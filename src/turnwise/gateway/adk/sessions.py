@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.errors import RequestError, RequestInvalid, SessionMissing
+from turnwise.facts.errors import RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
 from turnwise.gateway.adk.apps import UserServices, check_app
 from turnwise.gateway.adk.events import write_events
@@ -101,10 +101,11 @@ async def delete_session(app_name: str, session_id: str, front: TheFront, servic
 
 @router.patch("/memory")
 async def add_to_memory(app_name: str, body: MemoryBody, front: TheFront, services: UserServices) -> Response:
-    """Always refused, as by an ADK server without a memory service: agents manage their own memory."""
-    _check_user(front, services, app_name)
-    await services.sessions.get(body.session_id)
-    raise RequestError("This gateway has no memory service.", fix="Use the memory of the agents instead.")
+    """Remembers the messages of a session, as an ADK server with a memory service does. Idempotent."""
+    services.scope.user("memories:write")
+    check_app(front, app_name)
+    await services.memories.add_session(body.session_id)
+    return JSONResponse(None)
 
 
 def _check_user(front: Front, services: Services, app: str, *, returned: bool = False) -> None:

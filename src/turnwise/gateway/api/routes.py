@@ -9,6 +9,7 @@ from turnwise.gateway.api import (
     definitions,
     health,
     invocations,
+    memories,
     messages,
     metrics,
     records,
@@ -19,7 +20,7 @@ from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
 # Requests are matched in this order, so the most frequent routes come first.
-for part in (messages, sessions, invocations, artifacts, decisions, definitions, records, agents):
+for part in (messages, memories, sessions, invocations, artifacts, decisions, definitions, records, agents):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
 router.include_router(health.router)  # probes accept any query parameters
 root_router = metrics.router

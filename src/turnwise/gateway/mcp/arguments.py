@@ -9,6 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from turnwise.config.validation import mistakes
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import RequestInvalid
+from turnwise.wire.memories import MOST_QUERY
 from turnwise.wire.messages import MOST_CHARACTERS
 
 CALL_CHARACTERS = 1_000
@@ -51,6 +52,13 @@ class AskAgent(Arguments):
             "Ask the user first."
         ),
     )
+
+
+class Recall(Arguments):
+    """Arguments of `recall`."""
+
+    query: str = Field(min_length=1, max_length=MOST_QUERY, description="What to look for, in words or as a question.")
+    limit: int = Field(default=5, ge=1, le=50, description="The maximum number of entries.")
 
 
 class Ask(AskAgent):

@@ -18,12 +18,13 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.waits import Wait
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, parse_arguments
+from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Recall, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
+from turnwise.gateway.mcp.memory import recall
 from turnwise.gateway.mcp.request import Context, McpRequest
 from turnwise.gateway.mcp.results import answer_value, result_of
 from turnwise.gateway.mcp.schema import Answered, Considered, Decided, Excluded, Opinion
-from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
+from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, RECALL, SELECT, agent_of_tool
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.messages import MessageRequest
@@ -167,6 +168,8 @@ async def _dispatch(
         return await select(request, parse_arguments(Select, arguments))
     if name == EXPLAIN:
         return await explain(request, parse_arguments(Explain, arguments))
+    if name == RECALL:
+        return await recall(request, parse_arguments(Recall, arguments))
     if name == ASK:
         ask_arguments = parse_arguments(Ask, arguments)
         return await _ask(context, request, ask_arguments, ask_arguments.agent)

@@ -14,6 +14,7 @@ from turnwise.gateway.services.conversations import Conversations, RefusedReques
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.invocations import Invocations, Tasks
+from turnwise.gateway.services.memories import Memories
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
@@ -90,6 +91,10 @@ class Services:
     @cached_property
     def invocations(self) -> Invocations:
         return Invocations(self._runner, self.scope, self.messages, self._state.detached)
+
+    @cached_property
+    def memories(self) -> Memories:
+        return Memories(self._runner, self.scope, self._state.issuer)
 
     @cached_property
     def messages(self) -> Messages:

@@ -131,6 +131,8 @@ class Driver:
             recorder.stop_writing(StaleWriter("The invocation has ended."))
             if recorder.asks_for_jobs:
                 self._wake_jobs()
+            if recorder.remembers:
+                self._services.memory.encode_later(run.key.user)
             await recorder.wait_for_hooks()
             if not lost:
                 run.invocation.feed.close(problem)
@@ -351,7 +353,9 @@ class Driver:
         if not buffered:
             author = invocation.recorder.session.head.active_agent or holder
             buffered = [empty_event(self._services.issuer, author, invocation.invocation_id)]
-        buffered[-1] = buffered[-1].with_actions(end=end)
+        last = buffered[-1]
+        jobs = self._services.memory.job_after(invocation.recorder.session, len(buffered)) if end.reason == "completed" else ()
+        buffered[-1] = last.with_actions(end=end, jobs=(*last.actions.jobs, *jobs))
         await invocation.recorder.append(buffered, release=True)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
 from turnwise.facts.errors import SessionMissing, StaleWriter, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
@@ -14,6 +15,7 @@ from turnwise.ports.stores import SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.message.continuation import Continuation, continuation_of, expired_waits, interrupted_end
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
@@ -187,7 +189,7 @@ class Planner:
         admission = _Admission(self._services.store, run, session)
         selection = await self._select(run, head, content, admission, agent_set)
         self._versions.note(run.key.app, selection, agent_set.cascade)
-        guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
+        guardrails = MemoryGuard(self._services.guardrails, run.config.limits.guardrail_seconds)
         selection = agent_set.stamped(await guardrails.selection(selection))
         continues = None
         if selection.outcome == "chosen":
@@ -213,6 +215,7 @@ class Planner:
                 answers=continues.answers if continues else None,
                 brief=brief,
                 guarded=prepared.guarded,
+                remembered=await self._entities(run, content, selection, guardrails, agent_set.tree),
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
@@ -222,13 +225,15 @@ class Planner:
         self, run: MessageRun, head: Head, content: Content, admission: "_Admission", agent_set: AgentSet
     ) -> Selection:
         """Returns the selection. The first message for an agent whose rest is over is its probe."""
-        rests = self._services.rests
+        rests, context = self._services.rests, run.message.context
+        noted = await self._services.memory.noted(content, run.key, context.roles, agent_set.tree)
         resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
         while True:
             selection = await agent_set.cascade.decide(
                 head=head,
                 message=content,
-                context=run.message.context,
+                context=context,
+                noted=noted,
                 resting=frozenset(resting),
                 before_remote_call=admission.accept,
                 message_id=run.message.id,
@@ -241,6 +246,16 @@ class Planner:
                 break
         run.probe = selection.agent if claimed else run.probe
         return with_ends(selection, resting)
+
+    async def _entities(
+        self, run: MessageRun, content: Content, selection: Selection, guardrails: MemoryGuard, tree: AgentTree
+    ) -> tuple[MemoryEntry, ...]:
+        """Returns the things that the message names, as guardrails let them be remembered."""
+        memory = self._services.memory
+        agent = tree.card(selection.agent) if selection.outcome == "chosen" and selection.agent in tree else None
+        found = memory.entities(content, agent, tree, run.event_id, self._services.issuer.now())
+        checked = [await guardrails.memory(entry, selection.agent) for entry in found]
+        return tuple(entry for entry in checked if entry is not None)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the

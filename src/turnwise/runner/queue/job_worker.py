@@ -16,7 +16,8 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.jobs import DoesJobs
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
 from turnwise.runner.agent_sets import AgentSets
-from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
+from turnwise.runner.memory_facts import KIND
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
@@ -59,7 +60,7 @@ class JobWorker:
         self._lease = lease
         # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
         self._writer = lease._replace(holder=SystemIssuer().new_id("jobs"))
-        self._guardrails = Guardrails(services.guardrails, limits.guardrail_seconds)
+        self._guardrails = MemoryGuard(services.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
         self._claim_task: asyncio.Task[None] | None = None
         self._check_task: asyncio.Task[None] | None = None
@@ -175,25 +176,39 @@ class JobWorker:
     async def _attempt_with(self, agent: Agent | None, job: BackgroundJob) -> None:
         if job.attempt > ATTEMPTS:
             await self._drop(job, "its process died each time")
+        elif job.request.kind == KIND:
+            memory, now = self._services.memory, self._services.issuer.now()
+            await self._do(job, memory.do_job(job, self._log(job), now))
         elif agent is None:
             await self._failed(job, "this process has no such agent", self._process.unknown_agent_seconds)
         elif not isinstance(agent, DoesJobs):
             await self._drop(job, "the agent does no jobs")
         else:
-            async with asyncio.timeout(self._limits.invocation_seconds):
-                result = await agent.do_job(job, _Log(self._store, job.key, self._limits.history_events))
-            if result is not None:
-                await self._record(job, await self._guardrails.event(self._event(job, result)))
-            await self._store.jobs.finish(job, self._lease.holder)
+            await self._do(job, agent.do_job(job, self._log(job)))
 
-    def _event(self, job: BackgroundJob, result: Actions) -> Event:
+    def _log(self, job: BackgroundJob) -> "_Log":
+        return _Log(self._store, job.key, self._limits.history_events)
+
+    async def _do(self, job: BackgroundJob, work: Awaitable[Actions | None]) -> None:
+        """Does a job within the time of an invocation, and records its result."""
+        async with asyncio.timeout(self._limits.invocation_seconds):
+            result = await work
+        if result is not None:
+            await self._record(job, await self._guardrails.event(await self._event(job, result)))
+        await self._store.jobs.finish(job, self._lease.holder)
+        if result is not None and result.remembered:
+            self._services.memory.encode_later(job.key.user)
+
+    async def _event(self, job: BackgroundJob, result: Actions) -> Event:
+        checked = [await self._guardrails.memory(entry, job.agent) for entry in result.remembered]
+        remembered = tuple(entry for entry in checked if entry is not None)
         return Event(
             # Equal for all attempts, so that two of them record one result.
             id=f"{job.event_id}.{job.request.kind}",
             author=job.agent,
             invocation_id=self._services.issuer.new_id("job"),
             created_at=self._services.issuer.now(),
-            actions=Actions(summary=result.summary, usage=result.usage),
+            actions=Actions(summary=result.summary, usage=result.usage, remembered=remembered),
         )
 
     async def _record(self, job: BackgroundJob, event: Event) -> None:

@@ -18,7 +18,7 @@ DECISION = "?"
 """The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
 # Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
 # of model calls, which limits need.
-_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "note", "summary", "jobs"})
+_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "note", "note_memory", "summary", "jobs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Journal:
     """The number of model calls on each branch and below it."""
     event_count: int = 0
     """The number of events that are not the user's."""
+    remembered: frozenset[str] = frozenset()
+    """The ids of the entries that the events put into the memory."""
 
     def outcome(self, branch: Branch) -> Outcome:
         """Returns the outcome of the finished run on that branch, from its events and those of its children.
@@ -168,6 +170,7 @@ def journal_of(events: Sequence[Event]) -> Journal:
         _branches_below(said),
         _model_calls(events),
         sum(event.author != USER for event in events),
+        frozenset(entry.id for event in events for entry in event.actions.remembered),
     )
 
 

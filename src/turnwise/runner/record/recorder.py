@@ -113,6 +113,8 @@ class Recorder:
         self._has_shown = False
         self.asks_for_jobs = False
         """True if a stored event requests a background job."""
+        self.remembers = False
+        """True if a stored event has entries for the user's memory."""
         self._lock = asyncio.Lock()
 
     async def begin(
@@ -225,6 +227,7 @@ class Recorder:
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
         stored = numbered_events(events, first)
         self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
+        self.remembers = self.remembers or any(event.actions.remembered for event in stored)
         for event in stored:
             # A message may also end older, expired invocations; those events do not belong to its answer.
             if event.invocation_id == self._invocation_id:

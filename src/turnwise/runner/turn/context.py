@@ -20,6 +20,7 @@ from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.record.journal import DECISION, current_scope
 from turnwise.runner.turn.answer_limits import check_storable
 from turnwise.runner.turn.emitter import EventEmitter, open_stream
+from turnwise.runner.turn.memory_view import MemoryView
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
 from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
 from turnwise.runner.turn.pending_writes import PendingWrites
@@ -71,6 +72,8 @@ class TurnContext:
         self.artifacts = ArtifactsView(
             invocation.runtime.artifacts, invocation.key, limits, writes, self._allows, self.unawaited
         )
+        roles = self.message_context.roles
+        self.memory = MemoryView(invocation, self.card, branch, self.emitter, self._steps, writes, roles, self.unawaited)
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("The agent's context")

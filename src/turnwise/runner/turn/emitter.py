@@ -80,6 +80,7 @@ _AGENT_ACTIONS = (
     "usage",
     "cut_off",
     "note",
+    "note_memory",
     "summary",
     "jobs",
     "steps",
@@ -241,6 +242,7 @@ class EventEmitter:
         complete = event.with_actions(
             state_delta={**self._writes.state, **event.actions.state_delta},
             artifact_versions={**self._writes.saved, **event.actions.artifact_versions},
+            remembered=(*self._writes.remembered.values(), *event.actions.remembered),
             steps=(*self._writes.steps, *event.actions.steps),
         )
         self._invocation.keep_temporary(self._writes.state)

@@ -1,6 +1,6 @@
 """State and artifact writes of an agent run that no event holds yet."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.events import StepRecord
+from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.runner.record.journal import Replay, StepScope, current_scope
 
@@ -20,13 +21,17 @@ class PendingWrite(NamedTuple):
     """Values by key, without `temp:` keys."""
     saved: dict[str, int]
     """Artifact versions by name."""
+    remembered: dict[str, MemoryEntry]
+    """Entries by id, without their texts."""
+    recalled: set[str]
+    """The ids of the entries that were read."""
 
 
 _COLLECTORS: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
 
 
 class PendingWrites:
-    """The writes of one agent run since its last event. The run's next event gets `state`, `saved` and `steps`.
+    """The writes of one agent run since its last event. The run's next event gets them.
 
     During a replay, writes in a scope with remaining recorded events are already in the log. They are then only readable,
     and are not stored again. The same holds for writes in recorded events without content.
@@ -35,12 +40,13 @@ class PendingWrites:
     def __init__(self, branch: Branch, replay: Replay) -> None:
         self.state: dict[str, JsonValue] = {}
         self.saved: dict[str, int] = {}
+        self.remembered: dict[str, MemoryEntry] = {}
         self.steps: tuple[StepRecord, ...] = ()
         self._branch, self._replay = branch, replay
         self._recorded: dict[StepScope, dict[str, JsonValue]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.state or self.saved)
+        return bool(self.state or self.saved or self.remembered)
 
     def write(self, key: str, value: JsonValue) -> None:
         """Sets a key of the state. None removes the key."""
@@ -62,6 +68,16 @@ class PendingWrites:
         for collector in _COLLECTORS.get():
             collector.saved[name] = version
 
+    def remember(self, entry: MemoryEntry) -> None:
+        """Adds an entry for the memory."""
+        self.remembered[entry.id] = entry
+        for collector in _COLLECTORS.get():
+            collector.remembered[entry.id] = without_text(entry)
+
+    def take_remembered(self, ids: Iterable[str]) -> tuple[MemoryEntry, ...]:
+        """Returns and clears those of these entries that no event holds yet."""
+        return tuple(self.remembered.pop(id_) for id_ in ids if id_ in self.remembered)
+
     def redo(self, step: StepRecord) -> None:
         """Applies the writes of a recorded step whose event was taken back, so that the next event stores them.
 
@@ -69,11 +85,11 @@ class PendingWrites:
         """
         self.state.update(step.state_delta)
         self.saved.update(step.artifact_versions)
-        if not step.says and (step.state_delta or step.artifact_versions):
+        # Without texts: the store has them, unless they were forgotten since.
+        self.remembered.update((entry.id, entry) for entry in step.remembered)
+        if not step.says and (step.state_delta or step.artifact_versions or step.remembered):
             self.steps += (step,)
-        for collector in _COLLECTORS.get():
-            collector.state.update(step.state_delta)
-            collector.saved.update(step.artifact_versions)
+        _collect(step)
 
     def restore(self, step: StepRecord) -> None:
         """Applies the writes of a recorded step that are already in the log. They are readable and are not stored again."""
@@ -85,9 +101,7 @@ class PendingWrites:
                 self._recorded.setdefault(scope, {})[key] = value
             else:
                 self._replay.apply_write(key, value)
-        for collector in _COLLECTORS.get():
-            collector.state.update(step.state_delta)
-            collector.saved.update(step.artifact_versions)
+        _collect(step)
 
     def merged(self) -> dict[str, JsonValue]:
         """Returns all pending and replayed writes, as readers of the state see them."""
@@ -101,13 +115,33 @@ class PendingWrites:
         """Clears the pending writes after an event has taken them."""
         self.state.clear()
         self.saved.clear()
+        self.remembered.clear()
         self.steps = ()
+
+
+def without_text(entry: MemoryEntry) -> MemoryEntry:
+    """Returns the entry as the log holds it."""
+    return entry.replace(text="", entity=None, agent="", roles=())
+
+
+def note_recalled(ids: Iterable[str]) -> None:
+    """Notes that the steps in progress hold the texts of these entries."""
+    recalled = set(ids)
+    for collector in _COLLECTORS.get():
+        collector.recalled.update(recalled)
+
+
+def _collect(step: StepRecord) -> None:
+    for collector in _COLLECTORS.get():
+        collector.state.update(step.state_delta)
+        collector.saved.update(step.artifact_versions)
+        collector.remembered.update((entry.id, entry) for entry in step.remembered)
 
 
 @contextmanager
 def collect_writes() -> Iterator[PendingWrite]:
     """Collects the writes made inside the block by this task and the tasks and threads that it starts."""
-    collector = PendingWrite({}, {})
+    collector = PendingWrite({}, {}, {}, set())
     token = _COLLECTORS.set((*_COLLECTORS.get(), collector))
     try:
         yield collector

@@ -1,7 +1,7 @@
 """State that all agent runs of one invocation share: the recorder, buffered events, and the next handoff."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,8 +22,9 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.allowances import Allowances, check_agent_state
-from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.guards.stream_guard import StreamGuard
+from turnwise.runner.memory import MemoryService
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
@@ -46,10 +47,12 @@ class Services:
     guardrails: Sequence[Guardrail]
     issuer: Issuer
     rests: AgentRests
+    memory: MemoryService
 
     def runtime(self, agent_set: AgentSet) -> "Runtime":
         """Returns the runtime of an invocation that uses this set of agents."""
-        return Runtime(self.store, self.artifacts, self.allowances, self.guardrails, self.issuer, self.rests, agent_set)
+        values = (self.store, self.artifacts, self.allowances, self.guardrails, self.issuer, self.rests, self.memory)
+        return Runtime(*values, agent_set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,10 @@ class InvocationState:
         """The handoff that follows the current turn."""
         self.steps: dict[str, StepRecord] = dict(journal.steps)
         self.once_events: dict[str, Event] = dict(journal.once_events)
+        self.remembered: set[str] = set(journal.remembered)
+        """The ids of the entries that this invocation put into the memory."""
+        self.recalled: dict[str, str] = {}
+        """The texts of the entries that its agents read, by id."""
         self.stopped: End | None = None
         """The end of an invocation with stopped handoffs."""
         self.failure: TurnwiseError | None = None
@@ -123,7 +130,7 @@ class InvocationState:
         self._event_count = journal.event_count
         self.size = AnswerSize(config.limits)
         self.unrecorded = UnrecordedWrites()
-        self.guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+        self.guardrails = MemoryGuard(runtime.guardrails, config.limits.guardrail_seconds)
         self._stream_guard = StreamGuard(self.guardrails.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
@@ -236,7 +243,7 @@ class InvocationState:
             event: The event.
             size: The result of `check_storable`, if it is known.
         """
-        event = self._with_pending(event)
+        event = _with_recalled(self._with_pending(event), self.recalled)
         self.size.add(event, check_storable(event, event.author) if size is None else size)
         delta = event.actions.state_delta
         if delta:
@@ -295,6 +302,29 @@ class InvocationState:
         shown = await self._stream_guard.released(event) if self.runtime.guardrails else event
         if shown is not None:
             self._recorder.show(shown)
+
+
+def _with_recalled(event: Event, recalled: Mapping[str, str]) -> Event:
+    """Returns the event with the ids of the entries whose texts it holds, so that they can be forgotten."""
+    noted = [each.id for each in event.actions.note_memory]
+    results = event.content.tool_results if event.content is not None else ()
+    if not noted and (not recalled or not results):
+        return event
+    shown = "\n".join(text for part in results for text in _texts(part.result))
+    ids = tuple(dict.fromkeys([*noted, *(id_ for id_, text in recalled.items() if text in shown)]))
+    return event.with_actions(recalled=ids) if ids else event
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yields the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
 
 
 def record_answer_decision(invocation: InvocationState, selection: Selection, bare: Event) -> None:

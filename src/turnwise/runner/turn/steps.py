@@ -10,7 +10,7 @@ from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
 from turnwise.runner.turn.emitter import EventEmitter
-from turnwise.runner.turn.pending_writes import PendingWrites, collect_writes
+from turnwise.runner.turn.pending_writes import PendingWrite, PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState
 from turnwise.runner.turn.views import as_json
 
@@ -53,9 +53,11 @@ class Steps:
             call = result.call_id
             event, result = await self._guarded_result(event, result)
         value = as_json(f"The result of step {key!r}", result)
-        record = StepRecord(key=full_key, value=value, call=call, state_delta=written.state, artifact_versions=written.saved)
+        record = _record(full_key, written, value=value, call=call)
         self._invocation.steps[full_key] = record
-        await self._invocation.emit(_with(event, record))
+        # With the record: a new attempt does not repeat the work, and the record has no texts.
+        remembered = self._writes.take_remembered(written.remembered)
+        await self._invocation.emit(_with(event, record).with_actions(remembered=remembered))
         return value
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
@@ -78,7 +80,7 @@ class Steps:
         self._emitter.start_new()
         with collect_writes() as written:
             made = await make(self._emitter.show)
-        record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
+        record = _record(full_key, written, says=True)
         # The journal skips events without content, so the event gets an empty one.
         said = await self._emitter.say_permitted(_with(made.with_content(made.content or Content()), record))
         self._invocation.steps[full_key] = record
@@ -103,6 +105,17 @@ class Steps:
                 self._writes.restore(known)
         self._seen_keys.add(full_key)
         return known
+
+
+def _record(key: str, written: PendingWrite, **values: Any) -> StepRecord:
+    return StepRecord(
+        key=key,
+        state_delta=written.state,
+        artifact_versions=written.saved,
+        remembered=tuple(written.remembered.values()),
+        recalled=tuple(sorted(written.recalled)),
+        **values,
+    )
 
 
 def _with(event: Event, record: StepRecord) -> Event:

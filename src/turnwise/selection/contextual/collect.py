@@ -63,6 +63,9 @@ def build_turn(
         hits=hits,
         named=named,
         general=general,
+        noted={
+            each.agent: each.type for each in reversed(request.noted) if continuing_agent(each.agent, request) == each.agent
+        },
     )
 
 

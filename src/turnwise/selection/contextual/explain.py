@@ -30,6 +30,8 @@ def stay_reason(situation: Situation) -> str:
         return f"stays: thanks or goodbye to {agent}."
     if turn.hits.get(agent or "", 0.0) > 0.0:
         return f"stays: a pattern of {agent} matches{_example(turn, agent)}."
+    if agent is not None and agent in turn.noted:
+        return f"stays: {agent} noted this {turn.noted[agent]} before, or served it last."
     place = situation.place(agent)
     if place is not None and situation.message[place] == situation.message.max():
         return f"stays: another request to {agent}{_example(turn, agent)}."
@@ -45,6 +47,8 @@ def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
         what = f"the message asks for {agent} by name"
     elif turn.hits.get(agent, 0.0) > 0.0:
         what = f"a pattern of {agent} matches{_example(turn, agent)}"
+    elif agent in turn.noted:
+        what = f"{agent} noted this {turn.noted[agent]} before, or served it last"
     elif returns and (turn.wording.resumes or turn.wording.features.back_to):
         what = f"the message takes up an earlier subject{_example(turn, agent)}"
     elif turn.active is None:
@@ -97,6 +101,7 @@ def _evidence(situation: Situation, place: int) -> str:
         ("visited before", agent in turn.visited),
         ("helped before", agent in turn.previous),
         ("offered", agent in turn.offered),
+        ("noted it before", agent in turn.noted),
         ("pattern", agent in turn.hits),
         ("named", turn.named.get(agent, 0.0) >= 0.5),
     )

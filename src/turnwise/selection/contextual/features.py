@@ -16,6 +16,7 @@ from turnwise.selection.meaning import TextReading
 
 _LIKELY, _TIMES = math.log(0.5), math.log(5.0)
 _ALIKE = 0.4
+_NOTED = 0.8
 _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
 Floats = NDArray[np.float64]
@@ -55,6 +56,8 @@ class Features(NamedTuple):
     """Total probability of the agents that are not candidates."""
     dominated: tuple[DominatedCandidate, ...] = ()
     """The dominated candidates."""
+    noted: Floats | None = None
+    """1 for each candidate that noted a thing which the message names, 2 where nothing else tells; None when there is none."""
 
 
 def features(situation: Situation) -> Features:
@@ -70,7 +73,16 @@ def features(situation: Situation) -> Features:
         novelty=_novelty(situation.turn),
         rest=situation.rest,
         dominated=dominated_candidates(situation),
+        noted=_noted(situation) if situation.turn.noted else None,
     )
+
+
+def _noted(situation: Situation) -> Floats:
+    """Returns the candidates that noted a thing. They count twice if the message is like no phrase and answers no question."""
+    turn = situation.turn
+    is_clear = float(situation.similarities.max(initial=0.0)) >= _ALIKE
+    is_asked = turn.active is not None and (turn.reply_wording.question or turn.awaiting is not None)
+    return situation.marks(turn.noted) * (1.0 if is_clear or is_asked else 2.0)
 
 
 def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
@@ -368,9 +380,9 @@ def _has_active(situation: Situation) -> float:
 
 
 def _novelty(turn: Turn) -> float:
-    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches."""
+    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches, or an agent noted the thing."""
     named = max(turn.named.values(), default=0.0) if turn.wording.calls else 0.0
-    evidence = max(named, *turn.hits.values()) if turn.hits else named
+    evidence = max(named, _NOTED if turn.noted else 0.0, *turn.hits.values())
     return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
 
 

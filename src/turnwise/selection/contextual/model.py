@@ -16,6 +16,8 @@ from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES
 Floats = NDArray[np.float64]
 
 _FILE = "contextual.json"
+NOTED_WEIGHT = 2.5
+"""The log-odds for an agent that noted a thing which the message names: 12 to 1, or twice that where nothing else tells."""
 
 
 class Coefficients(NamedTuple):
@@ -67,7 +69,7 @@ class Model:
         return self._opening(features) if features.active is None else self._during_conversation(features, features.active)
 
     def _opening(self, features: Features) -> Scores:
-        utilities = features.claims @ self.coefficients.claims
+        utilities = features.claims @ self.coefficients.claims + _from_memory(features)
         highest = max(float(utilities.max(initial=-np.inf)), 0.0)
         shares = np.exp(utilities - highest)
         smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(features.turn @ self.coefficients.smalltalk), -40.0), 40.0)))
@@ -76,7 +78,7 @@ class Model:
     def _during_conversation(self, features: Features, active: int) -> Scores:
         weights, context = self.coefficients, np.concatenate([features.turn, features.conversation])
         gates = np.tanh(context @ weights.mixing) @ weights.gates
-        utilities = features.claims @ (weights.claims + gates[:-2])
+        utilities = features.claims @ (weights.claims + gates[:-2]) + _from_memory(features)
         utilities[active] += context @ weights.stay + gates[-2]
         for row, better, lead in features.dominated:
             utilities[row] = min(utilities[row], utilities[better] - lead)
@@ -86,6 +88,11 @@ class Model:
         total = float(shares.sum())
         out_of_scope = math.exp(min((nobody - highest) / self.temperature, 40.0))
         return Scores(shares / total, out_of_scope / (out_of_scope + total), 0.0)
+
+
+def _from_memory(features: Features) -> Floats | float:
+    """Returns what the user's memory adds to each candidate's log-odds. It is a constant, not a trained weight."""
+    return 0.0 if features.noted is None else NOTED_WEIGHT * features.noted
 
 
 def dump(model: Model, note: str) -> str:

@@ -164,7 +164,7 @@ class Contextual:
         self, request: SelectionRequest, state: ConversationState, situation: Situation, scores: Scores
     ) -> Verdict:
         turn, candidates, empty = situation.turn, explain.explained_candidates(situation, scores), is_empty(situation)
-        is_smalltalk = turn.active is None and scores.smalltalk > _SMALLTALK
+        is_smalltalk = turn.active is None and not turn.noted and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody
         found: dict[str, Any] = {
             "candidates": candidates,

@@ -65,6 +65,8 @@ class Turn:
     """Share of each agent's name that the message contains."""
     general: str | None = None
     """The agent for small talk."""
+    noted: Mapping[str, str] = field(default_factory=dict)
+    """The kind of thing that the message names and the agent noted before, by agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,13 @@ def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
     matched = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MAX_MARKED]
     ranked = roster.best(shares, MAX_BY_MESSAGE)
     claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *matched, *named]
-    claims += [*turn.visited[:_MAX_VISITED], *turn.previous[-_MAX_PREVIOUS:], *turn.offered[:_MAX_MARKED], turn.general]
+    claims += [
+        *turn.visited[:_MAX_VISITED],
+        *turn.previous[-_MAX_PREVIOUS:],
+        *turn.offered[:_MAX_MARKED],
+        *turn.noted,
+        turn.general,
+    ]
     for row in ranked[1:]:
         claims += row[:_MAX_BY_OTHER_TEXT]
     return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:MAX_CANDIDATES]
@@ -237,5 +245,7 @@ def is_empty(situation: Situation) -> bool:
     False when an agent's phrases are similar to it.
     """
     turn = situation.turn
-    known = turn.active or turn.awaiting or turn.visited or turn.previous or turn.offered or turn.hits or turn.named
+    known = (
+        turn.active or turn.awaiting or turn.visited or turn.previous or turn.offered or turn.hits or turn.named or turn.noted
+    )
     return turn.wording.empty and not known and float(situation.similarities.max(initial=0.0)) < _ALIKE

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnwise.facts.events import USER, Event
+from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, split_state, storable
 from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
 from turnwise.stores.sql.sizes import size_of
@@ -51,6 +52,15 @@ def _end_states(events: Iterable[tuple[int, Event]], base: Head) -> dict[int, st
 NO_DELTA = ScopedState({}, {}, {})
 
 
+class MemoryPlan(NamedTuple):
+    """What an append does to the user's memory."""
+
+    remembered: list[tuple[MemoryEntry, int]]
+    """The entries, with the sequence numbers of their events."""
+    recalled: list[tuple[str, int]]
+    """The ids of entries whose texts are in events, with the events' sequence numbers."""
+
+
 class AppendPlan(NamedTuple):
     """The rows of an append. It is valid for exactly the epoch and revision of `before`."""
 
@@ -71,6 +81,8 @@ class AppendPlan(NamedTuple):
     """New states of invocations that began before this append, by the sequence number of their decision."""
     jobs: list[dict[str, Any]]
     """Rows of the requested background jobs, without the session's row id."""
+    memory: MemoryPlan | None = None
+    """What the events do to the user's memory."""
 
 
 def hides_events(session: Session, events: Sequence[Event]) -> bool:
@@ -109,6 +121,7 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
     hidden = _hidden(events, first)
     rewound = log.session if log is not None else None
     rows, decisions, jobs, visible = [], [], [], []
+    memory = MemoryPlan([], [])
     changed: dict[str, Any] = {}
     visible_changes: dict[str, Any] = {}
     for sequence, event in enumerate(events, first):
@@ -118,6 +131,10 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
             decisions.append(decision_row(session, stored, sequence))
         if stored.actions.jobs and sequence not in hidden:
             jobs += job_rows(session, stored)
+        if stored.actions.remembered and sequence not in hidden:
+            memory.remembered.extend((entry, sequence) for entry in stored.actions.remembered)
+        recalled = {*stored.actions.recalled, *(id_ for step in stored.actions.steps for id_ in step.recalled)}
+        memory.recalled.extend((id_, sequence) for id_ in sorted(recalled))
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
             if hidden and sequence not in hidden:
@@ -138,7 +155,8 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
     state_changes = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
     spans = _spans_after(log.spans, events, first) if log is not None else None
     hide_from = first_hidden(session, events)
-    return AppendPlan(session, after, rows, decisions, delta, hide_from, spans, size, state_changes, jobs)
+    changes_memory = memory if memory.remembered or memory.recalled else None
+    return AppendPlan(session, after, rows, decisions, delta, hide_from, spans, size, state_changes, jobs, changes_memory)
 
 
 def _spans_after(spans: Spans, events: Sequence[Event], first: int) -> Spans:

@@ -11,8 +11,8 @@ from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
-from turnwise.stores.sql import jobs
-from turnwise.stores.sql.append_plan import AppendPlan
+from turnwise.stores.sql import jobs, memory_writes
+from turnwise.stores.sql.append_plan import AppendPlan, MemoryPlan
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
@@ -168,6 +168,8 @@ def write(connection: Connection, row: AdvancedRow, plan: AppendPlan, *, holder:
         _SET_INVOCATION_STATE.run_many(connection, [change | _at(row) for change in plan.state_changes])
     if plan.jobs:
         jobs.insert_jobs(connection, [job | at for job in plan.jobs])
+    if plan.memory is not None:
+        _write_memory(connection, row, plan, plan.memory)
     if plan.delta.app or plan.delta.user:
         write_shared(connection, plan.before.app, plan.before.user, plan.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
@@ -195,6 +197,19 @@ def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
     if plan.hide_from is not None:
         connection.execute(_CLEAR_INVOCATION_STATE, _at(row) | {"at_from": plan.hide_from})
         jobs.delete_hidden(connection, row.owner, row.number, plan.hide_from)
+        memory_writes.hide(connection, row.owner, row.number, plan.hide_from, plan.before.last_sequence + 1)
+
+
+def _write_memory(connection: Connection, row: AdvancedRow, plan: AppendPlan, memory: MemoryPlan) -> None:
+    if memory.remembered:
+        id_ = plan.before.id
+        new = [
+            memory_writes.NewEntry(entry, id_, row.number if entry.session is not None else None, row.number, sequence)
+            for entry, sequence in memory.remembered
+        ]
+        memory_writes.remember(connection, plan.before.app, plan.before.user, new, strict=False)
+    if memory.recalled:
+        memory_writes.note_recalls(connection, row.owner, row.number, memory.recalled)
 
 
 def _write_state(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
+from turnwise.stores.sql import memory_forgetting
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.erasure import ErasedUser, delete_keys, erase_some
 from turnwise.stores.sql.holds import check_no_hold
@@ -148,6 +149,8 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
 
 def _erase_some(connection: Connection, erasure: Removal) -> bool:
     """Deletes rows of the user's deleted sessions, then those that name the user elsewhere."""
+    if memory_forgetting.forget_some(connection, erasure.owner):
+        return True
     row = connection.execute(_PENDING_OF_USER, _of_user(erasure)).first()
     if row is not None:
         remove_some(connection, Removal(*row))
@@ -190,7 +193,10 @@ def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
     of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
     of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
-    for first, last in _unread(connection, removal):
+    unread = _unread(connection, removal)
+    if memory_forgetting.delete_of_session(connection, removal.owner, removal.session, unread):
+        return True
+    for first, last in unread:
         for table, column in of_log:
             if _delete_range(connection, table, column, removal, first, last):
                 return True

@@ -95,6 +95,7 @@ DECISION_COLUMNS = (*_SELECTION_COLUMNS, "record")
 """The columns of a decision that hold its selection."""
 _NOT_IN_CLARIFYING_LOG = set(Selection.model_fields) - {"agent", "method", "confidence", "outcome", "occasion", "verdicts"}
 _NOT_IN_LOG = _NOT_IN_CLARIFYING_LOG | {"outcome", "verdicts"}
+_NOT_IN_LOG_OF_MEMORY = {"text", "entity", "agent", "roles"}
 _SELECTION_MARK = '"selection":{'
 
 
@@ -117,6 +118,8 @@ def event_text(event: Event) -> str:
         is_empty = len(dropped) == len(_ACTION_DEFAULTS) and not actions.model_extra
         if actions.selection is not None:
             dropped["selection"] = _not_in_log(actions.selection)
+        if actions.remembered:
+            dropped["remembered"] = {"__all__": _NOT_IN_LOG_OF_MEMORY}
         without["actions"] = True if is_empty else dropped
     return event.model_dump_json(exclude=without, exclude_none=True)
 

@@ -31,6 +31,7 @@ from turnwise.ports.definitions import Definitions
 from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.labels import Labels
+from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned
@@ -61,6 +62,7 @@ from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
 from turnwise.stores.sql.maintenance import SqlMaintenance
+from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.pruner import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
@@ -113,13 +115,11 @@ class SqlSessionStore:
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
-        self._inbox = _Inbox(self._executor, self._issuer)
-        self._decisions = _Decisions(self._executor, self._issuer)
+        self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
         self._maintenance = SqlMaintenance(self._executor, self._url)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
-        self._leases = _Leases(self._executor, self._heartbeats)
-        self._jobs = SqlJobs(self._executor, self._heartbeats)
-        self._keys = SqlKeys(self._executor)
+        self._leases, self._jobs = _Leases(self._executor, self._heartbeats), SqlJobs(self._executor, self._heartbeats)
+        self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
         self.rests: Rests = SqlRests(self._executor)
         self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
@@ -158,6 +158,10 @@ class SqlSessionStore:
         return self._pushes
 
     @property
+    def memory(self) -> MemoryStore:
+        return self._memory
+
+    @property
     def labels(self) -> Labels:
         return self._labels
 
@@ -176,8 +180,7 @@ class SqlSessionStore:
     @property
     def signals(self) -> Signals:
         with self._lock:
-            if self._signals is None:
-                self._signals = _make_signals(self._url)
+            self._signals = self._signals or _make_signals(self._url)
             return self._signals
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
@@ -336,8 +339,8 @@ class SqlSessionStore:
     async def _not_stored(self, key: SessionKey, events: Sequence[Event]) -> Events:
         ids = tuple(dict.fromkeys(event.id for event in events))
         stored = await self._executor.read(lambda connection: log.stored_ids(connection, key, ids))
-        new = {event.id: event for event in reversed(events) if event.id not in stored}
-        return [new[id_] for id_ in ids if id_ in new]
+        new = {event.id: event for event in reversed(events)}
+        return [new[id_] for id_ in ids if id_ not in stored]
 
     async def _inherit(self, source: forks.Origin, new_id: str, before: str | None) -> forks.Fork:
         """Returns a fork of all visible events before its end, except those of invocations that are open there."""

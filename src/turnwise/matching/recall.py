@@ -1,0 +1,251 @@
+"""Ranks the entries of a user's memory for a query: by words, meaning, neighbours, speaker and days. Pure: knows no store.
+
+An entry's score is a sum. `docs/decisions.md` says how the constants were chosen.
+
+- Words: BM25 as a share of the score that a short entry with every word of the query would have, so from 0 to about 1.
+- Meaning: the cosine of the entry's vector and the query's.
+- Neighbours: the entries before and after in the same session, so that an answer is found by its question.
+- Speaker: the query names a person, and the entry begins with that name (`Ann: …`).
+- Days: the query names a date, a month or a year, and the entry was noted then or in the week after.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.dates import Days, named_days
+from turnwise.matching.terms import SPEAKER, name_word, query_terms
+
+K1, B = 0.5, 0.3
+WORDS = 1.5
+"""Weight of words; the weight of meaning is 1."""
+NEIGHBOURS = (0.3, 0.15)
+"""Share of the scores of the entries one and two places away, on both sides."""
+SPOKE = 0.2
+ON_DAY = 0.4
+DAYS_AFTER = 7
+"""People tell of a day for about a week."""
+NO_SESSION = 0
+"""The session of entries that have no neighbours."""
+
+_FIRST_YEAR, _LAST_YEAR, _MOST_YEARS = 1970, 9998, 50
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+
+class Postings(NamedTuple):
+    """The entries that have one term."""
+
+    numbers: Numbers
+    counts: Floats
+    """How often each has it."""
+    lengths: Floats
+    """How many words each has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What ranking reads of a user's entries. Rows are in the order in which they were noted."""
+
+    numbers: Numbers
+    """Rising."""
+    sessions: Numbers
+    """The session in which each was said; NO_SESSION for entries without neighbours."""
+    times: NDArray[np.float64]
+    """When each was said, in seconds since 1970 UTC."""
+    vectors: Floats | None = None
+    """One row for each entry, of length 1; zeros for an entry without one. None means that no entry has one."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallQuery:
+    """A query that was read: what the store looks up, and what is compared."""
+
+    text: str
+    terms: tuple[str, ...]
+    """The postings that the query needs."""
+    vector: Floats | None = None
+    today: date | None = None
+    """The day from which "yesterday" counts; None ignores such words."""
+
+    @classmethod
+    def read(cls, text: str, vector: Floats | None = None, *, now: datetime | None = None) -> "RecallQuery":
+        """Reads a query. `vector` has length 1; None ranks by words alone."""
+        return cls(text, query_terms(text), vector, None if now is None else now.astimezone(UTC).date())
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One entry of a ranking, with the parts of its score."""
+
+    number: int
+    score: float
+    """Comparable only within one ranking: higher fits better."""
+    words: float
+    """From 0 to about 1: how much of the query's words the entry has."""
+    meaning: float
+    """Cosine, -1 to 1; 0 without vectors."""
+    neighbours: float
+    """What adjacent entries added."""
+    spoke: bool
+    """The query names the entry's speaker."""
+    on_day: bool
+    """The entry is of a time that the query names."""
+
+    @property
+    def reason(self) -> str:
+        """Returns the parts as text, largest first."""
+        parts = [
+            (WORDS * self.words, f"words {self.words:.2f}"),
+            (self.meaning, f"meaning {self.meaning:.2f}"),
+            (self.neighbours, f"neighbouring entries {self.neighbours:.2f}"),
+            (SPOKE * self.spoke, "said by a person of that name"),
+            (ON_DAY * self.on_day, "of the named time"),
+        ]
+        return ", ".join(text for value, text in sorted(parts, reverse=True) if value > 0.005)
+
+
+def rank(
+    query: RecallQuery,
+    entries: Entries,
+    postings: Mapping[str, Postings],
+    *,
+    words: int,
+    allowed: Mask | None = None,
+    limit: int = 10,
+) -> list[Ranked]:
+    """Returns the entries that fit the query best, best first; of equal ones the newer first.
+
+    Without a vector, or for entries without one, an entry needs a word of the query, a neighbour with one, or a named day.
+
+    Args:
+        postings: Those of the query's terms; terms that no entry has may be missing. Numbers that `entries` lacks are ignored.
+        words: The number of words of all entries, for the mean length.
+        allowed: Rows that may be returned; the others lift no neighbour. None means all.
+        limit: Maximum number of entries returned.
+    """
+    count = len(entries)
+    if count == 0 or limit < 1:
+        return []
+    spoke, names = _speakers(entries, postings)
+    by_words = _by_words(query, entries, postings, names, words / count)
+    by_meaning = _by_meaning(query, entries)
+    on_day = _on_day(query, entries.times)
+    own = WORDS * by_words + by_meaning
+    neighbours = _neighbours(own, entries.sessions, allowed)
+    scores = own + neighbours + SPOKE * spoke + ON_DAY * on_day
+    found = (by_words > 0) | (by_meaning != 0) | (neighbours > 0) | on_day
+    if allowed is not None:
+        found &= allowed
+    rows = _best(scores, np.flatnonzero(found), limit)
+    columns = (entries.numbers, scores, by_words, by_meaning, neighbours, spoke, on_day)
+    return [Ranked(*row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]
+
+
+def _rows(numbers: Numbers, entries: Entries) -> tuple[Numbers, Mask]:
+    """Returns the row of each number, and whether there is one."""
+    first, last = int(entries.numbers[0]), int(entries.numbers[-1])
+    if last - first + 1 == len(entries):  # without gaps, no search is needed
+        rows = numbers - first
+        known = (rows >= 0) & (rows < len(entries))
+        return np.where(known, rows, 0), known
+    rows = np.searchsorted(entries.numbers, numbers)
+    rows[rows == len(entries)] = 0
+    return rows, entries.numbers[rows] == numbers
+
+
+def _speakers(entries: Entries, postings: Mapping[str, Postings]) -> tuple[Mask, frozenset[str]]:
+    """Returns the rows that a named person said, and the words of the query that are such names."""
+    spoke = np.zeros(len(entries), bool)
+    names = set()
+    for term, posting in postings.items():
+        if term.startswith(SPEAKER) and len(posting.numbers):
+            rows, known = _rows(posting.numbers, entries)
+            spoke[rows[known]] = True
+            names.add(name_word(term))
+    return spoke, frozenset(names)
+
+
+def _by_words(
+    query: RecallQuery, entries: Entries, postings: Mapping[str, Postings], names: frozenset[str], average: float
+) -> Floats:
+    """Returns BM25 as a share of its highest value, over the words that some entry has.
+
+    Names of speakers are left out: who is addressed says little about what a text is about.
+    """
+    scores: Floats = np.zeros(len(entries), np.float32)
+    highest = 0.0
+    for term in query.terms:
+        posting = postings.get(term)
+        if posting is None or not len(posting.numbers) or term.startswith(SPEAKER) or term in names:
+            continue
+        frequency = len(posting.numbers)
+        weight = float(np.log1p(max(0.5, len(entries) - frequency + 0.5) / (frequency + 0.5)))
+        rows, known = _rows(posting.numbers, entries)
+        saturation = posting.counts + K1 * (1.0 - B + B * posting.lengths / max(1.0, average))
+        scores[rows[known]] += (weight * posting.counts / saturation)[known]
+        highest += weight
+    return scores / np.float32(highest) if highest else scores
+
+
+def _by_meaning(query: RecallQuery, entries: Entries) -> Floats:
+    if query.vector is None or entries.vectors is None:
+        return np.zeros(len(entries), np.float32)
+    # In this thread: a matrix product may start several, and they wait for each other longer than they work.
+    return np.asarray(np.vecdot(entries.vectors, query.vector), np.float32)
+
+
+def _neighbours(own: Floats, sessions: Numbers, allowed: Mask | None) -> Floats:
+    """Returns what the neighbours add: a share of how far their scores lie above the mean."""
+    above: Floats = own - own.mean()
+    above[sessions == NO_SESSION] = 0.0
+    if allowed is not None:
+        above[~allowed] = 0.0
+    order = None
+    if (np.diff(sessions) < 0).any():  # sessions that took place at the same time
+        order = np.argsort(sessions, kind="stable")
+        above, sessions = above[order], sessions[order]
+    lifted: Floats = np.zeros_like(above)
+    for distance, share in enumerate(NEIGHBOURS, 1):
+        together = share * (sessions[distance:] == sessions[:-distance])
+        lifted[distance:] += together * above[:-distance]
+        lifted[:-distance] += together * above[distance:]
+    if order is None:
+        return lifted
+    back: Floats = np.empty_like(lifted)
+    back[order] = lifted
+    return back
+
+
+def _on_day(query: RecallQuery, times: NDArray[np.float64]) -> Mask:
+    """Returns the rows of a time that the query names."""
+    first, last = (datetime.fromtimestamp(float(time), UTC).year for time in (times.min(), times.max()))
+    years = range(max(first, _FIRST_YEAR), min(last, _LAST_YEAR) + 1)
+    on_day = np.zeros(len(times), bool)
+    for days in named_days(query.text, today=query.today, years=years[-_MOST_YEARS:]):
+        start, end = _seconds(days)
+        on_day |= (times >= start) & (times < end)
+    return on_day
+
+
+def _seconds(days: Days) -> tuple[float, float]:
+    day = 86_400.0
+    start, last = ((each - date(1970, 1, 1)).days * day for each in days)
+    return start, last + (1 + DAYS_AFTER) * day
+
+
+def _best(scores: Floats, rows: Numbers, limit: int) -> Numbers:
+    """Returns the rows of the highest scores, best first."""
+    if len(rows) > 8 * limit:
+        least = np.partition(scores[rows], len(rows) - limit)[len(rows) - limit]
+        rows = rows[scores[rows] >= least]
+    return rows[np.lexsort((-rows, -scores[rows]))][:limit]

@@ -1,0 +1,258 @@
+"""The memory of an app's users: searches with vectors, and encodes what was remembered, after the turn."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextvars import Context
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.content import Content
+from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
+from turnwise.facts.events import USER, Actions, Event, JobRequest
+from turnwise.facts.memory import TEXT_CHARACTERS, Entity, MemoryConfig, MemoryEntry, MemorySource
+from turnwise.facts.selections import NotedBy
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.entities import find_entities
+from turnwise.models.by_name import model_of
+from turnwise.ports.encoder import Encoder
+from turnwise.ports.jobs import LogPages
+from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
+from turnwise.ports.model import Model
+from turnwise.ports.stores import BackgroundJob, SessionStore
+from turnwise.runner.memory_facts import KIND, find_facts, last_words
+from turnwise.selection.vectors import encode_checked
+
+BATCH = 32
+"""The texts that are encoded at once, so that other work is not held up."""
+CLOSE_SECONDS = 5.0
+KNOWN = 20
+"""The known facts that a model is shown."""
+PAGE = 40
+NOTED_SECONDS = 2.0
+"""How long a decision waits for the memory."""
+_COMMON = frozenset({"money", "date"})
+
+_FACTS = MemoryFilter(kinds=("fact",), spans=("long",))
+
+log = logging.getLogger("turnwise.runner")
+
+
+class MemoryService:
+    """The memory of an app.
+
+    Args:
+        make_encoder: Creates the encoder; called when a text is first compared by meaning. None compares by words only.
+    """
+
+    def __init__(
+        self, store: SessionStore, app: str, config: MemoryConfig | None, make_encoder: Callable[[], Encoder] | None
+    ) -> None:
+        self.config = config or MemoryConfig(entities="off", ingest="never", routing=False)
+        self._store, self._app, self._make_encoder = store, app, make_encoder
+        self._encoder: Encoder | None = None
+        self._model: Model | None = None if self.config.model is None else model_of(self.config.model)
+        self._tasks: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
+        self._again: set[tuple[asyncio.AbstractEventLoop, str]] = set()
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store of entries. Raises StoreError if the session store has none."""
+        memory: MemoryStore | None = getattr(self._store, "memory", None)
+        if memory is None:
+            raise StoreError("This session store has no memory.", fix="Use SqlSessionStore, or a store with `memory`.")
+        return memory
+
+    async def vector(self, query: str) -> QueryVector | None:
+        """Returns a query as a vector; None when it cannot be encoded, and words have to do."""
+        encoder = self._find_encoder()
+        if encoder is None or not query.strip():
+            return None
+        try:
+            rows = await asyncio.to_thread(encode_checked, [query[:QUERY_CHARACTERS]], encoder)
+        except TurnwiseError as problem:
+            log.warning("A query of the memory could not be encoded: %s", problem.code)
+            return None
+        return QueryVector(encoder.fingerprint, rows[0])
+
+    def encode_later(self, user: str) -> None:
+        """Encodes the new entries of a user in the background. Until then, words find them."""
+        key = (asyncio.get_running_loop(), user)
+        if key in self._tasks:
+            self._again.add(key)
+            return
+        task = key[0].create_task(self._encode(user), context=Context())
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._done(key))
+
+    def entities(
+        self, content: Content, agent: AgentCard | None, tree: AgentTree, place: str, now: datetime
+    ) -> list[MemoryEntry]:
+        """Returns the things that a user's message names, as entries.
+
+        Args:
+            agent: The agent that answers, which notes them.
+            place: The id of the message's event, from which the entries get their ids.
+        """
+        if self.config.entities == "off":
+            return []
+        seconds = self.config.seconds(self.config.entities)
+        found = find_entities(content.text, _patterns(tree))
+        return [
+            MemoryEntry(
+                id=f"e{blake2b(repr((place, each.type, each.normal)).encode(), digest_size=12).hexdigest()}",
+                kind="entity",
+                text=each.value if each.type == "code" else f"{each.type} {each.value}",
+                span=self.config.entities,
+                expires_at=now + timedelta(seconds=seconds) if seconds is not None else None,
+                said_by="user",
+                agent=agent.name if agent else "",
+                roles=agent.roles if agent else (),
+                entity=Entity(type=each.type[:64], value=each.value, normal=each.normal),
+                created_at=now,
+            )
+            for each in found
+            if each.normal
+        ]
+
+    async def noted(self, content: Content, key: SessionKey, roles: Collection[str], tree: AgentTree) -> tuple[NotedBy, ...]:
+        """Returns the agents that noted the things which a message names, newest first.
+
+        It reads the memory only if the message names a thing: an amount or a date says little about who knows it. With the
+        store away, it returns nothing.
+        """
+        if not self.config.routing:
+            return ()
+        found = find_entities(content.text, _patterns(tree))
+        normals = [each.normal for each in found if each.normal and each.type not in _COMMON]
+        if not normals:
+            return ()
+        reader = MemoryReader(key, frozenset(roles))
+        try:
+            async with asyncio.timeout(NOTED_SECONDS):
+                entries = await self.store.entities(self._app, key.user, normals=normals, reader=reader)
+        except (StoreError, TimeoutError) as problem:
+            log.warning("The memory could not be read for a decision: %s", type(problem).__name__)
+            return ()
+        return tuple(
+            NotedBy(type=entry.entity.type, agent=entry.agent, entry=entry.id)
+            for entry in entries
+            if entry.entity is not None and entry.agent in tree
+        )
+
+    def job_after(self, session: Session, events: int) -> tuple[JobRequest, ...]:
+        """Returns the job that finds facts after a turn, to be requested by the last of so many new events."""
+        if self.config.model is None or self.config.ingest != "on_end":
+            return ()
+        return (JobRequest(kind=KIND, until=session.last_sequence + events),)
+
+    async def do_job(self, job: BackgroundJob, log: LogPages, now: datetime) -> Actions | None:
+        """Finds the facts of a conversation. Raises ModelError, StoreError."""
+        return await self._find_facts(job.key, log, job.agent, now, job.request.until)
+
+    async def _facts_of(self, key: SessionKey, events: Sequence[Event]) -> list[MemoryEntry]:
+        """Returns the facts that the model finds in a page of events."""
+        last = events[-1]
+        found = await self._find_facts(key, _Page(events), "", last.created_at, last.sequence or 0)
+        source = MemorySource(session=key.id, sequence=last.sequence or 0)
+        return [entry.replace(source=source) for entry in found.remembered] if found is not None else []
+
+    async def _find_facts(self, key: SessionKey, log: LogPages, agent: str, now: datetime, until: int) -> Actions | None:
+        if self._model is None:
+            return None
+        query = await last_words(log, until)
+        vector = await self.vector(query)
+        known = await self.store.search(key.app, key.user, query, vector=vector, filter=_FACTS, limit=KNOWN)
+        return await find_facts(self._model, log, known, agent=agent, now=now, until=until)
+
+    async def add_session(self, key: SessionKey) -> int:
+        """Remembers the messages of a session, each once, and returns how many entries there are.
+
+        With a model that is asked on request, also the facts that it finds. A rewind hides them as it hides the messages.
+
+        Raises SessionMissing, ModelError.
+        """
+        if await self._store.open(key) is None:
+            raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")
+        after = count = 0
+        while events := await self._store.events(key, after=after, limit=PAGE):
+            entries = [entry for event in events if (entry := _message_entry(key, event)) is not None]
+            if self.config.model is not None and self.config.ingest == "on_request":
+                entries += await self._facts_of(key, events)
+            count += len(await self.store.remember(key.app, key.user, entries))
+            after = events[-1].sequence or 0
+        self.encode_later(key.user)
+        return count
+
+    async def idle(self) -> None:
+        """Waits until the entries that were to be encoded in this event loop are encoded."""
+        while tasks := self._of_loop():
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Waits a few seconds for encoding. What is left is encoded after a later turn or search."""
+        self._again.clear()
+        if tasks := self._of_loop():
+            _, running = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+            for task in running:
+                task.cancel()
+
+    def _of_loop(self) -> list[asyncio.Task[None]]:
+        return [task for (loop, _), task in self._tasks.items() if loop is asyncio.get_running_loop()]
+
+    def _done(self, key: tuple[asyncio.AbstractEventLoop, str]) -> None:
+        del self._tasks[key]
+        if key in self._again:
+            self._again.discard(key)
+            self.encode_later(key[1])
+
+    def _find_encoder(self) -> Encoder | None:
+        if self._encoder is None and self._make_encoder is not None:
+            self._encoder = self._make_encoder()
+        return self._encoder
+
+    async def _encode(self, user: str) -> None:
+        encoder = self._find_encoder()
+        if encoder is None:
+            return
+        try:
+            while texts := await self.store.unencoded(self._app, user, encoder.fingerprint, limit=BATCH):
+                vectors = await asyncio.to_thread(encode_checked, [each.text for each in texts], encoder)
+                numbers = [each.number for each in texts]
+                await self.store.put_vectors(self._app, user, encoder.fingerprint, numbers, vectors)
+        except TurnwiseError as problem:
+            log.warning("Entries of a memory could not be encoded: %s", problem.code)
+        except Exception:
+            log.exception("Entries of a memory could not be encoded.")
+
+
+class _Page:
+    """A page of events as a log."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = list(events)
+
+    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        yield self._events
+
+
+def _patterns(tree: AgentTree) -> list[str]:
+    return [pattern.regex for card in tree if card.enabled for pattern in card.patterns if pattern.active]
+
+
+def _message_entry(key: SessionKey, event: Event) -> MemoryEntry | None:
+    """Returns a message as an entry; None for an event without words, or one of a private call."""
+    text = event.text.replace("\0", "").strip()[:TEXT_CHARACTERS]
+    if not text or event.is_private or event.sequence is None:
+        return None
+    return MemoryEntry(
+        id=f"s{blake2b(repr((key.id, event.id)).encode(), digest_size=12).hexdigest()}",
+        kind="message",
+        text=text,
+        said_by="user" if event.author == USER else "agent",
+        agent="" if event.author == USER else event.author,
+        created_at=event.created_at,
+        source=MemorySource(session=key.id, sequence=event.sequence),
+    )

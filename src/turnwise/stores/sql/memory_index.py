@@ -1,0 +1,230 @@
+"""What a search compares of a user's entries, as arrays: kept in memory within a bound, and read on only where it grew."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, and_, bindparam, select
+
+from turnwise.matching.recall import NO_SESSION, Entries
+from turnwise.ports.memory import MemoryFilter
+from turnwise.stores.sql.memory_rows import MemoryUser, View, body_of
+from turnwise.stores.sql.memory_tables import memories, memory_links
+from turnwise.stores.sql.memory_vectors import read_after
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.rows import moment
+
+CACHE_BYTES = 128 * 1024 * 1024
+"""The most memory that the indexes of users take in one process."""
+NO_SCOPE = -1
+"""The scope of entries of the whole user."""
+
+_m, _l = memories.c, memory_links.c
+
+_COLUMNS = ("number", "log", "sequence", "scope", "hidden", "expires", "created_at", "kind", "span", "said_by", "body")
+_ROWS = PreparedStatement(
+    select(*(_m[name] for name in _COLUMNS))
+    .where(_m.owner == bindparam("at_owner"), _m.number >= bindparam("first"), _m.number < bindparam("end"))
+    .order_by(_m.number)
+)
+_PAIRS = PreparedStatement(
+    select(_m.number, _l.newer)
+    .join(memories, and_(_m.owner == _l.owner, _m.entry_id == _l.older))
+    .where(_l.owner == bindparam("at_owner"), _l.newer >= bindparam("first"), _l.newer < bindparam("end"))
+)
+_TYPES: dict[str, Any] = {
+    "number": np.int64,
+    "log": np.int64,
+    "sequence": np.int64,
+    "scope": np.int64,
+    "hidden": np.bool_,
+    "expires": np.float64,
+    "time": np.float64,
+    "kind": "S16",
+    "span": "S16",
+    "said_by": "S16",
+}
+_LEAST_ROWS = 16
+
+Mask = NDArray[np.bool_]
+
+
+class UserIndex:
+    """The entries of one user at one version, in the order of their numbers. It only grows; a change makes a new one."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.next = 0
+        """The first number that it does not have."""
+        self._count = 0
+        self._columns = {name: np.zeros(_LEAST_ROWS, kind) for name, kind in _TYPES.items()}
+        self._vectors: NDArray[np.float32] | None = None
+        self._encoded = 0
+        self._roles: dict[int, frozenset[str]] = {}
+        self._pairs: list[tuple[int, int]] = []
+
+    @property
+    def bytes(self) -> int:
+        columns = sum(column.nbytes for column in self._columns.values())
+        return columns + (self._vectors.nbytes if self._vectors is not None else 0)
+
+    @property
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        return {name: column[: self._count] for name, column in self._columns.items()}
+
+    def entries(self) -> Entries:
+        """Returns what ranking reads."""
+        rows, vectors = self._rows, self._vectors
+        # Without an event, the entries of one session are neighbours, too.
+        scopes = np.where(rows["scope"] == NO_SCOPE, NO_SESSION, rows["scope"])
+        sessions = np.where(rows["log"] == 0, scopes, rows["log"])
+        return Entries(rows["number"], sessions, rows["time"], vectors[: self._count] if vectors is not None else None)
+
+    def grow(self, connection: Connection, user: MemoryUser, encoder: str | None) -> None:
+        """Reads what was added since, and the vectors that were made since."""
+        at = {"at_owner": user.owner, "first": self.next, "end": user.next}
+        if user.next > self.next:
+            self._add(_ROWS.rows(connection, at))
+            self._pairs += [(row[0], row[1]) for row in _PAIRS.rows(connection, at)]
+            self.next = user.next
+        if encoder is not None and self._count and self._encoded < self._rows["number"][-1]:
+            for block in read_after(connection, user.owner, encoder, self._encoded):
+                self._add_vectors(block.numbers, block.rows)
+
+    def allowed(self, view: View, filter_: MemoryFilter, session: int | None) -> Mask:
+        """Returns which entries the reader sees, that no other one replaces, and that pass the filter.
+
+        Args:
+            session: The number of the session in the filter.
+        """
+        seen = self._seen(view)
+        if self._pairs:
+            older, newer = (np.array(numbers, np.int64) for numbers in zip(*self._pairs, strict=True))
+            replaced = self._places(older)[seen[self._places(newer)]]
+            allowed = seen.copy()
+            allowed[replaced] = False
+        else:
+            allowed = seen
+        return allowed & self._passing(filter_, session)
+
+    def _seen(self, view: View) -> Mask:
+        rows = self._rows
+        if view.is_everywhere:
+            seen = ~rows["hidden"]
+        else:
+            shown = np.zeros(self._count, bool)
+            for span in view.spans:
+                shown |= (rows["log"] == span.log) & (rows["sequence"] >= span.first) & (rows["sequence"] <= span.last)
+            of_user = rows["scope"] == NO_SCOPE
+            seen = shown | (of_user & ~rows["hidden"])
+            if view.number is not None:
+                seen |= (rows["scope"] == view.number) & (rows["log"] == 0)
+        seen &= rows["expires"] > view.now
+        if view.roles is not None:
+            refused = [number for number, roles in self._roles.items() if view.roles.isdisjoint(roles)]
+            if refused:
+                seen[self._places(np.array(refused, np.int64))] = False
+        return np.asarray(seen, np.bool_)
+
+    def _passing(self, filter_: MemoryFilter, session: int | None) -> Mask:
+        rows = self._rows
+        passing = np.ones(self._count, bool)
+        for name, wanted in (("kind", filter_.kinds), ("span", filter_.spans), ("said_by", filter_.said_by)):
+            if wanted is not None:
+                passing &= np.isin(rows[name], [each.encode() for each in wanted])
+        if filter_.session is not None:
+            passing &= (rows["log"] == session) | (rows["scope"] == session) if session is not None else False
+        if filter_.since is not None:
+            passing &= rows["time"] >= filter_.since.timestamp()
+        if filter_.before is not None:
+            passing &= rows["time"] < filter_.before.timestamp()
+        return passing
+
+    def _places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(np.searchsorted(self._rows["number"], numbers), np.int64)
+
+    def _add(self, rows: Sequence[Sequence[Any]]) -> None:
+        if not rows:
+            return
+        count, room = self._count + len(rows), len(self._columns["number"])
+        if count > room:
+            self._columns = {name: _widened(column, max(count, 2 * room)) for name, column in self._columns.items()}
+            if self._vectors is not None:
+                self._vectors = _widened(self._vectors, max(count, 2 * room))
+        for name, values in zip(_TYPES, _by_column(rows), strict=True):
+            self._columns[name][self._count : count] = values
+        self._roles |= {row[0]: frozenset(body_of(row[-1])["roles"]) for row in rows if '"roles"' in row[-1]}
+        self._count = count
+
+    def _add_vectors(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        if self._vectors is None:
+            self._vectors = np.zeros((len(self._columns["number"]), vectors.shape[1]), np.float32)
+        places = self._places(numbers)
+        is_here = (places < self._count) & (self._rows["number"][np.minimum(places, self._count - 1)] == numbers)
+        self._vectors[places[is_here]] = vectors[is_here]
+        # Vectors of entries that were added after this was read are read again with them.
+        self._encoded = int(numbers[places < self._count].max(initial=self._encoded))
+
+
+def _by_column(rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    """Yields the values of each column in the order of `_TYPES`."""
+    numbers, logs, sequences, scopes, hidden, expires, created, kinds, spans, speakers, _ = zip(*rows, strict=True)
+    yield from (numbers, logs, sequences)
+    yield [NO_SCOPE if scope is None else scope for scope in scopes]
+    yield hidden
+    yield [np.inf if at is None else at for at in expires]
+    yield [moment(at).timestamp() for at in created]
+    yield from (kinds, spans, speakers)
+
+
+def _widened(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    wide = np.zeros((rows, *array.shape[1:]), array.dtype)
+    wide[: len(array)] = array
+    return wide
+
+
+class IndexCache:
+    """The indexes of the users whose memory was searched last. Safe to share between threads.
+
+    A search takes an index out while it uses it, since the index grows. A search beside it makes one of its own.
+    """
+
+    def __init__(self, most: int = CACHE_BYTES) -> None:
+        self._most, self._bytes = most, 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, str | None], tuple[UserIndex, int]] = OrderedDict()
+
+    @contextmanager
+    def use(self, connection: Connection, user: MemoryUser, encoder: str | None) -> Iterator[UserIndex]:
+        """Gives the index of a user for the block; reads only what is new."""
+        key = (user.owner, encoder)
+        index = self._take(key)
+        if index is None or index.version != user.version or index.next > user.next:
+            index = UserIndex(user.version)
+        index.grow(connection, user, encoder)
+        yield index
+        with self._lock:
+            self._drop(key)
+            self._kept[key] = (index, index.bytes)
+            self._bytes += index.bytes
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1][1]
+
+    def drop(self, owner: int) -> None:
+        """Removes what it has of a user."""
+        with self._lock:
+            for key in [key for key in self._kept if key[0] == owner]:
+                self._drop(key)
+
+    def _take(self, key: tuple[int, str | None]) -> UserIndex | None:
+        with self._lock:
+            return self._drop(key)
+
+    def _drop(self, key: tuple[int, str | None]) -> UserIndex | None:
+        index, size = self._kept.pop(key, (None, 0))
+        self._bytes -= size
+        return index

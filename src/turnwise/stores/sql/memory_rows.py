@@ -1,0 +1,160 @@
+"""Entries of memory as rows: which of them a reader sees, and conversions."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, select
+
+from turnwise.facts.memory import Entity, MemoryEntry, MemorySource
+from turnwise.ports.memory import MemoryReader
+from turnwise.stores.sql.memory_tables import memories, memory_links, memory_users
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.rows import moment
+from turnwise.stores.sql.spans import Spans, is_visible
+from turnwise.stores.sql.tables import clock, owner_of
+
+_m, _u, _l = memories.c, memory_users.c, memory_links.c
+
+COLUMNS = tuple(each for each in memories.c if each.name != "owner")
+_USER = PreparedStatement(
+    select(_u.app, _u.user_id, _u.next, _u.version, _u.seen, _u.words, clock()).where(_u.owner == bindparam("at_owner"))
+)
+_NEWER = (
+    select(_l.older, *(_m[name] for name in ("number", "log", "sequence", "scope", "hidden", "expires", "body")))
+    .join(memories, and_(_m.owner == _l.owner, _m.number == _l.newer))
+    .where(_l.owner == bindparam("at_owner"), _l.older.in_(bindparam("ids", expanding=True)))
+)
+
+
+class MemoryUser(NamedTuple):
+    """A user who has a memory."""
+
+    owner: int
+    next: int
+    """The number of the next entry."""
+    version: int
+    """Counts the changes besides new entries."""
+    words: int
+    """The number of words of all entries."""
+    now: float
+    """The time by which entries expire, in seconds. It never runs back."""
+
+
+def find_user(connection: Connection, app: str, user: str) -> MemoryUser | None:
+    """Returns the user; None without a memory."""
+    if "\0" in app or "\0" in user:
+        return None
+    owner = owner_of(app, user)
+    row = _USER.row(connection, {"at_owner": owner})
+    # Two users whose hashes are equal never share a memory.
+    if row is None or (row[0], row[1]) != (app, user):
+        return None
+    _, _, next_, version, seen, words, now = row
+    return MemoryUser(owner, next_, version, words, max(seen, now))
+
+
+class MemoryRow:
+    """A stored entry."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        by_name = dict(zip((column.name for column in COLUMNS), values, strict=True))
+        self.number: int = by_name["number"]
+        self.id: str = by_name["entry_id"]
+        self.log: int = by_name["log"]
+        self.sequence: int = by_name["sequence"]
+        self.scope: int | None = by_name["scope"]
+        self.hidden: int = by_name["hidden"]
+        self.expires: float | None = by_name["expires"]
+        self.text: str = by_name["text"]
+        self.values: Mapping[str, Any] = by_name
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        return body_of(self.values["body"])
+
+    def entry(self) -> MemoryEntry:
+        values, session = self.values, self.values["session_id"]
+        return MemoryEntry(
+            id=self.id,
+            kind=values["kind"],
+            text=self.text,
+            session=session if self.scope is not None else None,
+            span=values["span"],
+            expires_at=None if self.expires is None else datetime.fromtimestamp(self.expires, UTC),
+            said_by=values["said_by"],
+            agent=values["agent"],
+            roles=tuple(self.body.get("roles", ())),
+            entity=self._entity(),
+            supersedes=tuple(self.body.get("supersedes", ())),
+            created_at=moment(values["created_at"]),
+            source=MemorySource(session=session, sequence=self.sequence) if self.log else None,
+        )
+
+    def _entity(self) -> Entity | None:
+        kind, normal = self.values["type"], self.values["normal"]
+        return None if kind is None else Entity(type=kind, value=self.body.get("value", normal), normal=normal)
+
+
+def body_text(entry: MemoryEntry, supersedes: Sequence[str]) -> str:
+    """Returns what an entry has besides the columns, as stored."""
+    body: dict[str, Any] = {}
+    if entry.roles:
+        body["roles"] = list(entry.roles)
+    if supersedes:
+        body["supersedes"] = list(supersedes)
+    if entry.entity is not None:
+        body["value"] = entry.entity.value
+    return json.dumps(body, ensure_ascii=False) if body else ""
+
+
+def body_of(text: str) -> dict[str, Any]:
+    """Returns what `body_text` stored."""
+    body: dict[str, Any] = json.loads(text) if text else {}
+    return body
+
+
+class View:
+    """What a reader sees of a user's memory."""
+
+    def __init__(self, reader: MemoryReader, found: tuple[int, Spans] | None, now: float) -> None:
+        self.is_everywhere, self.roles, self.now = reader.session is None, reader.roles, now
+        self.number, self.spans = found if found is not None else (None, ())
+
+    def shows(self, log: int, sequence: int, scope: int | None, hidden: int) -> bool:
+        """Returns whether the session that is read shows an entry with this source."""
+        if self.is_everywhere:
+            return not hidden
+        if scope is None:
+            return not hidden or is_visible(self.spans, log, sequence)
+        return is_visible(self.spans, log, sequence) if log else scope == self.number
+
+    def has_expired(self, expires: float | None) -> bool:
+        return expires is not None and expires <= self.now
+
+    def permits(self, body: Callable[[], dict[str, Any]]) -> bool:
+        """Returns whether the caller's roles permit an entry with that body."""
+        if self.roles is None:
+            return True
+        roles = body().get("roles")
+        return not roles or not self.roles.isdisjoint(roles)
+
+    def has(self, row: MemoryRow) -> bool:
+        """Returns whether the reader sees the entry, superseded or not."""
+        seen = not self.has_expired(row.expires) and self.shows(row.log, row.sequence, row.scope, row.hidden)
+        return seen and self.permits(lambda: row.body)
+
+
+def superseded_ids(connection: Connection, owner: int, view: View, ids: Sequence[str]) -> frozenset[str]:
+    """Returns which of these entries are replaced by others that the reader sees."""
+    if not ids:
+        return frozenset()
+    found = connection.execute(_NEWER, {"at_owner": owner, "ids": list(ids)})
+    return frozenset(row.older for row in found if _is_seen(view, row))
+
+
+def _is_seen(view: View, row: Any) -> bool:
+    is_shown = not view.has_expired(row.expires) and view.shows(row.log, row.sequence, row.scope, row.hidden)
+    return is_shown and view.permits(lambda: body_of(row.body))

@@ -1,0 +1,101 @@
+"""The words of a user's entries: one row for each word and block of entries.
+
+A row's body has eight hexadecimal digits for each entry: its place in the block, how often it has the word, and its length
+in words.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from turnwise.matching.recall import Postings
+from turnwise.matching.terms import terms
+from turnwise.stores.sql.memory_tables import memory_terms
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.tables import insert_for
+
+BLOCK = 256
+"""The entries of a block. A word that all entries have takes 2 kB in each."""
+_DIGITS = 8
+
+_t = memory_terms.c
+
+_IS_ROW = (_t.owner == bindparam("at_owner")) & (_t.term == bindparam("at_term")) & (_t.block == bindparam("at_block"))
+_READ = (
+    select(_t.term, _t.block, _t.body)
+    .where(_t.owner == bindparam("at_owner"), _t.term.in_(bindparam("terms", expanding=True)))
+    .order_by(_t.term, _t.block)
+)
+_ROWS = select(_t.term, _t.block, _t.body).where(
+    _t.owner == bindparam("at_owner"), _t.block == bindparam("at_block"), _t.term.in_(bindparam("terms", expanding=True))
+)
+_SET = update(memory_terms).where(_IS_ROW).values(body=bindparam("body"))
+_REMOVE = delete(memory_terms).where(_IS_ROW)
+
+
+@cache
+def _append(dialect: str) -> PreparedStatement:
+    values = {name: bindparam(name) for name in ("owner", "term", "block", "body")}
+    inserted = insert_for(dialect, memory_terms).values(values)
+    added = {"body": _t.body + inserted.excluded.body}
+    return PreparedStatement(inserted.on_conflict_do_update(index_elements=["owner", "term", "block"], set_=added))
+
+
+def add_words(connection: Connection, owner: int, numbered: Iterable[tuple[int, Mapping[str, int]]]) -> None:
+    """Stores the words of new entries."""
+    rows: dict[tuple[str, int], str] = {}
+    for number, words in numbered:
+        length = min(sum(words.values()), 0xFFFF)
+        for term, count in words.items():
+            at = (term, number // BLOCK)
+            rows[at] = f"{rows.get(at, '')}{number % BLOCK:02x}{min(count, 255):02x}{length:04x}"
+    if rows:
+        # In one order everywhere, so that two transactions never deadlock.
+        values = [{"owner": owner, "term": term, "block": block, "body": rows[term, block]} for term, block in sorted(rows)]
+        _append(connection.dialect.name).run_many(connection, values)
+
+
+def remove_words(connection: Connection, owner: int, numbered: Iterable[tuple[int, str]]) -> None:
+    """Removes the words of entries, given by their texts."""
+    by_block: dict[int, dict[str, set[int]]] = {}
+    for number, text in numbered:
+        for term in terms(text):
+            by_block.setdefault(number // BLOCK, {}).setdefault(term, set()).add(number % BLOCK)
+    for block, places in sorted(by_block.items()):
+        found = connection.execute(_ROWS, {"at_owner": owner, "at_block": block, "terms": list(places)}).all()
+        at = {"at_owner": owner, "at_block": block}
+        for term, _, body in sorted(found):
+            left = _without(body, places[term])
+            if left:
+                connection.execute(_SET, at | {"at_term": term, "body": left})
+            else:
+                connection.execute(_REMOVE, at | {"at_term": term})
+
+
+def _without(body: str, places: set[int]) -> str:
+    parts = [body[at : at + _DIGITS] for at in range(0, len(body), _DIGITS)]
+    return "".join(part for part in parts if int(part[:2], 16) not in places)
+
+
+def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> dict[str, Postings]:
+    """Returns the entries that have these words."""
+    import numpy as np
+
+    if not words:
+        return {}
+    bodies: dict[str, list[str]] = {}
+    blocks: dict[str, list[tuple[int, int]]] = {}
+    rows: Sequence[Any] = connection.execute(_READ, {"at_owner": owner, "terms": list(words)}).all()
+    for term, block, body in rows:
+        bodies.setdefault(term, []).append(body)
+        blocks.setdefault(term, []).append((block, len(body) // _DIGITS))
+    kind = np.dtype([("place", "u1"), ("count", "u1"), ("length", ">u2")])
+    postings: dict[str, Postings] = {}
+    for term, parts in blocks.items():
+        read = np.frombuffer(bytes.fromhex("".join(bodies[term])), kind)
+        firsts = np.repeat(np.array([block * BLOCK for block, _ in parts], np.int64), [count for _, count in parts])
+        numbers = firsts + read["place"]
+        postings[term] = Postings(numbers, read["count"].astype(np.float32), read["length"].astype(np.float32))
+    return postings
