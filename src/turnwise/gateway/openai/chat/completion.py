@@ -15,12 +15,12 @@ from turnwise.gateway.openai.chat.schema import (
     AssistantMessage,
     Call,
     ChatCompletion,
+    ChatUsage,
     Choice,
     Finish,
     Function,
     Head,
     PromptTokens,
-    ChatUsage,
 )
 from turnwise.gateway.problems import Problem, request_id_of, status_of
 from turnwise.gateway.redaction import Redactor

@@ -14,7 +14,7 @@ from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
 from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
 from turnwise.gateway.openai.responses.lookup import conversation_events, current_response, find_response, previous_response
-from turnwise.gateway.openai.responses.request_schema import Create, ThreadOrConversation, ResponseTool, check_supported
+from turnwise.gateway.openai.responses.request_schema import Create, ResponseTool, ThreadOrConversation, check_supported
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
