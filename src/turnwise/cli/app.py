@@ -18,11 +18,13 @@ from turnwise.cli import (
     keys,
     lint,
     mcp,
+    migrate,
     run,
     schema,
     select,
     serve,
     sessions,
+    show,
     worker,
 )
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
@@ -37,8 +39,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, migrate, schema):
     group.register(app)
+app.add_typer(show.policy_app, name="policy")
+app.add_typer(show.tree_app, name="tree")
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
