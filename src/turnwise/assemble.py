@@ -156,9 +156,11 @@ def check_schema(path: Path | str | None = None) -> tuple[str, SchemaStatus]:
     """
     assembly = _Assembly(find_file(path))
     place = assembly.settings.file.store
-    if assembly.store() is None or isinstance(place, Reference):
-        problems = assembly.settings.written.problems_below("app", "store")
-        raise next(iter(problems), ConfigError("The store is not one that ships.", fix="Migrate it with its own tools."))
+    assembly.store()
+    if problems := assembly.settings.written.problems_below("app", "store"):
+        raise problems[0]
+    if isinstance(place, Reference):
+        raise ConfigError("The store is not one that ships.", fix="Migrate it with its own tools.")
     return _without_secrets(place), read_status(assembly.store_url(place))
 
 

@@ -67,9 +67,17 @@ def test_what_cannot_be_read_is_an_error(shop: Path) -> None:
     assert "Traceback" not in said.stderr
 
 
+def test_a_mistake_in_the_configuration_is_told(shop: Path) -> None:
+    configuration = shop / "turnwise.yaml"
+    configuration.write_text(configuration.read_text().replace("${SHOP_STORE:-sqlite:///turnwise.db}", "mysql://host/db"))
+    said = turnwise("migrate", "--check", cwd=shop)
+    assert said.returncode == 2
+    assert "store" in said.stderr
+
+
 def test_sessions_in_memory_are_not_migrated(shop: Path) -> None:
     configuration = shop / "turnwise.yaml"
-    configuration.write_text(configuration.read_text() + "\nstore: sqlite://\n")
+    configuration.write_text(configuration.read_text().replace("${SHOP_STORE:-sqlite:///turnwise.db}", "sqlite://"))
     said = turnwise("migrate", "--check", cwd=shop)
     assert said.returncode == 2
     assert "in memory" in said.stderr
