@@ -304,7 +304,7 @@ def anchors(page: str) -> set[str]:
 
 
 def test_the_navigation_has_every_page() -> None:
-    navigation = (ROOT / "site" / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    navigation = (ROOT / "website" / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     assert {page.removeprefix("docs/") for page in NAMES[1:]} - set(re.findall(r"[\w./-]+\.md", navigation)) == set()
 
 

@@ -1,7 +1,7 @@
 """Builds the documentation site: copies the pages, generates the reference, and runs the site generator.
 
-python site/build.py OUT            the pages and the site below OUT, strictly: a dead link or anchor is an error
-python site/build.py OUT --serve    the same, served with reload at http://127.0.0.1:8080
+python website/build.py OUT            the pages and the site below OUT, strictly: a dead link or anchor is an error
+python website/build.py OUT --serve    the same, served with reload at http://127.0.0.1:8080
 """
 
 import argparse
@@ -46,13 +46,13 @@ def assemble(out: Path) -> None:
     shutil.copytree(DOCS, pages)
     for name, place in WHOLE.items():
         shutil.copy(ROOT / name, pages / place)
-    shutil.copy(ROOT / "site" / "site.css", pages)
+    shutil.copy(ROOT / "website" / "site.css", pages)
     for name, page in GENERATED.items():
         file = pages / "reference" / f"{name}.md"
         file.write_text(file.read_text("utf-8").partition(MARKER)[0] + page(), "utf-8")
     for file in pages.rglob("*.md"):
         file.write_text(with_site_links(file.read_text("utf-8"), file.relative_to(pages).as_posix()), "utf-8")
-    settings = (ROOT / "site" / "mkdocs.yml").read_text("utf-8")
+    settings = (ROOT / "website" / "mkdocs.yml").read_text("utf-8")
     (out / "mkdocs.yml").write_text(settings.replace("@SOURCE@", str(ROOT / "src")), "utf-8")
 
 

@@ -20,7 +20,7 @@ def _command(command: Any, words: list[str]) -> Iterator[str]:
     yield plain(_paragraphs(command.help or ""))
     parameters = [each for each in command.params if not getattr(each, "hidden", False)]
     arguments = [each for each in parameters if each.param_type_name == "argument"]
-    yield table(("argument", ""), ((f"`{each.human_readable_name}`", plain(_about(each))) for each in arguments))
+    yield table(("argument", ""), ((f"`{each.name.upper()}`", plain(_about(each))) for each in arguments))
     options = [each for each in parameters if each.param_type_name == "option"]
     yield table(("option", ""), ((f"`{_option(each)}`", plain(_about(each))) for each in options))
     for name, each in nested.items():
@@ -33,7 +33,7 @@ def _paragraphs(text: str) -> str:
 
 def _option(option: Any) -> str:
     names = ", ".join([*option.opts, *option.secondary_opts])
-    return names if option.is_flag else f"{names} {option.metavar or option.type.name.upper()}"
+    return names if option.is_flag else f"{names} {option.metavar or option.name.upper()}"
 
 
 def _about(parameter: Any) -> str:

@@ -1,12 +1,20 @@
 """The keys of turnwise.yaml, from its JSON schema."""
 
+import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from reference import plain, table
-from turnwise.config.schema import file_schema
+from turnwise.config import schema as config_schema
 
 Schema = dict[str, Any]
+
+
+@cache
+def file_schema() -> Schema:
+    """Returns the schema of the file."""
+    return config_schema.file_schema()
 
 
 def page() -> str:
@@ -46,7 +54,10 @@ def _keys(section: Schema) -> str:
 
 def _kind(schema: Schema) -> str:
     if reference := schema.get("$ref", "").rpartition("/")[2]:
-        return f"[{_title(reference)}](#{_anchor(reference)})" if reference.strip("_")[:1].isupper() else reference
+        definition = file_schema()["definitions"][reference]
+        if _section(definition):
+            return f"[{_title(reference)}](#{_anchor(reference)})"
+        return "any" if "$ref" in json.dumps(definition) else _kind(definition)
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
