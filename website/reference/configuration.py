@@ -55,9 +55,9 @@ def _keys(section: Schema) -> str:
 def _kind(schema: Schema) -> str:
     if reference := schema.get("$ref", "").rpartition("/")[2]:
         definition = file_schema()["definitions"][reference]
-        if _section(definition):
+        if _section(definition).get("properties"):
             return f"[{_title(reference)}](#{_anchor(reference)})"
-        return "any" if "$ref" in json.dumps(definition) else _kind(definition)
+        return "any" if "$ref" in json.dumps(definition) else _kind(definition) if "properties" not in definition else "empty"
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
