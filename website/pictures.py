@@ -20,7 +20,10 @@ _STYLE = (
     ".y{fill:#23402b;stroke:#81c784}text{fill:#e8eaf6}.d{fill:#b6bede}.a{stroke:#9fa8da}.bar{fill:#5c6bc0}.own{fill:#9fa8da}"
     ".h{fill:#9fa8da}}"
 )
-_HEAD = '<defs><marker id="h" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto"><path class="h" d="M0 0L8 4L0 8z" fill="#5c6bc0"/></marker></defs>'
+_HEAD = (
+    '<defs><marker id="h" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
+    '<path class="h" d="M0 0L8 4L0 8z" fill="#5c6bc0"/></marker></defs>'
+)
 
 
 class _Picture:

@@ -137,18 +137,13 @@ def wrong_installations(wheel: Path) -> Iterator[str]:
             print(f"release: {python} is not to be had; skipped")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            environment = Path(folder) / "venv"
+            environment, shop = Path(folder) / "venv", f"{folder}/shop"
+            turnwise = str(environment / "bin" / "turnwise")
             steps = (
                 [python, "-m", "venv", str(environment)],
                 [str(environment / "bin" / "pip"), "install", "-qq", "--disable-pip-version-check", str(wheel)],
-                [str(environment / "bin" / "turnwise"), "init", str(Path(folder) / "shop")],
-                [
-                    str(environment / "bin" / "turnwise"),
-                    "select",
-                    "Where is my order 1001?",
-                    "-c",
-                    f"{folder}/shop/turnwise.yaml",
-                ],
+                [turnwise, "init", shop],
+                [turnwise, "select", "Where is my order 1001?", "-c", f"{shop}/turnwise.yaml"],
             )
             for step in steps:
                 done = subprocess.run(step, cwd=folder, env=plain_environment(), capture_output=True, text=True, check=False)
