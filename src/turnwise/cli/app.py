@@ -9,22 +9,27 @@ import typer
 
 from turnwise.cli import (
     a2a_kit,
+    audit,
+    backup,
     chat,
     check,
     decisions,
     eval,
     flow,
+    holds,
     init,
     keys,
     lint,
     mcp,
     migrate,
+    prune,
     run,
     schema,
     select,
     serve,
     sessions,
     show,
+    users,
     worker,
 )
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
@@ -39,14 +44,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, migrate, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, prune, backup, migrate, schema):
     group.register(app)
 app.add_typer(show.policy_app, name="policy")
 app.add_typer(show.tree_app, name="tree")
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")
+app.add_typer(holds.app, name="holds")
+app.add_typer(audit.app, name="audit")
 
 
 def _print_version(wanted: bool) -> None:

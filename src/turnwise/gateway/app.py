@@ -21,6 +21,7 @@ from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
 from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.open_requests import OpenRequests
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 
@@ -135,6 +136,9 @@ def _middleware(
     async def count(caller: Caller, size: int) -> None:
         await front.quotas.received(caller, caller.user, size)
 
+    async def count_sent(caller: Caller, size: int) -> None:
+        await front.quotas.sent(caller, caller.user, size)
+
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(TraceContext)
@@ -150,6 +154,7 @@ def _middleware(
             allow_headers=["*"],
             expose_headers=READABLE,
         )
+    yield Middleware(OpenRequests, count=count_sent)
     yield Middleware(ProblemResponses, form_for=form_for)
     yield Middleware(HeadRequests)
     if config.auth is None:

@@ -58,6 +58,17 @@ class SessionInfo(NamedTuple):
     updated_at: datetime
 
 
+class Usage(NamedTuple):
+    """What a user has stored."""
+
+    sessions: int
+    """The number of sessions, with forks."""
+    forks: int
+    """The number of sessions that read the events of another one."""
+    bytes: int
+    """The size of their own events."""
+
+
 class BackgroundJob(NamedTuple):
     """A stored background job."""
 
@@ -252,6 +263,7 @@ class SessionStore(Protocol):
         invocation_id: str | None = None,
         hidden: bool = False,
         transcript: bool = False,
+        max_bytes: int | None = None,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
 
@@ -264,6 +276,7 @@ class SessionStore(Protocol):
             hidden: Also events that a rewind hides.
             transcript: Read only what transcripts show. A selection names only the agent, the method, the confidence and
                 the outcome; events may lack steps, usage, state, saved artifacts, positions and finished branches.
+            max_bytes: Stop before the event with which the stored events would exceed this size, but return at least one.
         """
         ...
 
@@ -331,8 +344,12 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
-        """Deletes the session with its log, inbox, decisions and jobs, and returns whether there was one.
+    async def usage(self, app: str, user: str) -> Usage:
+        """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
+        ...
+
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
+        """Deletes the session with its log, inbox, decisions, labels and jobs. Returns whether there was one.
 
         It disappears at once; its rows are deleted in short transactions (see `Maintenance.finish_deletions`). Events that
         a fork inherited stay until the fork is deleted, too.
@@ -340,15 +357,24 @@ class SessionStore(Protocol):
         Args:
             revision: Delete only while the session has this revision and its inbox is empty. None means any; then the
                 call is idempotent.
+            actor: The deleter, for the audit log.
 
         Raises:
+            UserOnHold: The user has a legal hold.
             SessionMissing: There is no session, and a revision is given.
             StaleWriter: The session does not have the revision. Nothing is deleted.
         """
         ...
 
-    async def delete_user(self, app: str, user: str) -> None:
-        """Deletes every session of that user and the user's state, as `delete` does. Idempotent."""
+    async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
+        """Erases a user: every session, as `delete` does, the user's state, labels and API keys. Idempotent.
+
+        Afterwards no row holds the user's id or words. Audit entries stay without them. After a crash, `finish_deletions`
+        continues. Sessions that the user creates after the call began stay. Raises UserOnHold.
+
+        Args:
+            actor: The deleter, for the audit log.
+        """
         ...
 
     async def fork(
@@ -408,6 +434,10 @@ class ArtifactStore(Protocol):
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
         """Returns the latest version of each artifact of the session and its user, by name."""
+        ...
+
+    async def used_bytes(self, app: str, user: str) -> int:
+        """Returns the size of all versions of all artifacts of that user."""
         ...
 
     async def delete(self, key: SessionKey, name: str) -> None:

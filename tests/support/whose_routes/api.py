@@ -38,6 +38,7 @@ ROUTES: Routes = {
     ),
     ("DELETE", "/api/v1/sessions/{session_id}"): (Asked("sessions:write", ok=204),),
     ("DELETE", "/api/v1/users/{user_id}"): (Asked("sessions:write", names="path", ok=204),),
+    ("GET", "/api/v1/users/{user_id}/export"): (Asked("sessions:read", names="path"),),
     ("POST", "/api/v1/sessions/{session_id}/messages"): (
         Asked("messages:write", lambda t: {"content": "hi", "id": t.message}),
         Asked("messages:write", lambda _: {"content": "hi"}, headers=STREAM),
@@ -64,4 +65,8 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decisions"): (Asked("decisions:read", everybody=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+    ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
+    ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),
+    ("DELETE", "/api/v1/holds/{hold_id}"): (Asked("holds:write", names="", ok=404),),
+    ("GET", "/api/v1/audit"): (Asked("audit:read", everybody=True),),
 }

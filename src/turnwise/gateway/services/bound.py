@@ -13,7 +13,9 @@ from turnwise.gateway.services.conversations import Conversations, RefusedReques
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
+from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
@@ -24,7 +26,7 @@ class SharedState:
     """What all requests of one app share."""
 
     def __init__(self, runner: Runner, quotas: Quotas, closing: asyncio.Event, issuer: Issuer | None = None) -> None:
-        self.runner, self.issuer = runner, issuer or SystemIssuer()
+        self.runner, self.quotas, self.issuer = runner, quotas, issuer or SystemIssuer()
         self.tasks = BackgroundTasks()
         """What has to be done before the process stops."""
         self.detached = BackgroundTasks()
@@ -66,7 +68,7 @@ class Services:
     @cached_property
     def conversations(self) -> Conversations:
         state = self._state
-        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, state.issuer)
+        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, self.prices, state.issuer)
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -78,15 +80,23 @@ class Services:
 
     @cached_property
     def messages(self) -> Messages:
-        return Messages(self._runner, self.scope, self._state.slots)
+        return Messages(self._runner, self.scope, self._state.slots, self.prices)
+
+    @cached_property
+    def prices(self) -> Prices:
+        return Prices(self._runner, self._state.quotas, self.scope.caller)
 
     @cached_property
     def pushes(self) -> Pushes:
         return Pushes(self._runner, self.scope, self._state.push_feed, self._state.issuer)
 
     @cached_property
+    def records(self) -> Records:
+        return Records(self._runner, self.scope, self._state.issuer)
+
+    @cached_property
     def sessions(self) -> Sessions:
-        return Sessions(self._runner, self.scope, self._state.issuer)
+        return Sessions(self._runner, self.scope, self.prices, self._state.issuer)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -95,4 +105,4 @@ class Services:
     @cached_property
     def threads(self) -> Threads:
         state = self._state
-        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, state.issuer)
+        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, self.prices, state.issuer)

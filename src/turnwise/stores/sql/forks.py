@@ -9,12 +9,13 @@ from sqlalchemy import Connection, bindparam, insert, select
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
 from turnwise.stores.sql.catalog import head_row, initial_state, open_session, session_exists
+from turnwise.stores.sql.ids import new_session_number
 from turnwise.stores.sql.inbox import insert_session, lock_session
 from turnwise.stores.sql.log import advanced_values, read_rows, read_spans, session_missing
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import moment, session_of, state_of, state_text
 from turnwise.stores.sql.spans import FOREVER, Spans, fork_of, logs_of, spans_text, without
-from turnwise.stores.sql.tables import new_session_number, owner_of, shares, snapshots
+from turnwise.stores.sql.tables import owner_of, shares, snapshots
 
 BATCH = 500
 
@@ -55,7 +56,7 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
     if row is None or found is None or state is None:
         raise session_missing(key)
     session = session_of(key, row)
-    begun = session.replace(last_sequence=0, head=Head(), state=state, updated_at=session.created_at)
+    begun = session.replace(last_sequence=0, bytes=0, head=Head(), state=state, updated_at=session.created_at)
     return Origin(row.number, found[1], session, begun)
 
 
