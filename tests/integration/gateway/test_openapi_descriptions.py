@@ -123,7 +123,10 @@ def test_a_stock_generator_produces_every_operation(document: Document, tmp_path
     if generator is None:
         pytest.skip(f"{GENERATOR} is not installed: ./dev test installs it into .venv/peers/generator")
     (tmp_path / "openapi.json").write_text(json.dumps(document), "utf-8")
+    # The generator must be told that a ZIP archive is bytes.
+    (tmp_path / "config.yaml").write_text("content_type_overrides: {application/zip: application/octet-stream}", "utf-8")
     command = [generator, "generate", "--path", "openapi.json", "--output-path", "client", "--meta", "none"]
+    command += ["--config", "config.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     left_out = re.findall(r"^(WARNING|ERROR).*", done.stdout + done.stderr, re.MULTILINE)
