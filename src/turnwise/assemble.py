@@ -26,13 +26,14 @@ from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
+from turnwise.ports.schema_status import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.upgrade import SchemaStatus, read_status
+from turnwise.stores.sql.upgrade import read_status
 
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")

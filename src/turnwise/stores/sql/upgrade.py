@@ -1,7 +1,6 @@
 """Tells whether a database has to be migrated, without changing it."""
 
 import os
-from typing import NamedTuple
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, make_url
@@ -9,25 +8,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, MissingExtra, StoreUnavailable
+from turnwise.ports.schema_status import SchemaStatus
 from turnwise.stores.sql import old_tables, schema
 from turnwise.stores.sql.tables import SCHEMA
 
 CONNECT_SECONDS = 5
-
-
-class SchemaStatus(NamedTuple):
-    """The revision of a database's tables, and the one that this version needs."""
-
-    found: str | None
-    """None: there are no tables yet, so the first use creates them."""
-    wanted: str
-    is_moving: bool
-    """A migration has begun and rows of old tables are still to be moved."""
-
-    @property
-    def is_current(self) -> bool:
-        """Whether nothing is to be done: the tables are current, or there are none."""
-        return self.found is None or (self.found == self.wanted and not self.is_moving)
 
 
 def read_status(url: str) -> SchemaStatus:
