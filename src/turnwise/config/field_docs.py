@@ -33,5 +33,5 @@ def _own_docs(model: type[BaseModel]) -> dict[str, str]:
         is_field = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
         if is_field and is_text:
-            found[field.target.id] = inspect.cleandoc(text.value.value)
+            found[field.target.id] = inspect.cleandoc(text.value.value)  # type: ignore[attr-defined]
     return found
