@@ -19,10 +19,12 @@ from turnwise.cli import (
     holds,
     init,
     keys,
+    learn,
     lint,
     mcp,
     migrate,
     prune,
+    replay,
     run,
     schema,
     select,
@@ -44,7 +46,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, prune, backup, migrate, schema):
+_COMMANDS = (
+    init,
+    check,
+    lint,
+    select,
+    eval,
+    replay,
+    learn,
+    chat,
+    run,
+    serve,
+    mcp,
+    a2a_kit,
+    worker,
+    prune,
+    backup,
+    migrate,
+    schema,
+)
+for group in _COMMANDS:
     group.register(app)
 app.add_typer(show.policy_app, name="policy")
 app.add_typer(show.tree_app, name="tree")
