@@ -24,7 +24,7 @@ FACES = (
 SUITES = {f"turnwise.testing.{path.stem}" for path in (SOURCE / "testing").glob("*_suite.py")}
 """Conformance suites are imported as modules of `turnwise.testing`."""
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CODE = [*sorted((ROOT / "examples").rglob("*.py")), *sorted((SOURCE / "cli" / "starter").rglob("*.py.txt"))]
 DATA = [*sorted((ROOT / "examples").rglob("*.yaml")), *sorted((SOURCE / "cli" / "starter").rglob("*.yaml.txt"))]
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -35,6 +35,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
+from turnwise.ports.schema_status import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.runner.revision_watch import RevisionWatch
@@ -42,6 +43,7 @@ from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.stores.sql.upgrade import read_status
 
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
@@ -175,6 +177,26 @@ def load_store(path: Path | str | None = None) -> LoadedStore:
     if problems or not settings.file.app or store is None:
         raise (problems or assembly.problems)[0]
     return LoadedStore(settings.file.app, store, _without_secrets(settings.file.store), assembly.gateway)
+
+
+def check_schema(path: Path | str | None = None) -> tuple[str, SchemaStatus]:
+    """Reads whether the store of an app has to be migrated. Changes nothing.
+
+    Returns:
+        The store's URL without passwords, and its status.
+
+    Raises:
+        ConfigError: The configuration is wrong, or the store is not one of ours.
+        StoreUnavailable: The database cannot be read.
+    """
+    assembly = _Assembly(find_file(path))
+    place = assembly.settings.file.store
+    assembly.store()
+    if problems := assembly.settings.written.problems_below("app", "store"):
+        raise problems[0]
+    if isinstance(place, Reference):
+        raise ConfigError("The store is not one that ships.", fix="Migrate it with its own tools.")
+    return _without_secrets(place), read_status(assembly.store_url(place))
 
 
 def check_app(path: Path | str | None = None) -> Report:
@@ -375,10 +397,13 @@ class _Assembly:
     def _store(self, place: str | Reference) -> Any:
         if isinstance(place, Reference):
             return self._instantiate(("store",), place)
-        relative = _SQLITE_FILE.fullmatch(place)
-        if relative is not None:
-            place = f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
-        return self._try(("store",), lambda: SqlSessionStore(place))
+        url = self.store_url(place)
+        return self._try(("store",), lambda: SqlSessionStore(url))
+
+    def store_url(self, url: str) -> str:
+        """Returns the URL with an SQLite file taken relative to the configuration's folder."""
+        relative = _SQLITE_FILE.fullmatch(url)
+        return url if relative is None else f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
 
     def _artifacts(self, place: str | Reference | None) -> Any:
         if place is None or isinstance(place, Reference):

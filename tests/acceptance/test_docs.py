@@ -30,7 +30,8 @@ from turnwise import Limits, ProcessConfig, RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 PLAYED = ("python", "text", "yaml", "console", "sh")
 SECONDS = 100
 SERVED, READY = "http://127.0.0.1:8000", "ready after"
@@ -266,7 +267,7 @@ def played(page: str, folder: Path, name: str = "page.md") -> list[str]:
     return play.wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     if wrong := played(page.read_text("utf-8"), tmp_path, str(page.relative_to(ROOT))):
         pytest.fail("\n\n".join(wrong), pytrace=False)
@@ -283,7 +284,7 @@ def test_the_first_screen_shows_a_decision_and_its_reason(tmp_path: Path) -> Non
     assert played(screen, tmp_path) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in _LINK.findall(page.read_text("utf-8")):
         path, _, anchor = target.partition("#")
@@ -302,9 +303,9 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_the_readme_links_every_page() -> None:
-    linked = {target.partition("#")[0] for target in _LINK.findall(README.read_text("utf-8"))}
-    assert {f"docs/{page.name}" for page in PAGES[1:]} - linked == set()
+def test_the_navigation_has_every_page() -> None:
+    navigation = (ROOT / "website" / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    assert {page.removeprefix("docs/") for page in NAMES[1:]} - set(re.findall(r"[\w./-]+\.md", navigation)) == set()
 
 
 WRONG = {

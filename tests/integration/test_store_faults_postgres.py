@@ -11,6 +11,7 @@ from sqlalchemy.engine import make_url
 from store_play import KEY
 
 from turnwise.facts.errors import StoreError, StoreUnavailable
+from turnwise.facts.install import install_command
 from turnwise.facts.sessions import Session
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.stores.sql.postgres import PostgresExecutor
@@ -91,4 +92,4 @@ asyncio.run(main())
     )
     assert done.stderr == ""
     assert "PostgreSQL needs an optional library" in done.stdout
-    assert "pip install 'turnwise[postgres]'" in done.stdout
+    assert install_command(["postgres"]) in done.stdout

@@ -24,6 +24,7 @@ from turnwise.cli import (
     lint,
     mcp,
     memory,
+    migrate,
     prune,
     replay,
     run,
@@ -31,6 +32,7 @@ from turnwise.cli import (
     select,
     serve,
     sessions,
+    show,
     users,
     worker,
 )
@@ -46,8 +48,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, replay, learn, chat, run, serve, mcp, a2a_kit, worker, prune, backup, schema):
+_COMMANDS = (
+    init,
+    check,
+    lint,
+    select,
+    eval,
+    replay,
+    learn,
+    chat,
+    run,
+    serve,
+    mcp,
+    a2a_kit,
+    worker,
+    prune,
+    backup,
+    migrate,
+    schema,
+)
+for group in _COMMANDS:
     group.register(app)
+app.add_typer(show.policy_app, name="policy")
+app.add_typer(show.tree_app, name="tree")
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")

@@ -87,9 +87,9 @@ async def _check_definitions(config: "Path | None", as_json: bool) -> None:
 
 def _report_data(report: "Report") -> "dict[str, Any]":
     """The report as JSON data."""
-    cards = (
-        [] if report.tree is None else [report.tree.card(name) for name, _ in _tree_rows(report.tree, report.tree.root, "", "")]
-    )
+    from turnwise.selection.diagram import tree_rows
+
+    cards = [] if report.tree is None else [report.tree.card(name) for name, _ in tree_rows(report.tree, report.tree.root)]
     agents = [
         {
             "name": card.name,
@@ -125,9 +125,10 @@ def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Te
     from turnwise.cli import rendering, terminal
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line
+    from turnwise.selection.diagram import tree_rows
 
     rows = []
-    for name, branch in _tree_rows(tree, tree.root, "", ""):
+    for name, branch in tree_rows(tree, tree.root):
         card = tree.card(name)
         line = rendering.styled(branch, "dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
         examples = _examples(card)
@@ -136,16 +137,6 @@ def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Te
         rows.append((line, card.kind, *model, str(len(card.patterns) or ""), str(examples or ""), about))
     columns = ("agent", "kind", *(["model"] if models else []), "patterns", "examples", "description")
     return fit_table(columns, rows, terminal.width(), right=("patterns", "examples"))
-
-
-def _tree_rows(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
-    """The names of an agent and all agents below it in tree order, each with its tree-drawing prefix."""
-    drawn = [(root, first)]
-    children = tree.children(root)
-    for number, child in enumerate(children, 1):
-        last = number == len(children)
-        drawn += _tree_rows(tree, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
-    return drawn
 
 
 def _print_ok(report: "Report") -> None:

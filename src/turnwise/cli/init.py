@@ -30,7 +30,7 @@ _NEXT_STEPS: Mapping[Template, _NextSteps] = {
     "basic": _NextSteps(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
     "llm": _NextSteps(
         ("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"),
-        hint="A local stand-in plays the model. For a real one, install turnwise[llm] and set OPENAI_API_KEY.",
+        hint="A local stand-in plays the model. For a real one, install the extra llm and set OPENAI_API_KEY.",
     ),
     "flow": _NextSteps(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
     "adapter": _NextSteps(
@@ -120,12 +120,13 @@ def _print_next_steps(folder: Path, start: _NextSteps) -> None:
 
     from turnwise.cli import terminal
     from turnwise.config.document import display_path
+    from turnwise.facts.install import install_command
 
     terminal.print_line("Now try:", "bold")
     if folder.resolve() != Path.cwd():
         terminal.print_line(f"  {shlex.join(['cd', display_path(folder)])}")
     if start.needs is not None and find_spec(start.needs[0]) is None:
-        terminal.print_line(f"  pip install 'turnwise[{start.needs[1]}]'")
+        terminal.print_line(f"  {install_command([start.needs[1]])}")
     for command in start.commands:
         terminal.print_line(f"  {command}")
     if start.hint:

@@ -10,6 +10,7 @@ from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.config.gateway_entries import is_loopback, protocols_without_extra
 from turnwise.facts.errors import MissingExtra
+from turnwise.facts.install import install_command
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -126,7 +127,7 @@ def _not_served_protocols(config: "Protocols") -> Iterator[str]:
     """The protocols that are not served, each with the reason."""
     if missing := protocols_without_extra(config, wanted=False):
         which = " and ".join(_NAMES[name][0] for name in missing)
-        yield f"{which}, because not installed (pip install 'turnwise[{','.join(missing)}]')"
+        yield f"{which}, because not installed ({install_command(missing)})"
     if off := [name for name in _NAMES if _switch(config, name).on is False]:
         yield f"{' and '.join(_NAMES[name][0] for name in off)}, because switched off below gateway.protocols"
 

@@ -3,9 +3,13 @@
 It describes the structure only. `turnwise check` also checks names, import paths and thresholds.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
 
 from turnwise.config.app_file import AppFile
+from turnwise.config.field_docs import field_docs
 from turnwise.facts.gateway import Switch
 
 Schema = dict[str, Any]
@@ -22,10 +26,34 @@ def file_schema() -> Schema:
     """Returns the schema of the whole file, as plain data."""
     schema = AppFile.model_json_schema(ref_template="#/definitions/{model}")
     definitions = schema.pop("$defs")
+    _add_descriptions(schema, definitions)
     switches: list[type[Switch]] = [Switch, *Switch.__subclasses__()]
     for name in (switch.__name__ for switch in switches):  # `true` and `false` stand for the whole section
         definitions[name] = {"anyOf": [{"type": "boolean"}, definitions[name]]}
     return {"$schema": DIALECT, "title": "turnwise.yaml", **_as_written({**schema, "definitions": definitions})}
+
+
+def _add_descriptions(schema: Schema, definitions: Schema) -> None:
+    """Describes each key by the text below its field in the code."""
+    models = {model.__name__: model for model in _models_of(AppFile)}
+    for name, definition in {AppFile.__name__: schema, **definitions}.items():
+        docs = field_docs(models[name]) if name in models else {}
+        for key, value in definition.get("properties", {}).items():
+            if key in docs:
+                value.setdefault("description", " ".join(docs[key].split()))
+
+
+def _models_of(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yields the model and every model in its fields."""
+    seen: set[type[BaseModel]] = set()
+    waiting: list[Any] = [model]
+    while waiting:
+        found = waiting.pop()
+        waiting += get_args(found)
+        if isinstance(found, type) and issubclass(found, BaseModel) and found not in seen:
+            seen.add(found)
+            yield found
+            waiting += [field.annotation for field in found.model_fields.values()]
 
 
 def _as_written(schema: Any) -> Any:

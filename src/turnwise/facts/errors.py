@@ -88,6 +88,8 @@ fix. It never holds a secret or the text of a user's message.
 from collections.abc import Sequence
 from typing import ClassVar
 
+from turnwise.facts.install import install_hint
+
 
 class TurnwiseError(Exception):
     """Base class of all errors. `code` is stable; `fix` says what to do and may be empty."""
@@ -151,7 +153,7 @@ class MissingExtra(ConfigError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs an optional library that is not installed.",
-            fix=f"Install it with: pip install 'turnwise[{extra}]'",
+            fix=install_hint([extra]),
         )
         self.extra = extra
 

@@ -14,6 +14,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import Protocols, Switch
 from turnwise.gateway import adk, documentation, graph_chat, openai
 from turnwise.gateway.api import routes as api
+from turnwise.gateway.descriptions import describe
 from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
@@ -62,9 +63,11 @@ READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Conte
 
 
 class _Gateway(FastAPI):
-    """An application whose OpenAPI document lists the credentials that the gateway accepts."""
+    """An application whose OpenAPI document describes every property and lists the credentials that the gateway accepts."""
 
     def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            describe(super().openapi())
         document = super().openapi()
         add_security_schemes(document, self.state.front.config.auth)
         return document

@@ -79,7 +79,7 @@ def test_it_says_once_where_to_go(tmp_path: Path) -> None:
     commands = ["cd 'my shop'", "turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"]
     assert said.endswith("Now try:\n" + "".join(f"  {command}\n" for command in commands))
     model = turnwise("init", "llm", "--template", "llm", cwd=tmp_path).stdout
-    assert model.endswith("install turnwise[llm] and set OPENAI_API_KEY.\n")
+    assert model.endswith("install the extra llm and set OPENAI_API_KEY.\n")
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

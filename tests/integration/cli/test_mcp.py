@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
 from turnwise.cli.input import MAX_LINE_BYTES
+from turnwise.facts.install import install_command
 
 AGENTS = """
 import asyncio, subprocess, sys
@@ -356,4 +357,4 @@ def test_without_the_library_the_extra_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", program, "mcp"], cwd=project(tmp_path), capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install 'turnwise[mcp]'" in done.stderr
+    assert install_command(["mcp"]) in done.stderr

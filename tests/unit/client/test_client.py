@@ -11,6 +11,7 @@ from client_play import Script
 from turnwise.client import Client
 from turnwise.facts.content import BlobPart, Content, TextPart
 from turnwise.facts.errors import ConfigError, RequestInvalid
+from turnwise.facts.install import install_command
 from turnwise.facts.messages import MessageContext
 
 ANSWER = {"session_id": "s", "message_id": "m-1", "invocation_id": "i-1", "state": "ended", "text": "hi"}
@@ -98,7 +99,7 @@ except MissingExtra as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert "The client needs an optional library" in done.stdout
-    assert "turnwise[client]" in done.stdout
+    assert install_command(["client"]) in done.stdout
 
 
 def test_a_client_is_light() -> None:

@@ -7,6 +7,7 @@ from config_play import line_only
 
 from turnwise.config.document import Document, Mark, display_path, with_location
 from turnwise.facts.errors import MissingExtra
+from turnwise.facts.install import install_command
 
 
 def test_paths_below_the_working_folder_are_shown_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +20,7 @@ def test_an_error_keeps_its_class_and_fix_when_it_gets_a_place() -> None:
     error = with_location(MissingExtra("Object storage", "s3"), "turnwise.yaml:4")
     assert error.extra == "s3"
     assert str(error).startswith("turnwise.yaml:4: Object storage needs")
-    assert "turnwise[s3]" in str(error)
+    assert install_command(["s3"]) in str(error)
 
 
 def test_mistakes_by_what_they_stand_below() -> None:

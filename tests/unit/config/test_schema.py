@@ -13,7 +13,7 @@ from turnwise.config.schema import file_schema
 from turnwise.config.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILES = [
     *sorted((ROOT / "examples").rglob("*.yaml")),
     *sorted((ROOT / "src" / "turnwise" / "cli" / "starter").rglob("*.yaml.txt")),

@@ -4,6 +4,7 @@ import re
 
 from turnwise.facts import errors
 from turnwise.facts.errors import LimitReached, MissingExtra, TransferRefused, TurnwiseError
+from turnwise.facts.install import install_command
 
 
 def every(branch: type[TurnwiseError]) -> list[type[TurnwiseError]]:
@@ -44,7 +45,7 @@ def test_the_text_is_the_problem_and_the_fix() -> None:
 
 
 def test_errors_that_know_more_say_it() -> None:
-    assert "pip install 'turnwise[s3]'" in str(MissingExtra("The artifact store", "s3"))
+    assert install_command(["s3"]) in str(MissingExtra("The artifact store", "s3"))
     assert "a, b" in str(TransferRefused("No.", allowed=("a", "b")))
     assert TransferRefused("No.").allowed == ()
     assert LimitReached("turns", "Too many.").which == "turns"

@@ -18,8 +18,8 @@ router = api_router("artifacts")
 
 _AT = "/sessions/{session_id}/artifacts/{name:path}"
 _MOST_VERSION = 2**31 - 1
-_ANY = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
-_BYTES: dict[str, Any] = {"*/*": {}}
+_ANY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 """The response's content type is the uploaded one, which the server does not verify."""
 _HEADERS = {
     "ETag": {"description": "A hash of the bytes.", "schema": {"type": "string"}},

@@ -47,14 +47,14 @@ def agent_of_model(services: Services, model: str) -> str | None:
     return model
 
 
-@router.get("/models", responses=refusals())
+@router.get("/models", operation_id="list_models", responses=refusals())
 async def list_models(front: TheFront, services: TheServices) -> Models:
     """Lists the values for `model`: `turnwise`, and the agents that the caller may address directly."""
     names = (SELECTING_MODEL, *(name for name in services.addressees.names() if name != SELECTING_MODEL))
     return Models(data=[Model(id=name, owned_by=front.runner.app) for name in names])
 
 
-@router.get("/models/{model:path}", responses=refusals(404))
+@router.get("/models/{model:path}", operation_id="get_model", responses=refusals(404))
 async def get_model(model: str, front: TheFront, services: TheServices) -> Model:
     """Returns one model."""
     if model != SELECTING_MODEL and model not in services.addressees.names():

@@ -17,7 +17,7 @@ _TOUCH = update(version).values(version_num=version.c.version_num)
 
 
 def is_current(connection: Connection) -> bool:
-    return _revision(connection) == SCHEMA and not old_tables.is_pending(connection)
+    return find_revision(connection) == SCHEMA and not old_tables.is_pending(connection)
 
 
 def move_some(connection: Connection) -> bool:
@@ -31,7 +31,7 @@ def migrate(connection: Connection, database: str) -> None:
     Raises:
         SchemaNewer: A newer Turnwise migrated the tables.
     """
-    revision = _revision(connection)
+    revision = find_revision(connection)
     if revision == SCHEMA:
         return
     if revision is None:
@@ -50,7 +50,7 @@ def touch(connection: Connection) -> None:
     connection.execute(_TOUCH)
 
 
-def _revision(connection: Connection) -> str | None:
+def find_revision(connection: Connection) -> str | None:
     """Returns the revision of the tables; None without tables, empty with an empty version table."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None

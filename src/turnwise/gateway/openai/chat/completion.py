@@ -15,12 +15,12 @@ from turnwise.gateway.openai.chat.schema import (
     AssistantMessage,
     Call,
     ChatCompletion,
+    ChatUsage,
     Choice,
     Finish,
     Function,
     Head,
     PromptTokens,
-    Usage,
 )
 from turnwise.gateway.problems import Problem, request_id_of, status_of
 from turnwise.gateway.redaction import Redactor
@@ -120,10 +120,10 @@ def call_of(call: ToolCallPart) -> Call:
     return Call(id=call.call_id, function=Function(name=call.tool, arguments=arguments_of(call)))
 
 
-def usage_of(events: Sequence[Event]) -> Usage:
+def usage_of(events: Sequence[Event]) -> ChatUsage:
     """Returns the token usage of these events."""
     used = token_usage(events)
-    return Usage(
+    return ChatUsage(
         prompt_tokens=used.asked,
         completion_tokens=used.answered,
         total_tokens=used.asked + used.answered,

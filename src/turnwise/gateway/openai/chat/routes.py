@@ -32,6 +32,7 @@ SessionHeader = Annotated[
 
 @router.post(
     "/chat/completions",
+    operation_id="create_chat_completion",
     response_model=ChatCompletion,
     responses={**refusals(404, 408, 409, 413, 500), 200: STREAM},
 )

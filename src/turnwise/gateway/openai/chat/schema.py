@@ -96,7 +96,7 @@ class ChatMessage(BaseModel):
     tool_call_id: str | None = None
 
 
-class StreamOptions(BaseModel):
+class ChatStreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
@@ -106,7 +106,7 @@ class FunctionDefinition(BaseModel):
     parameters: dict[str, JsonValue] | None = None
 
 
-class Tool(BaseModel):
+class ChatTool(BaseModel):
     """A tool that the caller offers. Only functions are supported."""
 
     type: str
@@ -119,12 +119,12 @@ class ChatBody(BaseModel):
     model: str = Field(examples=["turnwise"])
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     n: int | None = None
     user: str | None = None
     safety_identifier: str | None = None
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
-    tools: list[Tool] | None = None
+    tools: list[ChatTool] | None = None
     tool_choice: JsonValue = None
     parallel_tool_calls: bool | None = None
     response_format: JsonValue = None
@@ -223,7 +223,7 @@ class CompletionTokens(BaseModel):
     text_tokens: None = None
 
 
-class Usage(BaseModel):
+class ChatUsage(BaseModel):
     """The token usage of the agents' models, as far as they report it; zeros if no model was called."""
 
     prompt_tokens: int = 0
@@ -248,7 +248,7 @@ class ChatCompletion(Head):
 
     object: Literal["chat.completion"] = "chat.completion"
     choices: list[Choice]
-    usage: Usage
+    usage: ChatUsage
     metadata: dict[str, str] | None = None
     moderation: None = None
     turnwise: DecisionInfo
@@ -271,4 +271,4 @@ class Chunk(Head):
     moderation: None = None
     obfuscation: None = None
     turnwise: DecisionInfo | None = None
-    usage: Usage | None = None
+    usage: ChatUsage | None = None

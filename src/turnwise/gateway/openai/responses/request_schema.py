@@ -72,7 +72,7 @@ class ConversationName(Part):
     id: str
 
 
-class StreamOptions(Part):
+class ResponseStreamOptions(Part):
     include_obfuscation: bool | None = None
 
 
@@ -81,7 +81,7 @@ class BackgroundOptions(Part):
     continuation_id: str | None = None
 
 
-class Tool(BaseModel):
+class ResponseTool(BaseModel):
     """A tool that the caller offers. Only functions are supported."""
 
     model_config = ConfigDict(extra="allow")
@@ -124,11 +124,11 @@ class Create(ThreadOrConversation):
 
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: ResponseStreamOptions | None = None
     background: bool | None = None
     background_options: BackgroundOptions | None = None
     store: bool | None = None
-    tools: list[Tool] | None = None
+    tools: list[ResponseTool] | None = None
     tool_choice: JsonValue = None
     parallel_tool_calls: bool | None = None
     text: dict[str, JsonValue] | None = None

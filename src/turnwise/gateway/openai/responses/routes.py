@@ -14,7 +14,7 @@ from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
 from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
 from turnwise.gateway.openai.responses.lookup import conversation_events, current_response, find_response, previous_response
-from turnwise.gateway.openai.responses.request_schema import Create, ThreadOrConversation, Tool, check_supported
+from turnwise.gateway.openai.responses.request_schema import Create, ResponseTool, ThreadOrConversation, check_supported
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
@@ -26,7 +26,7 @@ from turnwise.transcript.view import as_text, tokens_of, tokens_of_parts
 class CountTokens(ThreadOrConversation):
     """The body of `POST /v1/responses/input_tokens`."""
 
-    tools: list[Tool] | None = None
+    tools: list[ResponseTool] | None = None
     tool_choice: JsonValue = None
     parallel_tool_calls: bool | None = None
     personality: str | None = None
@@ -35,24 +35,29 @@ class CountTokens(ThreadOrConversation):
     truncation: Literal["auto", "disabled"] | None = None
 
 
-class InputTokens(BaseModel):
+class InputTokenCount(BaseModel):
     object: Literal["response.input_tokens"] = "response.input_tokens"
     input_tokens: int
 
 
-def estimate_tokens(body: CountTokens, told: ReadInput, history: Iterable[Event]) -> InputTokens:
+def estimate_tokens(body: CountTokens, told: ReadInput, history: Iterable[Event]) -> InputTokenCount:
     """Returns the estimated tokens of the input, the tools and the conversation so far."""
     said = tokens_of_parts(told.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
     repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in told.past)
     tools = sum(tokens_of(as_text(tool.model_dump(mode="json", exclude_none=True))) for tool in body.tools or ())
-    return InputTokens(input_tokens=said + before + repeated + tools)
+    return InputTokenCount(input_tokens=said + before + repeated + tools)
 
 
 router = APIRouter(tags=["openai"])
 
 
-@router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
+@router.post(
+    "/responses",
+    operation_id="create_response",
+    response_model=ResponseObject,
+    responses={**refusals(404, 409, 413), 200: STREAM},
+)
 async def create(body: Create, request: Request, front: TheFront, services: UserServices, key: IdempotencyKey = None) -> Any:
     """Creates a response: as JSON, as a stream of events, or in the background.
 
@@ -71,7 +76,7 @@ async def create(body: Create, request: Request, front: TheFront, services: User
         _delete_if_temporary(asked)
 
 
-@router.post("/responses/compact", responses=refusals(404, 413))
+@router.post("/responses/compact", operation_id="compact_response", responses=refusals(404, 413))
 async def compact(body: Compact, services: UserServices) -> Compaction:
     """Compacts a conversation into one item, with which the input of a later request begins."""
     agent_of_model(services, body.model)
@@ -84,14 +89,19 @@ async def compact(body: Compact, services: UserServices) -> Compaction:
     return compact_items(given.after or body.previous_response_id, given.items)
 
 
-@router.post("/responses/input_tokens", responses=refusals(404))
-async def input_tokens(body: CountTokens, front: TheFront, services: UserServices) -> InputTokens:
+@router.post("/responses/input_tokens", operation_id="count_input_tokens", responses=refusals(404))
+async def input_tokens(body: CountTokens, front: TheFront, services: UserServices) -> InputTokenCount:
     """Estimates the input tokens of a request, with the same estimate that agents use."""
     told = read_input(body.input, body.instructions)
     return estimate_tokens(body, told, await conversation_events(front, services, body))
 
 
-@router.get("/responses/{response_id}", response_model=ResponseObject, responses={**refusals(404), 200: STREAM})
+@router.get(
+    "/responses/{response_id}",
+    operation_id="get_response",
+    response_model=ResponseObject,
+    responses={**refusals(404), 200: STREAM},
+)
 async def retrieve(
     response_id: str,
     request: Request,
@@ -116,7 +126,12 @@ async def retrieve(
     )
 
 
-@router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
+@router.post(
+    "/responses/{response_id}/cancel",
+    operation_id="cancel_response",
+    response_model=ResponseObject,
+    responses=refusals(404, 409),
+)
 async def cancel(response_id: str, request: Request, services: UserServices) -> ResponseObject:
     """Cancels a response that is in progress, or ends its open waits. A response that has ended does not change."""
     found = await find_response(services, response_id, to="invocations:cancel")
@@ -124,7 +139,7 @@ async def cancel(response_id: str, request: Request, services: UserServices) -> 
     return current_response(await find_response(services, response_id), redactor_of(request))
 
 
-@router.get("/responses/{response_id}/input_items", responses=refusals(404))
+@router.get("/responses/{response_id}/input_items", operation_id="list_input_items", responses=refusals(404))
 async def input_items(
     response_id: str,
     services: UserServices,
@@ -138,7 +153,7 @@ async def input_items(
     return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
 
 
-@router.delete("/responses/{response_id}", responses=refusals(404, 409))
+@router.delete("/responses/{response_id}", operation_id="delete_response", responses=refusals(404, 409))
 async def delete(response_id: str, services: UserServices) -> dict[str, Any]:
     """Deletes the latest response of its conversation. If the session holds nothing else, the session is deleted, too."""
     found = await find_response(services, response_id, to="sessions:write")

@@ -10,6 +10,7 @@ import time
 import pytest
 from sqlalchemy.engine import make_url
 
+from turnwise.facts.install import install_command
 from turnwise.stores.sql.signals.local import Listeners
 from turnwise.stores.sql.signals.mailbox import Mailbox
 from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
@@ -95,7 +96,7 @@ def test_without_psycopg_it_names_the_extra(caplog: pytest.LogCaptureFixture, mo
     until_logged(caplog)
     link.stop()
     link.join()
-    assert "pip install 'turnwise[postgres]'" in caplog.messages[0]
+    assert install_command(["postgres"]) in caplog.messages[0]
 
 
 def test_a_server_that_keeps_silent_holds_up_no_end(caplog: pytest.LogCaptureFixture) -> None:
