@@ -65,6 +65,26 @@ class SessionPage(BaseModel):
     next: str | None = None
 
 
+class RecentSessionShown(BaseModel):
+    """A session with its newest decision. `title` is the beginning of its first message, `text` that of the last one.
+
+    `agent` was selected last. `state` is that of the newest invocation: `running`, `waiting`, or the reason of its end.
+    """
+
+    id: str
+    user: str
+    title: str
+    text: str
+    agent: str | None
+    state: str | None
+    changed_at: datetime
+
+
+class RecentSessionPage(BaseModel):
+    sessions: list[RecentSessionShown]
+    next: str | None = None
+
+
 class OpenWait(BaseModel):
     """An open wait of the session. The invocation `invocation_id` has the details. `kind` is as in `OpenCall`."""
 
@@ -140,6 +160,124 @@ class DecisionShown(BaseModel):
 class DecisionPage(BaseModel):
     decisions: list[DecisionShown]
     next: str | None = None
+
+
+class FacetCount(BaseModel):
+    """The decisions with one value. Only callers with `decisions:label` get `labelled` and `contradicted`."""
+
+    name: str
+    count: int
+    clarified: int = 0
+    labelled: int = 0
+    contradicted: int = 0
+
+
+class Confusion(BaseModel):
+    """Decisions for `agent` that were labelled with another agent."""
+
+    agent: str
+    label: str
+    count: int
+
+
+class TimeShown(BaseModel):
+    """The decisions in a part of time that begins at `start`."""
+
+    start: datetime
+    count: int
+    clarified: int
+
+
+class DecisionCountsShown(BaseModel):
+    """The numbers of the newest decisions.
+
+    - `total`: how many match the filter, of `examined` ones. `complete` is false if there are older ones.
+    - `confidence`: by tenth, `0` to `9`.
+    - `policies`: by fingerprint.
+    - `seconds`: the width of the parts of time.
+    """
+
+    total: int
+    examined: int
+    complete: bool
+    agents: list[FacetCount]
+    methods: list[FacetCount]
+    outcomes: list[FacetCount]
+    confidence: list[FacetCount]
+    policies: list[FacetCount]
+    confusions: list[Confusion]
+    seconds: int
+    times: list[TimeShown]
+
+
+class Me(BaseModel):
+    """The caller, and the app.
+
+    - `user`: the owner of the caller's sessions; null if each request has to name a user.
+    - `acts_for_users`: whether the caller may send messages as any user.
+    - `permissions`: what the caller may do, each for `own` or `all` users.
+    - `authenticated`: whether this gateway needs credentials.
+    """
+
+    user: str | None
+    role: Literal["user", "operator", "admin"]
+    acts_for_users: bool
+    permissions: dict[str, Literal["own", "all"]]
+    authenticated: bool
+    app: str
+    policy: str
+    version: str
+
+
+class StageShown(BaseModel):
+    """A stage of the policy: its name in decisions, its selector and the options that differ from the defaults."""
+
+    name: str
+    selector: str
+    options: dict[str, JsonValue]
+
+
+class SegmentShown(BaseModel):
+    """Overrides for the callers for which `when` holds."""
+
+    name: str
+    when: dict[str, list[str]]
+    options: dict[str, dict[str, JsonValue]]
+    default: str | None
+
+
+class PolicyShown(BaseModel):
+    """The policy that selects agents: its stages in order. `default` answers when every stage abstains."""
+
+    name: str
+    fingerprint: str
+    tree_version: str
+    default: str
+    several: str | None
+    stages: list[StageShown]
+    segments: list[SegmentShown]
+
+
+class ProcessShown(BaseModel):
+    """A process that shares this app's store. `silent_seconds` is the age of its heartbeat, `sessions` the number of its
+    leases of this app.
+    """
+
+    name: str
+    started_at: datetime
+    silent_seconds: float
+    timeout_seconds: float
+    sessions: int
+
+
+class Operations(BaseModel):
+    """The processes and queues of the app."""
+
+    processes: list[ProcessShown]
+    queued_messages: int
+    queued_sessions: int
+    longest_queue: int
+    guardrail_threads_stuck: int
 
 
 class SkillShown(BaseModel):

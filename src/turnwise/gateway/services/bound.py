@@ -10,6 +10,7 @@ from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
+from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
@@ -32,6 +33,7 @@ class SharedState:
         self.locks, self.refused = Locks(), RefusedRequests()
         self.slots = RunSlots(quotas, closing, self.tasks)
         self.push_feed = PushFeed(runner, self.issuer)
+        self.decision_feed = DecisionFeed(runner)
 
 
 class Services:

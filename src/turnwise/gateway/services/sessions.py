@@ -14,7 +14,7 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Page
+from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
@@ -85,6 +85,15 @@ class Sessions:
         """Returns one page of sessions of a user, or of all users, sorted by user and id. Raises CursorInvalid."""
         named = self._scope.users("sessions:read", everybody=everybody)
         return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
+
+    async def recent(
+        self, *, everybody: bool, words: str, state: str | None, after: str | None, limit: int
+    ) -> Page[RecentSession]:
+        """Returns one page of sessions of a user, or of all users, the most recently decided first. Raises CursorInvalid."""
+        named = self._scope.users("sessions:read", everybody=everybody)
+        return await self._runner.store.decisions.recent_sessions(
+            self._runner.app, user=named, words=words, state=state, after=after, limit=limit
+        )
 
     async def get(self, session: str) -> Session:
         """Returns the session with its head and state. Raises SessionMissing."""

@@ -30,7 +30,7 @@ from turnwise.ports.decisions import (
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
     decision_search,
@@ -47,6 +47,7 @@ from turnwise.stores.sql import (
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
+from turnwise.stores.sql.decision_counts import CountedDecisions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.jobs import SqlJobs
@@ -382,6 +383,9 @@ class _Leases:
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
         return await self._executor.read(lambda connection: leases.stop_requests(connection, holder))
 
+    async def holders(self, app: str) -> Sequence[Holder]:
+        return await self._executor.read(lambda connection: leases.holders(connection, app))
+
 
 class _Inbox:
     """The store's inboxes."""
@@ -409,11 +413,8 @@ class _Inbox:
         return await self._executor.read(lambda connection: inbox.lengths(connection, app))
 
 
-class _Decisions:
+class _Decisions(CountedDecisions):
     """The store's decisions."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
 
     async def search(
         self,
