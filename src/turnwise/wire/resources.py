@@ -217,6 +217,7 @@ class Me(BaseModel):
     - `acts_for_users`: whether the caller may send messages as any user.
     - `permissions`: what the caller may do, each for `own` or `all` users.
     - `authenticated`: whether this gateway needs credentials.
+    - `artifacts`: whether the app stores files.
     """
 
     user: str | None
@@ -224,6 +225,7 @@ class Me(BaseModel):
     acts_for_users: bool
     permissions: dict[str, Literal["own", "all"]]
     authenticated: bool
+    artifacts: bool
     app: str
     policy: str
     version: str

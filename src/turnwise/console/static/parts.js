@@ -33,8 +33,6 @@ export function problem(error, again) {
 
 export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, title), " ", what);
 
-export const keys = (...pairs) => h("p", { class: "hints" }, pairs.map(([key, what]) => h("span", null, h("kbd", null, key), what)));
-
 export function select(label, value, options, onchange) {
   return h("select", { "aria-label": label, class: value ? "set" : "", onchange: (event) => onchange(event.target.value) },
     options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
@@ -225,4 +223,4 @@ export function table({ label, columns, row, open, more, height = 44 }) {
   };
 }
 
-export { add, h, icon, replace };
+export { add, h, icon, replace, svg };

@@ -162,7 +162,7 @@ async def list_events(
         bool, Query(description="Whether to include events that were rewound or that a crashed process left.")
     ] = False,
 ) -> EventPage:
-    """Lists the session's log, whose events are numbered from 1 without gaps.
+    """Lists the session's log, whose events are numbered from 1 without gaps. Before its first message it is empty.
 
     Pass a page's `next` as `after` to get the following page.
     """

@@ -100,9 +100,8 @@ class Sessions:
         return await self._runner.sessions.get(self._scope.session("sessions:read", session))
 
     async def events(self, session: str, window: Window) -> Events:
-        """Returns one page of the session's events, oldest first. Raises SessionMissing."""
+        """Returns one page of the session's events, oldest first; an empty one before its first message."""
         key = self._scope.session("sessions:read", session)
-        await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
             found = await self._runner.sessions.events(key, **asked | {"limit": None})

@@ -349,8 +349,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   if (!may("messages:write")) field.disabled = button.disabled = true;
   if (params[0]) {
     try {
-      const status = await api.get(path(), asUser(), signal);
       const page = await api.get(path("/events"), { ...asUser(), last: PAGE }, signal);
+      const status = page.events.length ? await api.get(path(), asUser(), signal) : { running: [], waits: [] };
       const last = show(page.events);
       earlier(page.events[0]?.sequence || 1);
       if (last) showWhy(last);
@@ -365,7 +365,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       }
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (error.code !== "session.missing") { talk.append(problem(error)); return; }
+      talk.append(problem(error));
+      return;
     }
   }
   if (!turns.size) {

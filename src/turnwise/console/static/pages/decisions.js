@@ -1,14 +1,14 @@
 // Decisions: all of them, newest first, with filters in the address; one beside the list.
 
 import { api, newDecisions, part } from "../api.js";
-import { chip, confidence, empty, h, icon, keys as hints, labelText, replace, select, table, why } from "../parts.js";
+import { chip, confidence, empty, h, icon, labelText, replace, select, table, why } from "../parts.js";
 import { may, mayAll } from "../shell.js";
 import { methodWords, number, plural, time } from "../text.js";
 
-const TIMES = [["", "Any time"], ["1h", "Last hour"], ["1d", "Last day"], ["7d", "Last 7 days"], ["30d", "Last 30 days"]];
+const TIMES = [["", "Time"], ["1h", "Last hour"], ["1d", "Last day"], ["7d", "Last 7 days"], ["30d", "Last 30 days"]];
 const SPANS = { "1h": 3600, "1d": 86400, "7d": 604800, "30d": 2592000 };
-const SURE = [["", "Any confidence"], ["0-0.5", "Below 50 %"], ["0.5-0.8", "50 to 80 %"], ["0.8-1", "Above 80 %"]];
-const LABELS = [["", "Any label"], ["none", "Unlabelled"], ["some", "Labelled"], ["wrong", "Wrong agent"]];
+const SURE = [["", "Confidence"], ["0-0.5", "Below 50 %"], ["0.5-0.8", "50 to 80 %"], ["0.8-1", "Above 80 %"]];
+const LABELS = [["", "Label"], ["none", "Unlabelled"], ["some", "Labelled"], ["wrong", "Wrong agent"]];
 
 // What the API is asked for, from the address.
 export function filterOf(query) {
@@ -80,10 +80,10 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     const facet = (list) => list.map((each) => [each.name, `${each.name} · ${number(each.count)}`]);
     const known = (list, name, words = (each) => each) => { const at = query.get(name); return [...list, ...(at && !list.some(([key]) => key === at) ? [[at, words(at)]] : [])]; };
     replace(bar, search,
-      select("Agent", query.get("agent") || "", known([["", "Any agent"], ...facet(counts.agents)], "agent"), (agent) => change({ agent })),
-      select("Method", query.get("method") || "", known([["", "Any method"], ...counts.methods.map((each) => [each.name, `${methodWords(each.name)} · ${number(each.count)}`])], "method", methodWords), (method) => change({ method })),
+      select("Agent", query.get("agent") || "", known([["", "Agent"], ...facet(counts.agents)], "agent"), (agent) => change({ agent })),
+      select("Method", query.get("method") || "", known([["", "Method"], ...counts.methods.map((each) => [each.name, `${methodWords(each.name)} · ${number(each.count)}`])], "method", methodWords), (method) => change({ method })),
       select("Confidence", query.get("sure") || "", SURE, (sure) => change({ sure })),
-      select("Outcome", query.get("outcome") || "", [["", "Any outcome"], ["chosen", "Chosen"], ["clarify", "Asked the user"]], (outcome) => change({ outcome })),
+      select("Outcome", query.get("outcome") || "", [["", "Outcome"], ["chosen", "Chosen"], ["clarify", "Asked the user"]], (outcome) => change({ outcome })),
       may("decisions:label") ? select("Label", query.get("labels") || "", LABELS, (labels) => change({ labels })) : null,
       select("Time", query.get("time") || "", TIMES, (span) => change({ time: span })));
   };
@@ -115,5 +115,3 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     rows.prepend(each);
   }
 }
-
-export { hints };

@@ -23,7 +23,7 @@ export async function page({ box, signal }) {
   await draw();
   const [running, waiting, failed] = await Promise.all(["running", "waiting", "failed"].map(sessions));
   replace(box, h("div", { class: "narrow wide" }, figures, h("section", { class: "section" }, h("h2", null, "Processes"), processes),
-    h("div", { class: "columns" }, list("Running", running, "running"), list("Waiting for the user", waiting, "waiting"), list("Failed", failed, "failed")),
+    h("div", { class: "columns" }, list("Waiting for the user", waiting, "waiting"), h("div", { class: "stack" }, list("Running", running, "running"), list("Failed", failed, "failed"))),
     needs("Keys", "are made and revoked with turnwise keys, because a key must not be shown on a page."), needs("Limits and audit", "need the log of what operators did, in the store.")));
   const timer = setInterval(() => document.hidden || draw().catch(() => {}), EVERY);
   signal.addEventListener("abort", () => clearInterval(timer));

@@ -23,7 +23,7 @@ export async function page({ box, signal, go, title }) {
   const low = counts.confidence.filter((each) => Number(each.name) < 5).reduce((sum, each) => sum + each.count, 0);
   const labelled = counts.agents.reduce((sum, each) => sum + each.labelled, 0), wrong = counts.agents.reduce((sum, each) => sum + each.contradicted, 0);
   const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
-  const latest = h("ul", { class: "plainlist" });
+  const latest = h("ul", { class: "plainlist latest" });
   const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, each.text || "(no text)"), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" },

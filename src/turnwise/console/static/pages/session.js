@@ -2,7 +2,7 @@
 
 import { api, part } from "../api.js";
 import { chip, confidence, empty, h, problem, replace } from "../parts.js";
-import { may, toast } from "../shell.js";
+import { may, me, toast } from "../shell.js";
 import { methodWords, plural, time } from "../text.js";
 import { stateText } from "./sessions.js";
 
@@ -31,7 +31,7 @@ function what(event, session, user) {
 export async function page({ box, signal, params, query, go, title }) {
   const [session] = params, user = query.get("user"), path = `sessions/${part(session)}`, as = { user };
   const status = await api.get(path, as, signal);
-  const [state, files] = await Promise.all([api.get(`${path}/state`, as, signal), api.get(`${path}/artifacts`, as, signal).then((each) => each.artifacts, () => [])]);
+  const [state, files] = await Promise.all([api.get(`${path}/state`, as, signal), me.artifacts ? api.get(`${path}/artifacts`, as, signal).then((each) => each.artifacts) : []]);
   const remove = async () => {
     if (!confirm(`Delete session ${session} with its log, decisions and files?`)) return;
     try { await api.delete(path, as); go("sessions"); } catch (error) { toast(`${error.message} ${error.fix}`); }

@@ -5,7 +5,7 @@ import { chip, empty, h, replace, select, table } from "../parts.js";
 import { mayAll, me } from "../shell.js";
 import { time } from "../text.js";
 
-const STATES = [["", "Any state"], ["running", "Running"], ["waiting", "Waiting"], ["completed", "Completed"], ["clarify", "Asked the user"], ["failed", "Failed"], ["cancelled", "Stopped"]];
+const STATES = [["", "State"], ["running", "Running"], ["waiting", "Waiting"], ["completed", "Completed"], ["clarify", "Asked the user"], ["failed", "Failed"], ["cancelled", "Stopped"]];
 const WORDS = Object.fromEntries(STATES);
 
 export const stateText = (state) => h("span", { class: `state ${state || ""}` }, WORDS[state] || state || "–");
