@@ -109,7 +109,7 @@ class Console(NamedTuple):
             await self.page.locator(".answer").get_by_text(answer).last.wait_for()
 
     async def sees(self, text: str) -> None:
-        await self.page.get_by_text(text).first.wait_for(state="visible")
+        await self.page.locator(".frame, .toasts").get_by_text(text).first.wait_for(state="visible")
 
     async def problems_of_access(self) -> list[str]:
         """What axe-core finds serious on the page, of which the context has to bypass the CSP."""

@@ -11,6 +11,7 @@ from turnwise.cli import (
     a2a_kit,
     chat,
     check,
+    console,
     decisions,
     eval,
     flow,
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, schema):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")

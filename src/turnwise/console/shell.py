@@ -1,4 +1,4 @@
-"""The console's files: the page, and its assets under a path with their version, so that browsers keep them for good."""
+"""The console's files: the page, and its assets, under a path with their version, so that browsers keep them for good."""
 
 import gzip
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Shell(NamedTuple):
         """
         root = "../" * depth or "./"
         assets = f"{root}{ASSETS}/{self.version}/"
-        modules = sorted(name for name in self.assets if name.endswith(".js"))
+        modules = sorted(name for name in self.assets if name.endswith(".js") and "/" not in name)
         preloads = "\n".join(f'<link rel="modulepreload" href="{assets}{name}">' for name in modules)
         api = f"{root}../api/v1" if gateway is None else f"{gateway.rstrip('/')}/api/v1"
         values = {"root": root, "assets": assets, "api": api}

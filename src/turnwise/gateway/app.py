@@ -19,6 +19,7 @@ from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
+from turnwise.gateway.middleware.compression import CompressedJson
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
 from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, register_error_handlers
@@ -150,6 +151,7 @@ def _middleware(
             allow_headers=["*"],
             expose_headers=READABLE,
         )
+    yield Middleware(CompressedJson)
     yield Middleware(ProblemResponses, form_for=form_for)
     yield Middleware(HeadRequests)
     if config.auth is None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from turnwise.console.shell import ASSETS, policy, shell
+from turnwise.gateway.middleware.headers import SecurityHeaders
 
 CONSOLE = "/console"
 FIXED: Sequence[str] = ("/", CONSOLE, f"{CONSOLE}/")
@@ -47,6 +48,14 @@ def console_router(prefix: str = CONSOLE, gateway: str | None = None) -> APIRout
     router.add_api_route(prefix, add_slash, methods=READ_METHODS)
     router.add_api_route(prefix + "/{path:path}", get_file, methods=READ_METHODS)
     return router
+
+
+def console_app(gateway: str) -> FastAPI:
+    """Returns an application that serves the console only, for a gateway elsewhere."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app.include_router(console_router(gateway=gateway))
+    app.add_middleware(SecurityHeaders)
+    return app
 
 
 def gateway_origin(gateway: str | None) -> str:

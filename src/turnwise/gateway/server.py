@@ -72,12 +72,12 @@ class Serving:
     @property
     def address(self) -> str:
         """The gateway's URL."""
-        return _url(self._host, self._port)
+        return url_of(self._host, self._port)
 
     @property
     def address_here(self) -> str:
         """The gateway's URL for clients on this machine."""
-        return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host), self._port)
+        return url_of({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host), self._port)
 
     async def begin(self) -> None:
         """Starts the server, and returns when it accepts connections."""
@@ -159,5 +159,6 @@ def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connect
     )
 
 
-def _url(host: str, port: int) -> str:
+def url_of(host: str, port: int) -> str:
+    """Returns the URL of a server at that address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

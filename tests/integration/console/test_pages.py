@@ -11,15 +11,15 @@ PAGES: Mapping[str, str] = {
     "chat/s1?user=local": "on its way",
     "sessions": "Begins with",
     "sessions/s1?user=local": "Events",
-    "memory": "memory",
+    "memory": "No memory here",
     "decisions": "where is my order",
     "decisions/s1/1?user=local": "Stages, in order",
-    "review": "Review",
+    "review": "went to",
     "quality": "Reliability",
     "agents": "Answers the rest.",
     "agents/orders": "Knows where orders are.",
     "policy": "The cascade",
-    "flows": "flows",
+    "flows": "No flows",
     "operations": "Processes",
 }
 """Each page, and a text on it."""
@@ -160,3 +160,24 @@ async def test_the_policy_of_the_page_is_strict() -> None:
         assert any("connect-src" in each or "Refused to connect" in each for each in it.watched.problems)
         it.watched.problems.clear()
         it.watched.asked[:] = [each for each in it.watched.asked if "127.0.0.2" not in each]
+
+
+async def test_equal_messages_are_reviewed_as_one_by_the_keyboard() -> None:
+    """K2"""
+    async with console() as it:
+        for session in ("a", "b"):
+            await it.client.send_message("What is  this", session)
+        await it.client.send_message("my order", "c")
+        await it.go("review")
+        await it.sees("2 equal messages")
+        await it.page.keyboard.press("2")
+        await it.sees("2 decisions labelled orders.")
+        await it.page.locator(".big").get_by_text("my order").wait_for()
+        await it.page.keyboard.press("y")
+        await it.sees("All done")
+        labels = {each["session_id"]: each["label"] for each in (await it.client.get("/api/v1/decisions")).json()["decisions"]}
+        assert labels == {"a": "orders", "b": "orders", "c": "orders"}
+        await it.page.keyboard.press("u")
+        await it.page.locator(".big").get_by_text("my order").wait_for()
+        (found,) = (await it.client.get("/api/v1/decisions?labelled=false")).json()["decisions"]
+        assert found["session_id"] == "c"

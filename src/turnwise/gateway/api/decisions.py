@@ -137,26 +137,29 @@ async def count_decisions(
     "/decision-stream",
     summary="Follow decisions",
     response_class=Response,
-    response_description="Server-sent events: a `decision` for each new decision.",
+    response_description="Server-sent events: `following`, then a `decision` for each new one.",
     responses={**problems(), 200: {"content": STREAM}},
 )
 async def follow_decisions(request: Request, front: TheFront, services: UserServices) -> Response:
     """Streams the decisions that are made from now on, in any process, for the same users as the search.
 
-    Each event is a decision as in the search with `slim=true`. A reader that falls behind misses decisions.
+    The first event, `following`, says that the stream has begun. Each other one is a decision as in the search with
+    `slim=true`. A reader that falls behind misses decisions.
     """
     view, user = redactor_of(request), services.decisions.followed_user()
 
-    async def items() -> AsyncIterator[DecisionShown]:
+    async def items() -> AsyncIterator[DecisionShown | None]:
         async for decision in front.state.decision_feed.follow(user):
-            yield decision_row(decision, view)
+            yield None if decision is None else decision_row(decision, view)
 
     return event_stream(
         items(), _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=b"event: closing\ndata: {}\n\n"
     )
 
 
-def _written(shown: DecisionShown) -> bytes:
+def _written(shown: DecisionShown | None) -> bytes:
+    if shown is None:
+        return format_sse_event(event="following", data_str="{}")
     return format_sse_event(event="decision", data_str=shown.model_dump_json())
 
 

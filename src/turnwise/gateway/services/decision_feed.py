@@ -43,13 +43,14 @@ class DecisionFeed:
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[tuple[str, str, int], datetime] = {}
 
-    async def follow(self, user: str | None) -> AsyncIterator[Decision]:
-        """Yields new decisions of the user, or of all users if None, oldest first."""
+    async def follow(self, user: str | None) -> AsyncIterator[Decision | None]:
+        """Yields None once it follows, then new decisions of the user, or of all users if `user` is None, oldest first."""
         follower = _Follower(user)
         self._followers.add(follower)
         if self._task is None:
             self._task = asyncio.create_task(self._read())
         try:
+            yield None
             while True:
                 yield await follower.queue.get()
         finally:

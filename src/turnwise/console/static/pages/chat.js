@@ -113,7 +113,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.selection = selection;
     turn.line.hidden = false;
     replace(turn.line, chip(selection.agent, true), h("span", null, methodWords(selection.method)), confidence(selection));
-    turn.line.setAttribute("aria-label", `Why ${selection.agent}: ${methodWords(selection.method)}, ${Math.round(selection.confidence * 100)} percent`);
+    turn.line.title = "Why this agent";
   };
   const actions = (turn) => {
     const tool = (name, text, run) => h("button", { type: "button", class: "quiet", onclick: run }, icon(name), text);
