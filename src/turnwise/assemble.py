@@ -292,6 +292,7 @@ class _Assembly:
         return {
             "config": self.settings.run,
             "process": file.process,
+            "retention": file.retention,
             "store": self.store(),
             "artifacts": self._artifacts(file.artifacts),
             "encoder": encoder,

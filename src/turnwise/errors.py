@@ -63,6 +63,7 @@ from turnwise.facts.errors import (
     TreeError,
     TurnwiseError,
     UnknownToolCall,
+    UserOnHold,
     WrongMethod,
 )
 
@@ -129,5 +130,6 @@ __all__ = [
     "TreeError",
     "TurnwiseError",
     "UnknownToolCall",
+    "UserOnHold",
     "WrongMethod",
 ]

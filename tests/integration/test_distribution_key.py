@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
-from turnwise.stores.sql.tables import metadata
+from turnwise.stores.sql.record_tables import metadata
 from turnwise.testing.models import ScriptedModel
 from turnwise.testing.postgres import new_postgres_database
 
@@ -21,8 +21,15 @@ from turnwise.testing.postgres import new_postgres_database
 EVERYWHERE = {"app_state", "keys", "version", "versions", "processes", "counters", "places"}
 OF_USERS = {table.name for table in metadata.sorted_tables} - {f"turnwise_{name}" for name in EVERYWHERE}
 VALUE = r"(?:-?\d+|\?|%\(\w+\)s(?:::\w+)?|\$\d+)"
-# A process looks at the work of all users now and then: pending deletions, and requests to stop its own turns.
+# A process looks at the work of all users now and then: pending deletions, and requests to stop its own turns. The erasure of a
+# user looks for what that user did to the data of others.
 OF_ALL_USERS = (
+    "turnwise_audit.actor IN",
+    "turnwise_labels.author IN",
+    "turnwise_label_changes.author IN",
+    "turnwise_label_changes.actor IN",
+    "turnwise_label_claims.reviewer IN",
+    "turnwise_holds.author IN",
     "FROM turnwise_removals ORDER BY",
     "turnwise_sessions.stop FROM turnwise_sessions WHERE turnwise_sessions.lease",
 )

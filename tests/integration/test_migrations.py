@@ -27,9 +27,10 @@ from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore, old_tables, words
+from turnwise.stores.sql.record_tables import metadata
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.schema import alembic_config
-from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata
+from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, rewinds, said
 

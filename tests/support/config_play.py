@@ -86,6 +86,7 @@ artifacts: {import: 'M:Files', options: {}}
 limits: {turns: 3, tool_seconds: 1.5}
 run: {when_busy: reject, streaming: false}
 process: {concurrency: 7}
+retention: {sessions: {days: 30, most: 9}, inbox: {days: 1}, users: {ann: {decisions: {days: 2}}}}
 guardrails:
   - injection_marks
   - M:guard

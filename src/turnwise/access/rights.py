@@ -27,9 +27,10 @@ _OPERATOR: Mapping[Permission, Reach] = {
     "decisions:read": "all",
     "decisions:label": "all",
     "metrics:read": "all",
+    "audit:read": "all",
 }
 # Not even an admin sends messages for other users: that takes a credential that acts for users.
-_ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all"}
+_ADMIN: Mapping[Permission, Reach] = {**_OPERATOR, "sessions:write": "all", "artifacts:write": "all", "holds:write": "all"}
 RIGHTS: Mapping[Role, Mapping[Permission, Reach]] = {"user": _USER, "operator": _OPERATOR, "admin": _ADMIN}
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 

@@ -9,16 +9,19 @@ import typer
 
 from turnwise.cli import (
     a2a_kit,
+    audit,
     chat,
     check,
     console,
     decisions,
     eval,
     flow,
+    holds,
     init,
     keys,
     lint,
     mcp,
+    prune,
     run,
     schema,
     select,
@@ -38,12 +41,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, prune, schema):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
 app.add_typer(keys.app, name="keys")
+app.add_typer(holds.app, name="holds")
+app.add_typer(audit.app, name="audit")
 
 
 def _print_version(wanted: bool) -> None:

@@ -14,6 +14,7 @@ from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
+from turnwise.facts.retention import Retention
 from turnwise.facts.spelling import did_you_mean
 from turnwise.guardrails.personal_data import Kind
 from turnwise.guardrails.replacing import PLACES, Action
@@ -274,6 +275,8 @@ class AppFile(Section):
     """How messages are run."""
     process: ProcessConfig = ProcessConfig()
     """How one process shares the work with others."""
+    retention: Retention = Retention()
+    """How long stored data is kept."""
     guardrails: tuple[GuardrailItem, ...] = ()
     """Guardrails, in order."""
     hooks: tuple[ReferenceItem, ...] = ()

@@ -19,6 +19,8 @@ Permission = Literal[
     "decisions:read",
     "decisions:label",
     "metrics:read",
+    "audit:read",
+    "holds:write",
 ]
 """The permissions to which a credential can be restricted."""
 

@@ -24,6 +24,7 @@ TurnwiseError
 │   ├── SessionExists
 │   ├── SessionBusy          another message is being answered (policy `reject`)
 │   ├── QueueFull            too many messages wait in this session
+│   ├── UserOnHold           a legal hold prevents the deletion of the user's data
 │   ├── InvocationMissing
 │   └── StaleWriter          another writer wrote first; the append was refused
 ├── StoreError               the store has a problem
@@ -189,6 +190,10 @@ class SessionBusy(SessionError):
 
 class QueueFull(SessionError):
     code = "session.queue_full"
+
+
+class UserOnHold(SessionError):
+    code = "session.user_on_hold"
 
 
 class InvocationMissing(SessionError):

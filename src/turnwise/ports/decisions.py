@@ -29,7 +29,10 @@ class Decision(NamedTuple):
     selection: Selection
     created_at: datetime
     label: str | None = None
-    """The agent that should have been chosen, as labelled by a person; None means unlabelled."""
+    """The agent that should have been chosen: by the operators' newest label, else by the heaviest (`Labels`).
+
+    None means unlabelled, or that no agent should have been chosen.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,10 +212,13 @@ class Decisions(Protocol):
         """Returns the decision recorded at that sequence number; None when there is none."""
         ...
 
-    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
-        """Labels the decision at that sequence number with the agent that should have been chosen.
+    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
+        """Stores an operator's label: the agent that should have been chosen. `Labels` stores all other labels.
 
-        None removes the label. Raises InvocationMissing when there is no decision.
+        None removes the labels of all operators. Raises InvocationMissing when there is no decision.
+
+        Args:
+            actor: The label's author, such as a credential's id.
         """
         ...
 

@@ -348,8 +348,8 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
-        """Deletes the session with its log, inbox, decisions and jobs, and returns whether there was one.
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
+        """Deletes the session with its log, inbox, decisions, labels and jobs. Returns whether there was one.
 
         It disappears at once; its rows are deleted in short transactions (see `Maintenance.finish_deletions`). Events that
         a fork inherited stay until the fork is deleted, too.
@@ -357,15 +357,24 @@ class SessionStore(Protocol):
         Args:
             revision: Delete only while the session has this revision and its inbox is empty. None means any; then the
                 call is idempotent.
+            actor: The deleter, for the audit log.
 
         Raises:
+            UserOnHold: The user has a legal hold.
             SessionMissing: There is no session, and a revision is given.
             StaleWriter: The session does not have the revision. Nothing is deleted.
         """
         ...
 
-    async def delete_user(self, app: str, user: str) -> None:
-        """Deletes every session of that user and the user's state, as `delete` does. Idempotent."""
+    async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
+        """Erases a user: every session, as `delete` does, the user's state, labels and API keys. Idempotent.
+
+        Afterwards no row holds the user's id or words. Audit entries stay without them. After a crash, `finish_deletions`
+        continues. Sessions that the user creates after the call began stay. Raises UserOnHold.
+
+        Args:
+            actor: The deleter, for the audit log.
+        """
         ...
 
     async def fork(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
+from turnwise.facts.retention import Retention
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.message.driver import Driver
@@ -16,6 +17,7 @@ from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import RecoveryLoop, SessionQueues
+from turnwise.runner.queue.retention import Pruning
 from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade
 
@@ -37,10 +39,18 @@ class LoopRuntimes:
     """
 
     def __init__(
-        self, runtime: Runtime, cascade: Cascade, hooks: Sequence[Hooks], app: str, config: RunConfig, process: ProcessConfig
+        self,
+        runtime: Runtime,
+        cascade: Cascade,
+        hooks: Sequence[Hooks],
+        app: str,
+        config: RunConfig,
+        process: ProcessConfig,
+        retention: Retention,
     ) -> None:
         self._runtime, self._cascade, self._hooks = runtime, cascade, hooks
         self._app, self.config, self._process = app, config, process
+        self.pruning = Pruning(runtime.store, runtime.artifacts, app, retention, runtime.issuer.now)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
     @property
@@ -62,5 +72,5 @@ class LoopRuntimes:
         driver = Driver(self._runtime, self._cascade, self._hooks, lease, unknown, jobs.wake)
         recovery = Recovery(self._runtime, driver, self.config, unknown)
         queues = SessionQueues(driver, recovery, self._runtime.store, self.config, concurrency=self._process.concurrency)
-        recovery_loop = RecoveryLoop(self._runtime.store, queues, jobs, self._app, self._process.recovery_seconds)
+        recovery_loop = RecoveryLoop(self._runtime.store, queues, jobs, self._app, self._process.recovery_seconds, self.pruning)
         return LoopRuntime(driver, queues, recovery_loop, jobs)

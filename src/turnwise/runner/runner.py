@@ -15,6 +15,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
+from turnwise.facts.retention import Retention
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.ports.agent import Agent, MakesAgent
@@ -76,6 +77,7 @@ class Runner:
         keep: A folder that caches what is fitted to the agents; None means no cache.
         config: The default configuration of runs.
         process: How this process shares work with other processes on the same store.
+        retention: How long stored data is kept. By default, it is kept forever.
         guardrails: The guardrails, in the order in which they run.
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
@@ -97,6 +99,7 @@ class Runner:
         keep: Path | str | None = None,
         config: RunConfig | None = None,
         process: ProcessConfig | None = None,
+        retention: Retention | None = None,
         guardrails: Sequence[Guardrail] = (),
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
@@ -119,7 +122,9 @@ class Runner:
         self._issuer = issuer or SystemIssuer()
         runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
-        self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
+        rules = retention or Retention()
+        self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process, rules)
+        self.pruning = self._loop_runtimes.pruning
         self.checks = CHECKS
         self._blocking_portal = BlockingPortal(_IN_A_LOOP)
         self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)

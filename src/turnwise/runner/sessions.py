@@ -339,24 +339,34 @@ class Sessions:
         session = await self._require_idle(key)
         return await self._write_with_retry(session, events) if events else session
 
-    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent without a
         revision.
 
-        Raises SessionBusy; SessionMissing and StaleWriter as `rewind` does, if a revision is given.
+        Args:
+            revision: The revision that the session must have; None means any.
+            actor: The deleter, for the audit log.
 
         Returns:
             Whether there was a session.
+
+        Raises:
+            SessionBusy: A process answers a message of the session.
+            UserOnHold: The user has a legal hold.
+            SessionMissing, StaleWriter: As for `rewind`, if a revision is given.
         """
         if revision is not None or await self._store.open(key) is not None:
             await self._require_idle(key, revision)
-        deleted = await self._store.delete(key, revision=revision)
+        deleted = await self._store.delete(key, revision=revision, actor=actor)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
         return deleted
 
-    async def delete_user(self, user: str) -> None:
-        """Deletes all data of a user in this app. Idempotent. Raises SessionBusy."""
+    async def delete_user(self, user: str, *, actor: str = "") -> None:
+        """Erases a user from this app, with artifacts and API keys. Idempotent; repeat it after an error.
+
+        Raises SessionBusy and UserOnHold. `actor` is for the audit log.
+        """
         after: str | None = None
         while True:
             page = await self._store.list(self._app, user=user, after=after)
@@ -365,7 +375,7 @@ class Sessions:
             after = page.next
             if after is None:
                 break
-        await self._store.delete_user(self._app, user)
+        await self._store.delete_user(self._app, user, actor=actor)
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 

@@ -330,3 +330,41 @@ class Ready(BaseModel):
 
 class Version(BaseModel):
     version: str = Field(examples=["0.1.0"])
+
+
+class AddHold(Body):
+    """Adds a legal hold on a user's data."""
+
+    user: str = Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)
+    reason: str = Field(min_length=1, max_length=4000, pattern=PLAIN)
+
+
+class HoldShown(BaseModel):
+    """A legal hold: while it exists, nothing of the user is deleted."""
+
+    id: str
+    user: str
+    author: str
+    at: datetime
+    reason: str
+
+
+class HoldList(BaseModel):
+    holds: list[HoldShown]
+
+
+class AuditShown(BaseModel):
+    """An entry of the audit log. `user` is null for an act on the app, and after the user's erasure."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    user: str | None
+    session_id: str | None
+    details: dict[str, JsonValue]
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditShown]
+    next: str | None = None

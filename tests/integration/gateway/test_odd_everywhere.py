@@ -204,6 +204,7 @@ NAMES = {
     "event_id": "e",
     "task_id": "task_AAAA",
     "push_id": "p",
+    "hold_id": "h",
 }
 Sent = tuple[str, str, dict[str, Any]]
 """Method, path, and the rest of a request."""

@@ -184,6 +184,7 @@ async def _played() -> Outcomes:
                 if (which, name) not in found:
                     if which[0][0] not in ("GET", "HEAD"):  # what another column has changed is not there any more
                         hers[which] = await things_of(runner, "ann")
+                        good = await good_keys(runner)  # the erasure of ann deletes her keys
                     await look(which, name, good[name], hers[which], named=column.named)
     return Outcomes(refused, found)
 

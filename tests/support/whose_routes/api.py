@@ -76,4 +76,8 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decision-stream"): (Asked("decisions:read", everybody=True, endless=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+    ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
+    ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),
+    ("DELETE", "/api/v1/holds/{hold_id}"): (Asked("holds:write", names="", ok=404),),
+    ("GET", "/api/v1/audit"): (Asked("audit:read", everybody=True),),
 }

@@ -13,10 +13,10 @@ ADMIN = Caller(id="key:4", role="admin", user="root")
 
 
 def test_each_role_may_what_those_before_it_may() -> None:
-    assert set(RIGHTS["user"]) < set(RIGHTS["operator"]) == set(RIGHTS["admin"]) == set(PERMISSIONS)
+    assert set(RIGHTS["user"]) < set(RIGHTS["operator"]) < set(RIGHTS["admin"]) == set(PERMISSIONS)
 
 
-@pytest.mark.parametrize("permission", ["decisions:label", "metrics:read"])
+@pytest.mark.parametrize("permission", ["decisions:label", "metrics:read", "audit:read"])
 def test_a_user_may_not_what_only_operators_may(permission: Permission) -> None:
     for caller in (ANN, SHOP):
         with pytest.raises(Forbidden, match=permission):

@@ -13,7 +13,7 @@ def counts_of(counted: DecisionCounts, view: Redactor, *, labels: bool) -> Decis
     cells = counted.cells
     confused: Counter[tuple[str, str]] = Counter()
     for cell in cells:
-        if labels and cell.label is not None and cell.label != cell.agent:
+        if labels and cell.label and cell.label != cell.agent:
             confused[cell.agent, cell.label] += cell.count
     return DecisionCountsShown(
         total=sum(cell.count for cell in cells),

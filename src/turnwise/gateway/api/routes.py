@@ -2,13 +2,24 @@
 
 from fastapi import APIRouter, Depends
 
-from turnwise.gateway.api import agents, artifacts, decisions, health, invocations, messages, metrics, sessions, standing
+from turnwise.gateway.api import (
+    agents,
+    artifacts,
+    decisions,
+    health,
+    invocations,
+    messages,
+    metrics,
+    records,
+    sessions,
+    standing,
+)
 from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
 # Requests are matched in this order, so the most frequent routes come first.
-for part in (messages, sessions, invocations, artifacts, decisions, agents, standing):
+for part in (messages, sessions, invocations, artifacts, decisions, records, agents, standing):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
 router.include_router(health.router)  # probes accept any query parameters
 root_router = metrics.router

@@ -284,7 +284,10 @@ async def delete_session(session_id: SessionId, services: UserServices, expected
     responses=problems(409),
 )
 async def delete_user(user_id: UserId, services: TheServices) -> None:
-    """Deletes all data of a user: sessions, state and artifacts. The user's credentials stay valid."""
+    """Erases a user: sessions, state, labels, artifacts and API keys. Tokens of an identity provider stay valid.
+
+    Answers 409 while one of the sessions is processing a message, or while a legal hold prevents the deletion.
+    """
     await services.for_user(user_id).sessions.delete_user()
 
 

@@ -118,7 +118,7 @@ class Decisions:
         key = self._scope.session("decisions:label", session)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
-        await self._runner.store.decisions.label(key, sequence, agent)
+        await self._runner.store.decisions.label(key, sequence, agent, actor=self._scope.caller.id)
 
 
 def _decision_sequence(events: Sequence[Event]) -> int | None:

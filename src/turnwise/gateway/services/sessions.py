@@ -78,7 +78,7 @@ class Sessions:
         try:
             return await self._runner.sessions.bring(key, past, author=author)
         except TurnwiseError:
-            await self._runner.sessions.delete(key)
+            await self._runner.sessions.delete(key, actor=self._scope.caller.id)
             raise
 
     async def page(self, *, everybody: bool, after: str | None, limit: int) -> Page[SessionInfo]:
@@ -160,19 +160,19 @@ class Sessions:
             return await self._runner.sessions.write_state(key, delta, revision=revision)
 
     async def delete(self, session: str, expected: Expected | None = None) -> None:
-        """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
-        key = self._scope.session("sessions:write", session)
+        """Deletes the session and all its data. Idempotent. Raises SessionBusy, UserOnHold and PreconditionFailed."""
+        key, actor = self._scope.session("sessions:write", session), self._scope.caller.id
         if expected is None:
-            await self._runner.sessions.delete(key)
+            await self._runner.sessions.delete(key, actor=actor)
             return
         revision = expected.check(await self._runner.store.open(key))
         with as_precondition(expected):
-            if not await self._runner.sessions.delete(key, revision=revision):
+            if not await self._runner.sessions.delete(key, revision=revision, actor=actor):
                 expected.check(None)
 
     async def delete_user(self) -> None:
-        """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._runner.sessions.delete_user(self._scope.user("sessions:write"))
+        """Erases the user. Idempotent. Raises SessionBusy and UserOnHold."""
+        await self._runner.sessions.delete_user(self._scope.user("sessions:write"), actor=self._scope.caller.id)
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
         """Returns the revision that the session must still have when it is written; None if any."""

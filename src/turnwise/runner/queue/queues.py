@@ -16,6 +16,7 @@ from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
+from turnwise.runner.queue.retention import Pruning
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
 
 AT_MOST = 100
@@ -206,8 +207,17 @@ UPKEEP_ROUNDS = 30
 class RecoveryLoop:
     """Recovers abandoned sessions and background jobs."""
 
-    def __init__(self, store: SessionStore, queues: SessionQueues, jobs: JobWorker, app: str, seconds: float) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        queues: SessionQueues,
+        jobs: JobWorker,
+        app: str,
+        seconds: float,
+        pruning: Pruning | None = None,
+    ) -> None:
         self._store, self._queues, self._jobs, self._app, self._seconds = store, queues, jobs, app, seconds
+        self._pruning = pruning
 
     async def once(self) -> int:
         """Recovers all due sessions, then runs the jobs. Returns the number of sessions when all of it is done.
@@ -232,6 +242,8 @@ class RecoveryLoop:
                 await self._round()
                 if round_ % UPKEEP_ROUNDS == 0:
                     await self._store.maintenance.finish_deletions()
+                if self._pruning is not None:
+                    await self._pruning.step_when_due()
                 if failing is not None:
                     log.info("The store can be read again; recovery goes on.")
                 failing = None

@@ -17,8 +17,9 @@ from turnwise.ports.decisions import (
     TimeCount,
 )
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.ids import decision_time, first_decision_id
 from turnwise.stores.sql.rows import AnyRow, moment
-from turnwise.stores.sql.tables import decision_time, decisions, first_decision_id, owner_of, sessions
+from turnwise.stores.sql.tables import decisions, owner_of, sessions
 from turnwise.stores.sql.threads import Executor
 from turnwise.stores.sql.words import candidates, words_of
 

@@ -13,11 +13,12 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision, DecisionFilter, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.decisions import COLUMNS, WITH_LABELS, decision_of
+from turnwise.stores.sql.decisions import COLUMNS, WITH_SESSION, decision_of
+from turnwise.stores.sql.ids import first_decision_id
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import AnyRow, tenth_of
 from turnwise.stores.sql.spans import all_of
-from turnwise.stores.sql.tables import decisions, first_decision_id, owner_of, sessions, versions
+from turnwise.stores.sql.tables import decisions, owner_of, sessions, versions
 from turnwise.stores.sql.words import candidates, has_words, rare_ids, words_of
 
 SCAN = 2_000
@@ -282,7 +283,7 @@ def _by_log(places: Sequence[int], logs: dict[int, int]) -> dict[int, list[int]]
 
 
 def _rows() -> Select[Any]:
-    return select(*COLUMNS).select_from(WITH_LABELS)
+    return select(*COLUMNS).select_from(WITH_SESSION)
 
 
 def _chunks(places: list[int], limit: int) -> Iterator[list[int]]:

@@ -9,12 +9,13 @@ from sqlalchemy import Connection, bindparam, insert, select
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
 from turnwise.stores.sql.catalog import head_row, initial_state, open_session, session_exists
+from turnwise.stores.sql.ids import new_session_number
 from turnwise.stores.sql.inbox import insert_session, lock_session
 from turnwise.stores.sql.log import advanced_values, read_rows, read_spans, session_missing
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import moment, session_of, state_of, state_text
 from turnwise.stores.sql.spans import FOREVER, Spans, fork_of, logs_of, spans_text, without
-from turnwise.stores.sql.tables import new_session_number, owner_of, shares, snapshots
+from turnwise.stores.sql.tables import owner_of, shares, snapshots
 
 BATCH = 500
 

@@ -12,6 +12,7 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
+from turnwise.stores.sql.ids import new_session_number
 from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number, stale
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow, EventRow
 from turnwise.stores.sql.tables import (
@@ -20,7 +21,6 @@ from turnwise.stores.sql.tables import (
     insert_for,
     is_session,
     messages,
-    new_session_number,
     owner_of,
     session_params,
     sessions,

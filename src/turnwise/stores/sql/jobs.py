@@ -11,19 +11,10 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
-from turnwise.stores.sql.tables import (
-    clock,
-    column_params,
-    insert_for,
-    is_session,
-    jobs,
-    new_id,
-    processes,
-    session_params,
-    sessions,
-)
+from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, processes, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c

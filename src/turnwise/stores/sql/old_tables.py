@@ -12,9 +12,10 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import Connection, inspect, text
 
+from turnwise.stores.sql.ids import decision_id
 from turnwise.stores.sql.rows import tenth_of
 from turnwise.stores.sql.spans import Spans, spans_text, whole, without
-from turnwise.stores.sql.tables import decision_id, owner_of
+from turnwise.stores.sql.tables import owner_of
 
 STEP_ROWS = 500
 """The number of rows after which a transaction ends."""
@@ -53,9 +54,14 @@ _DECISION = text(
     ":user_id, :invocation_id, :agent, :method, :confidence, :outcome, :fingerprint, :tenth, :state, :changed_at, "
     ":created_at, :text, :record)"
 )
+# An old label was an operator's, at an unknown time.
 _LABELS = text(
-    "INSERT INTO turnwise_labels (owner, session, sequence, label) "
-    f"SELECT :owner, session, sequence, label FROM {OLD}labels WHERE session = :id"
+    "INSERT INTO turnwise_labels (owner, session, sequence, source, author, id, label, unsure, weight, labelled_at, app, "
+    "user_id, session_id, invocation_id, agent, method, confidence, outcome, fingerprint, decided_at, note) "
+    "SELECT d.owner, d.session, d.sequence, 'operator', '', d.id, l.label, false, 1.0, d.created_at, d.app, d.user_id, "
+    ":session_id, d.invocation_id, d.agent, d.method, d.confidence, d.outcome, d.fingerprint, d.created_at, '' "
+    f"FROM {OLD}labels l JOIN turnwise_decisions d ON d.sequence = l.sequence "
+    "WHERE l.session = :id AND d.owner = :owner AND d.session = :id"
 )
 _LABELLED = text(
     "UPDATE turnwise_decisions SET label = (SELECT l.label FROM turnwise_labels l WHERE l.owner = :owner AND l.session = :id "
@@ -131,7 +137,7 @@ def _move_session(connection: Connection, session: dict[str, Any], most: int) ->
             if moved >= most:
                 return moved
     for statement in (_LABELS, _LABELLED, _JOBS, _PUSHES):
-        moved += connection.execute(statement, at).rowcount
+        moved += connection.execute(statement, session | at).rowcount
     row = session | at | {"spans": _spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
     connection.execute(_SESSION, row | {"accepted": connection.execute(_ACCEPTED, at).scalar_one()})
     connection.execute(_PASSED, at)

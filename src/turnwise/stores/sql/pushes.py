@@ -29,18 +29,10 @@ from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.log import session_missing, session_number
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import (
-    column_params,
-    insert_for,
-    is_session,
-    new_id,
-    processes,
-    pushes,
-    session_params,
-    sessions,
-)
+from turnwise.stores.sql.tables import column_params, insert_for, is_session, processes, pushes, session_params, sessions
 from turnwise.stores.sql.threads import Executor
 
 _p, _s = pushes.c, sessions.c

@@ -1,6 +1,7 @@
 """Deletes sessions, also all of a user: they disappear at once, and their rows are deleted in short transactions.
 
-A removal is stored until all its rows are deleted, so that any process can continue it after a crash.
+A removal is stored until all its rows are deleted, so that any process can continue it after a crash. The erasure of a user is
+a removal, too: it ends after those of the user's sessions, when nothing names the user any more.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
+from turnwise.stores.sql.audit import record
+from turnwise.stores.sql.erasure import ErasedUser, delete_keys, erase_some
+from turnwise.stores.sql.holds import check_no_hold
 from turnwise.stores.sql.log import missing_or_stale
+from turnwise.stores.sql.record_tables import label_changes, label_claims, labels
 from turnwise.stores.sql.rows import delete_user_state
 from turnwise.stores.sql.spans import spans_of
 from turnwise.stores.sql.tables import (
@@ -18,7 +24,6 @@ from turnwise.stores.sql.tables import (
     insert_for,
     is_session,
     jobs,
-    labels,
     messages,
     owner_of,
     pushes,
@@ -32,6 +37,8 @@ from turnwise.stores.sql.tables import (
 STEP_ROWS = 500
 """The number of rows that one transaction deletes at most."""
 PENDING = 100
+ALL_SESSIONS = 0
+"""The session of a removal that erases the user."""
 
 _s, _e, _r, _h = sessions.c, events.c, removals.c, shares.c
 
@@ -41,13 +48,14 @@ _HIDE_UNCHANGED = (
 )
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
-_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id).order_by(_r.owner, _r.session).limit(PENDING)
+_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels).order_by(_r.owner, _r.session).limit(PENDING)
 _PENDING_OF_USER = (
-    select(_r.owner, _r.session, _r.app, _r.user_id)
+    select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)
     .where(
         _r.owner == bindparam("at_owner"),
         _r.app == bindparam("at_app"),
         _r.user_id == bindparam("at_user"),
+        _r.session != ALL_SESSIONS,
     )
     .limit(1)
 )
@@ -64,23 +72,27 @@ _OF_SESSION = (messages, jobs, pushes)
 
 
 class Removal(NamedTuple):
-    """A deleted session whose rows are still stored."""
+    """A deleted session, or with the session `ALL_SESSIONS` an erased user, whose rows are still stored."""
 
     owner: int
     session: int
     app: str
     user: str
+    keeps_labels: bool = False
+    """Whether the labels of decisions stay."""
 
 
-def hide_session(connection: Connection, key: SessionKey, revision: int | None) -> Removal | None:
+def hide_session(connection: Connection, key: SessionKey, revision: int | None, actor: str, now: str) -> Removal | None:
     """Deletes the session's own row, so that nothing of it can be seen.
 
     Returns:
         None without such a session and without a revision.
 
     Raises:
+        UserOnHold: The user has a legal hold.
         SessionMissing, StaleWriter: The session does not have the revision, or messages are in its inbox.
     """
+    check_no_hold(connection, key.app, key.user)
     at = session_params(key)
     if revision is None:
         row = connection.execute(_HIDE, at).first()
@@ -90,17 +102,25 @@ def hide_session(connection: Connection, key: SessionKey, revision: int | None) 
         if revision is not None:
             raise missing_or_stale(connection, key)
         return None
+    record(connection, key.app, Act(actor, "session.deleted", key.user, key.id), now)
     removal = Removal(row.owner, row.number, key.app, key.user)
-    _store(connection, [removal])
+    store_removals(connection, [removal])
     return removal
 
 
-def hide_user(connection: Connection, app: str, user: str) -> None:
-    """Deletes the user's state and the rows of all sessions. Sessions that the user creates later stay."""
-    owner = owner_of(app, user)
+def hide_user(connection: Connection, app: str, user: str, actor: str, now: str) -> Removal:
+    """Deletes the user's state, API keys and the rows of all sessions. Sessions that the user creates later stay.
+
+    Raises UserOnHold.
+    """
+    check_no_hold(connection, app, user)
+    record(connection, app, Act(actor, "user.erased", user), now)
+    erasure = Removal(owner_of(app, user), ALL_SESSIONS, app, user)
     delete_user_state(connection, app, user)
-    numbers = connection.execute(_HIDE_ALL, {"at_owner": owner, "at_app": app, "at_user": user}).scalars()
-    _store(connection, [Removal(owner, number, app, user) for number in numbers])
+    delete_keys(connection, app, user)
+    numbers = connection.execute(_HIDE_ALL, _of_user(erasure)).scalars()
+    store_removals(connection, [erasure, *(erasure._replace(session=number) for number in numbers)])
+    return erasure
 
 
 def pending(connection: Connection) -> Sequence[Removal]:
@@ -110,6 +130,8 @@ def pending(connection: Connection) -> Sequence[Removal]:
 
 def remove_some(connection: Connection, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
+    if removal.session == ALL_SESSIONS:
+        return _erase_some(connection, removal)
     at = _at(removal)
     if connection.execute(_EXISTS, at).first() is not None:
         connection.execute(_DONE, at)
@@ -124,17 +146,30 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
     return False
 
 
-def remove_some_of_user(connection: Connection, app: str, user: str) -> bool:
-    """Deletes up to `STEP_ROWS` rows of a user's deleted sessions. Returns whether there may be more."""
-    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
-    row = connection.execute(_PENDING_OF_USER, at).first()
+def _erase_some(connection: Connection, erasure: Removal) -> bool:
+    """Deletes rows of the user's deleted sessions, then those that name the user elsewhere."""
+    row = connection.execute(_PENDING_OF_USER, _of_user(erasure)).first()
     if row is not None:
         remove_some(connection, Removal(*row))
-    return row is not None
+        return True
+    if erase_some(connection, ErasedUser(erasure.owner, erasure.app, erasure.user)):
+        return True
+    connection.execute(_DONE, _at(erasure))
+    return False
 
 
-def _store(connection: Connection, removed: Sequence[Removal]) -> None:
-    rows = [{"owner": each.owner, "session": each.session, "app": each.app, "user_id": each.user} for each in removed]
+def store_removals(connection: Connection, stored: Sequence[Removal]) -> None:
+    """Stores removals, so that any process can continue them."""
+    rows = [
+        {
+            "owner": each.owner,
+            "session": each.session,
+            "app": each.app,
+            "user_id": each.user,
+            "keeps_labels": each.keeps_labels,
+        }
+        for each in stored
+    ]
     if rows:
         connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), rows)
 
@@ -148,13 +183,15 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
     connection.execute(_UNSHARE, at)
     for log in logs:
         if connection.execute(_EXISTS, at | {"at_session": log}).first() is None:
-            _store(connection, [removal._replace(session=log)])
+            store_removals(connection, [removal._replace(session=log)])
 
 
 def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
+    of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
+    of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
     for first, last in _unread(connection, removal):
-        for table, column in ((snapshots, "log"), (labels, "session"), (decisions, "session"), (events, "log")):
+        for table, column in of_log:
             if _delete_range(connection, table, column, removal, first, last):
                 return True
     return False
@@ -202,3 +239,7 @@ def _delete_range(connection: Connection, table: Table, column: str, removal: Re
 
 def _at(removal: Removal) -> dict[str, Any]:
     return {"at_owner": removal.owner, "at_session": removal.session}
+
+
+def _of_user(removal: Removal) -> dict[str, Any]:
+    return {"at_owner": removal.owner, "at_app": removal.app, "at_user": removal.user}

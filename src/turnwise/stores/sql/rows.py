@@ -12,8 +12,9 @@ from sqlalchemy import Connection, Delete, Insert, Row, and_, bindparam, delete,
 from turnwise.facts.events import NO_ACTIONS, Actions, Event
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head, ScopedState, Session, SessionKey
+from turnwise.stores.sql.ids import new_decision_id
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.tables import app_state, insert_for, new_decision_id, owner_of, user_state
+from turnwise.stores.sql.tables import app_state, insert_for, owner_of, user_state
 
 if TYPE_CHECKING:
     AnyRow = Row[*tuple[Any, ...]]

@@ -7,7 +7,8 @@ from sqlalchemy import Connection, insert, inspect, select, update
 
 from turnwise.facts.errors import SchemaNewer
 from turnwise.stores.sql import old_tables, words
-from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata, version
+from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, version
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -1,6 +1,5 @@
 """The session store on SQLite or PostgreSQL."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +7,6 @@ from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
-from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -16,7 +14,9 @@ from turnwise.facts.errors import ConfigError, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
+from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import (
     ALL_DECISIONS,
     Decision,
@@ -27,8 +27,11 @@ from turnwise.ports.decisions import (
     Version,
     VersionKind,
 )
+from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
+from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
@@ -41,18 +44,22 @@ from turnwise.stores.sql import (
     leases,
     log,
     removals,
-    schema,
     versions,
 )
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
+from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.decision_counts import CountedDecisions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.holds import SqlHolds
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.labels import SqlLabels
+from turnwise.stores.sql.maintenance import SqlMaintenance
 from turnwise.stores.sql.postgres import PostgresExecutor
+from turnwise.stores.sql.pruner import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
@@ -102,14 +109,17 @@ class SqlSessionStore:
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
-        self._decisions = _Decisions(self._executor)
-        self._maintenance = _Maintenance(self._executor)
+        self._decisions = _Decisions(self._executor, self._issuer)
+        self._maintenance = SqlMaintenance(self._executor)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
+        self._labels = SqlLabels(self._executor, self._issuer)
+        self._holds = SqlHolds(self._executor, self._issuer)
+        self._audit = SqlAudit(self._executor, self._issuer)
 
     @property
     def inbox(self) -> Inbox:
@@ -138,6 +148,18 @@ class SqlSessionStore:
     @property
     def pushes(self) -> Pushes:
         return self._pushes
+
+    @property
+    def labels(self) -> Labels:
+        return self._labels
+
+    @property
+    def holds(self) -> Holds:
+        return self._holds
+
+    @property
+    def audit(self) -> Audit:
+        return self._audit
 
     @property
     def maintenance(self) -> Maintenance:
@@ -238,15 +260,22 @@ class SqlSessionStore:
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
 
-    async def delete(self, key: SessionKey, *, revision: int | None = None) -> bool:
-        job = partial(removals.hide_session, key=key, revision=revision)
+    async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
+        now = time_text(self._issuer.now())
+        job = partial(removals.hide_session, key=key, revision=revision, actor=actor, now=now)
         removal = await self._executor.write(job, repeatable=revision is None)
         await self._maintenance.remove(removal)
         return removal is not None
 
-    async def delete_user(self, app: str, user: str) -> None:
-        await self._executor.write(lambda connection: removals.hide_user(connection, app, user))
-        await self._maintenance.repeat(lambda connection: removals.remove_some_of_user(connection, app, user))
+    async def delete_user(self, app: str, user: str, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        removal = await self._executor.write(lambda connection: removals.hide_user(connection, app, user, actor, now))
+        await self._maintenance.remove(removal)
+
+    async def prune(
+        self, app: str, retention: Retention, *, now: datetime, after: str | None = None, dry_run: bool = False
+    ) -> Pruned:
+        return await Pruner(self._executor, self._maintenance.remove).step(app, retention, now, after, dry_run=dry_run)
 
     async def fork(
         self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
@@ -323,38 +352,6 @@ class SqlSessionStore:
         return progress.session
 
 
-class _Maintenance:
-    """The store's upkeep."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-
-    async def check_writable(self) -> None:
-        await self._executor.write(schema.touch)
-
-    async def finish_deletions(self) -> bool:
-        pending = await self._executor.read(removals.pending)
-        for removal in pending:
-            await self.remove(removal)
-        return bool(pending)
-
-    async def remove(self, removal: removals.Removal | None) -> None:
-        """Deletes the rows of a removal, in short transactions."""
-        if removal is not None:
-            await self.repeat(partial(removals.remove_some, removal=removal))
-
-    async def repeat(self, step: Callable[[Connection], bool]) -> None:
-        """Runs the step until it returns False. After each one it pauses for as long as the step took.
-
-        SQLite has one writer: without pauses, other processes would hardly get their turn.
-        """
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        while await self._executor.write(step):
-            await asyncio.sleep(clock() - began)
-            began = clock()
-
-
 class _Leases:
     """The store's leases."""
 
@@ -416,6 +413,10 @@ class _Inbox:
 class _Decisions(CountedDecisions):
     """The store's decisions."""
 
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        super().__init__(executor)
+        self._issuer = issuer
+
     async def search(
         self,
         app: str,
@@ -432,8 +433,9 @@ class _Decisions(CountedDecisions):
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
 
-    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
-        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label, actor, now))
 
     async def put_version(self, app: str, version: Version) -> None:
         await self._executor.write(lambda connection: versions.put(connection, app, version))

@@ -4,16 +4,13 @@ A new database is created from this file, an older one is migrated by `migration
 needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that other programs may share the database.
 """
 
-from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from secrets import randbits
-from threading import Lock
-from time import time_ns
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    Boolean,
     Column,
     ColumnElement,
     Double,
@@ -50,13 +47,7 @@ metadata = MetaData(
 )
 
 # Sorted by code point in every database, so that cursors and lists agree with Python's order.
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
-
-_NUMBER_BITS = 48
-_ID_BITS = 11
-_SAME_MOMENT = 1000 << _ID_BITS
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
@@ -67,11 +58,13 @@ _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
 
-def _owner() -> Column[int]:
+def owner_column() -> Column[int]:
+    """Returns the distribution key, as a part of the primary key."""
     return Column("owner", BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
-def _session(name: str = "session") -> Column[int]:
+def session_column(name: str = "session") -> Column[int]:
+    """Returns the number of a session, as a part of the primary key."""
     return Column(name, BigInteger, nullable=False, primary_key=True, autoincrement=False)
 
 
@@ -83,11 +76,11 @@ version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nulla
 sessions = Table(
     "turnwise_sessions",
     metadata,
-    _owner(),
-    _session("number"),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("session_id", _Name, nullable=False),
+    owner_column(),
+    session_column("number"),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
+    Column("session_id", Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
@@ -116,7 +109,7 @@ sessions = Table(
 processes = Table(
     "turnwise_processes",
     metadata,
-    Column("name", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("seconds", Double, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("beat", Double, nullable=False),
@@ -128,12 +121,12 @@ processes = Table(
 events = Table(
     "turnwise_events",
     metadata,
-    _owner(),
-    _session("log"),
+    owner_column(),
+    session_column("log"),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("event_id", _Name, nullable=False),
-    Column("invocation_id", _Name, nullable=False),
-    Column("author", _Name, nullable=False),
+    Column("event_id", Name, nullable=False),
+    Column("invocation_id", Name, nullable=False),
+    Column("author", Name, nullable=False),
     Column("body", Text, nullable=False),
     Index(None, "owner", "log", "event_id", unique=True),
     Index(None, "owner", "log", "invocation_id", "sequence"),
@@ -143,8 +136,8 @@ events = Table(
 snapshots = Table(
     "turnwise_snapshots",
     metadata,
-    _owner(),
-    _session("log"),
+    owner_column(),
+    session_column("log"),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("updated_at", Text, nullable=False),
     Column("head", Text, nullable=False),
@@ -155,20 +148,22 @@ snapshots = Table(
 shares = Table(
     "turnwise_shares",
     metadata,
-    _owner(),
-    _session("log"),
-    _session(),
+    owner_column(),
+    session_column("log"),
+    session_column(),
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps.
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user.
 removals = Table(
     "turnwise_removals",
     metadata,
-    _owner(),
-    _session(),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
+    owner_column(),
+    session_column(),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
+    # Retention deletes a session without its labels.
+    Column("keeps_labels", Boolean, nullable=False),
 )
 
 # `position` counts a session's messages in the order of acceptance. `sequence` is the number of the event that holds the
@@ -176,12 +171,12 @@ removals = Table(
 messages = Table(
     "turnwise_messages",
     metadata,
-    _owner(),
-    _session(),
-    Column("message_id", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("message_id", Name, primary_key=True),
     Column("position", BigInteger, nullable=False),
     Column("state", String(16), nullable=False),
-    Column("invocation_id", _Name),
+    Column("invocation_id", Name),
     Column("sequence", BigInteger),
     Column("accepted_at", Text, nullable=False),
     Column("problem", Text, nullable=False),
@@ -198,27 +193,27 @@ messages = Table(
 
 # `id` increases with the time of the decision (`new_decision_id`). `record` is the selection without the columns. `state` and
 # `changed_at` are set for a decision that began an invocation: its status, and since when. `tenth` is the confidence in whole
-# tenths, and `label` repeats the label: both are for the search, whose pages each index returns newest first. The words of
-# `text` have an index of the database's kind (`words`).
+# tenths, and `label` repeats the label that counts, '' for no agent. Both are for the search, whose pages each index returns
+# newest first. The words of `text` have an index of the database's kind (`words`).
 decisions = Table(
     "turnwise_decisions",
     metadata,
-    _owner(),
-    _session(),
+    owner_column(),
+    session_column(),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
-    Column("user_id", _Name, nullable=False),
-    Column("invocation_id", _Name, nullable=False),
-    Column("agent", _Name, nullable=False),
-    Column("method", _Name, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("user_id", Name, nullable=False),
+    Column("invocation_id", Name, nullable=False),
+    Column("agent", Name, nullable=False),
+    Column("method", Name, nullable=False),
     Column("confidence", Double, nullable=False),
-    Column("outcome", _Name, nullable=False),
+    Column("outcome", Name, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("tenth", Integer, nullable=False),
-    Column("label", _Name),
-    Column("state", _Name),
-    Column("changed_at", _Name),
+    Column("label", Name),
+    Column("state", Name),
+    Column("changed_at", Name),
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("record", Text, nullable=False),
@@ -261,31 +256,21 @@ decisions = Table(
 versions = Table(
     "turnwise_versions",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("kind", _Name, primary_key=True),
-    Column("version", _Name, primary_key=True),
-    Column("name", _Name, nullable=False),
+    Column("app", Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("version", Name, primary_key=True),
+    Column("name", Name, nullable=False),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),
-)
-
-# Labels have their own table, so that decisions can be rebuilt from the log without losing them.
-labels = Table(
-    "turnwise_labels",
-    metadata,
-    _owner(),
-    _session(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("label", _Name, nullable=False),
 )
 
 user_state = Table(
     "turnwise_user_state",
     metadata,
-    _owner(),
-    Column("app", _Name, primary_key=True),
-    Column("user_id", _Name, primary_key=True),
-    Column("key", _Name, primary_key=True),
+    owner_column(),
+    Column("app", Name, primary_key=True),
+    Column("user_id", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("value", Text, nullable=False),
 )
 
@@ -293,16 +278,16 @@ user_state = Table(
 app_state = Table(
     "turnwise_app_state",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("key", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("value", Text, nullable=False),
 )
 
 keys = Table(
     "turnwise_keys",
     metadata,
-    Column("app", _Name, primary_key=True),
-    Column("key_id", _Name, primary_key=True),
+    Column("app", Name, primary_key=True),
+    Column("key_id", Name, primary_key=True),
     Column("created_at", Text, nullable=False),
     Column("expires_at", Text),
     Column("body", Text, nullable=False),
@@ -312,7 +297,7 @@ keys = Table(
 counters = Table(
     "turnwise_counters",
     metadata,
-    Column("name", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("total", BigInteger, nullable=False),
     Column("ends", Double, nullable=False),
     Index(None, "ends"),
@@ -321,8 +306,8 @@ counters = Table(
 places = Table(
     "turnwise_places",
     metadata,
-    Column("name", _Name, primary_key=True),
-    Column("holder", _Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("holder", Name, primary_key=True),
     Column("ends", Double, nullable=False),
     Index(None, "ends"),
 )
@@ -332,16 +317,16 @@ places = Table(
 pushes = Table(
     "turnwise_pushes",
     metadata,
-    _owner(),
-    _session(),
-    Column("message_id", _Name, primary_key=True),
-    Column("push_id", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("message_id", Name, primary_key=True),
+    Column("push_id", Name, primary_key=True),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
+    Column("app", Name, nullable=False),
     Column("state", String(16), nullable=False),
     Column("told", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
-    Column("holder", _Name),
+    Column("holder", Name),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("turnwise_pushes_open_ix", "app", "id", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
@@ -353,16 +338,16 @@ pushes = Table(
 jobs = Table(
     "turnwise_jobs",
     metadata,
-    _owner(),
-    _session(),
-    Column("kind", _Name, primary_key=True),
-    Column("agent", _Name, primary_key=True),
+    owner_column(),
+    session_column(),
+    Column("kind", Name, primary_key=True),
+    Column("agent", Name, primary_key=True),
     Column("id", BigInteger, nullable=False),
-    Column("app", _Name, nullable=False),
-    Column("event_id", _Name, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("event_id", Name, nullable=False),
     Column("until_sequence", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("holder", _Name),
+    Column("holder", Name),
     Column("since", Double),
     Column("ends", Double),
     Column("body", Text, nullable=False),
@@ -375,56 +360,6 @@ def owner_of(app: str, user: str) -> int:
     """Returns the distribution key of a user's rows: 64 bits of a hash of both names, as a signed integer."""
     names = f"{len(app)}:{app}{user}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(names, digest_size=8).digest(), "big", signed=True)
-
-
-def new_session_number() -> int:
-    """Returns a random number for a new session. It is short, because every index holds it."""
-    return randbits(_NUMBER_BITS)
-
-
-def first_decision_id(at: datetime) -> int:
-    """Returns the lowest id of the decisions made at that time or later. A time without a zone counts as UTC."""
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND << _ID_BITS
-
-
-def decision_time(id_: int) -> datetime:
-    """Returns the time of the decision with that id."""
-    return _EPOCH + (id_ >> _ID_BITS) * _MICROSECOND
-
-
-def decision_id(at: datetime, number: int) -> int:
-    """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
-    return first_decision_id(at) + number % (1 << _ID_BITS)
-
-
-class _Ids:
-    """Gives ids that increase with the time and are different in every process."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last = 0
-
-    def next(self) -> int:
-        """Returns an id of this moment; it is higher than all before it."""
-        with self._lock:
-            now = (time_ns() // 1000 << _ID_BITS) + randbits(_ID_BITS)
-            self._last = max(self._last + 1, now)
-            return self._last
-
-    def at(self, moment: datetime) -> int:
-        """Returns an id of that moment; it is higher than the one before it if that was of the same moment."""
-        with self._lock:
-            first = first_decision_id(moment)
-            is_same = first <= self._last < first + _SAME_MOMENT
-            self._last = self._last + 1 if is_same else first + randbits(_ID_BITS)
-            return self._last
-
-
-new_id = _Ids().next
-"""Returns an id that increases with the time: microseconds, followed by random bits."""
-new_decision_id = _Ids().at
-"""Returns the id of a decision, by its time."""
 
 
 class clock(FunctionElement[float]):

@@ -10,14 +10,14 @@ from store_play import on
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql import SqlSessionStore, log, removals
-from turnwise.stores.sql.tables import metadata
+from turnwise.stores.sql.record_tables import metadata
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases import histories
 from turnwise.testing.session_store_cases.making import LEASE, asked, check_fold, ended, message, opened, said, texts, told
 
 KEY = SessionKey("app", "user", "session")
 NOT_OF_USERS = {"turnwise_version", "turnwise_app_state", "turnwise_keys", "turnwise_counters", "turnwise_places"}
-NOT_OF_USERS |= {"turnwise_processes"}
+NOT_OF_USERS |= {"turnwise_processes", "turnwise_audit"}
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -109,10 +109,10 @@ async def test_another_process_finishes_what_one_began(url: str, whole_user: boo
 
         def hide(connection: Connection, keys: list[SessionKey] = keys) -> None:
             if whole_user:
-                removals.hide_user(connection, KEY.app, KEY.user)
+                removals.hide_user(connection, KEY.app, KEY.user, "boss", "now")
                 return
             for key in keys:
-                removals.hide_session(connection, key, None)
+                removals.hide_session(connection, key, None, "boss", "now")
 
         await dying._executor.write(hide)
         assert [await other.open(key) for key in keys] == [None] * 3

@@ -7,15 +7,9 @@ from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.tables import (
-    clock,
-    first_decision_id,
-    metadata,
-    new_decision_id,
-    new_id,
-    owner_of,
-    session_params,
-)
+from turnwise.stores.sql.ids import first_decision_id, new_decision_id, new_id
+from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.tables import clock, owner_of, session_params
 from turnwise.testing.postgres import postgres_url
 
 

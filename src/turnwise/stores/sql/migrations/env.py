@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from turnwise.stores.sql.tables import VERSION_TABLE, metadata
+from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.tables import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -19,9 +19,13 @@ def upgrade() -> None:
     for name in OLD_TABLES:
         _rename(name)
     _app_state()
+    _audit()
     _decisions()
     _events()
+    _holds()
     _jobs()
+    _label_changes()
+    _label_claims()
     _labels()
     _messages()
     _processes()
@@ -70,6 +74,24 @@ def _app_state() -> None:
         sa.Column("value", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("app", "key", name="turnwise_app_state_pk"),
     )
+
+
+def _audit() -> None:
+    op.create_table(
+        "turnwise_audit",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("id", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("actor", NAME, nullable=False),
+        sa.Column("action", NAME, nullable=False),
+        sa.Column("user_id", NAME),
+        sa.Column("session_id", NAME),
+        sa.Column("details", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "id", name="turnwise_audit_pk"),
+    )
+    op.create_index("turnwise_audit_app_actor_ix", "turnwise_audit", ["app", "actor"])
+    op.create_index("turnwise_audit_app_id_ix", "turnwise_audit", ["app", "id"])
 
 
 def _decisions() -> None:
@@ -143,6 +165,21 @@ def _events() -> None:
     )
 
 
+def _holds() -> None:
+    op.create_table(
+        "turnwise_holds",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("hold_id", NAME, nullable=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("author", NAME, nullable=False),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "hold_id", name="turnwise_holds_pk"),
+    )
+    op.create_index("turnwise_holds_app_user_id_hold_id_ix", "turnwise_holds", ["app", "user_id", "hold_id"])
+
+
 def _jobs() -> None:
     op.create_table(
         "turnwise_jobs",
@@ -171,15 +208,72 @@ def _jobs() -> None:
     )
 
 
+def _label_changes() -> None:
+    op.create_table(
+        "turnwise_label_changes",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("id", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("source", NAME, nullable=False),
+        sa.Column("author", NAME, nullable=False),
+        sa.Column("actor", NAME, nullable=False),
+        sa.Column("changed_at", sa.Text, nullable=False),
+        sa.Column("before", sa.Text),
+        sa.Column("after", sa.Text),
+        sa.PrimaryKeyConstraint("owner", "session", "sequence", "id", name="turnwise_label_changes_pk"),
+    )
+    op.create_index("turnwise_label_changes_app_actor_ix", "turnwise_label_changes", ["app", "actor"])
+    op.create_index("turnwise_label_changes_app_author_ix", "turnwise_label_changes", ["app", "author"])
+
+
+def _label_claims() -> None:
+    op.create_table(
+        "turnwise_label_claims",
+        sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("reviewer", NAME, nullable=False),
+        sa.Column("ends", sa.Double, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "sequence", name="turnwise_label_claims_pk"),
+    )
+    op.create_index("turnwise_label_claims_app_reviewer_ix", "turnwise_label_claims", ["app", "reviewer"])
+
+
 def _labels() -> None:
     op.create_table(
         "turnwise_labels",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
         sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
         sa.Column("sequence", sa.BigInteger, nullable=False, autoincrement=False),
-        sa.Column("label", NAME, nullable=False),
-        sa.PrimaryKeyConstraint("owner", "session", "sequence", name="turnwise_labels_pk"),
+        sa.Column("source", NAME, nullable=False),
+        sa.Column("author", NAME, nullable=False),
+        sa.Column("id", sa.BigInteger, nullable=False),
+        sa.Column("label", NAME),
+        sa.Column("unsure", sa.Boolean, nullable=False),
+        sa.Column("weight", sa.Double, nullable=False),
+        sa.Column("labelled_at", sa.Text, nullable=False),
+        sa.Column("picked", NAME),
+        sa.Column("probability", sa.Double),
+        sa.Column("app", NAME, nullable=False),
+        sa.Column("user_id", NAME, nullable=False),
+        sa.Column("session_id", NAME, nullable=False),
+        sa.Column("invocation_id", NAME, nullable=False),
+        sa.Column("agent", NAME, nullable=False),
+        sa.Column("method", NAME, nullable=False),
+        sa.Column("confidence", sa.Double, nullable=False),
+        sa.Column("outcome", NAME, nullable=False),
+        sa.Column("fingerprint", sa.Text, nullable=False),
+        sa.Column("decided_at", sa.Text, nullable=False),
+        sa.Column("note", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "session", "sequence", "source", "author", name="turnwise_labels_pk"),
     )
+    op.create_index("turnwise_labels_app_author_ix", "turnwise_labels", ["app", "author"])
+    op.create_index("turnwise_labels_app_id_ix", "turnwise_labels", ["app", "id"])
 
 
 def _messages() -> None:
@@ -258,6 +352,7 @@ def _removals() -> None:
         sa.Column("session", sa.BigInteger, nullable=False, autoincrement=False),
         sa.Column("app", NAME, nullable=False),
         sa.Column("user_id", NAME, nullable=False),
+        sa.Column("keeps_labels", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("owner", "session", name="turnwise_removals_pk"),
     )
 

@@ -1,0 +1,61 @@
+"""Rules about how long stored data is kept."""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from turnwise.facts.fact import Fact
+
+
+class AgeRule(Fact):
+    """Keeps data for a number of days."""
+
+    days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """None means forever."""
+
+
+class SessionRule(AgeRule):
+    """Keeps sessions by age since the last event, number and size. Artifacts are deleted with their session."""
+
+    most: int | None = Field(default=None, ge=1)
+    """The number of a user's sessions that stay, the last updated ones; None means all."""
+    megabytes: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The size of all events of a user; the sessions that were updated longest ago go first. None means any size."""
+
+
+class RetentionRules(Fact):
+    """The rules of one user, or of all."""
+
+    sessions: SessionRule = SessionRule()
+    """Whole sessions with all their rows but labels."""
+    decisions: AgeRule = AgeRule()
+    """The text and the record of decisions. The event's short selection and labels stay."""
+    invocations: AgeRule = AgeRule()
+    """The entries of ended invocations in lists of invocations. Their events stay."""
+    inbox: AgeRule = AgeRule()
+    """Finished messages. A message that is sent again under the same id is then answered again."""
+    pushes: AgeRule = AgeRule()
+    """Push subscriptions to ended invocations."""
+
+
+class Retention(RetentionRules):
+    """How long an app keeps its data. By default, everything is kept. Sessions in use and users on hold are spared."""
+
+    users: Mapping[str, RetentionRules] = {}
+    """Rules of single users, in place of the general ones."""
+    every_seconds: float = Field(default=3600.0, gt=0, allow_inf_nan=False)
+    """The pause between two passes in the background."""
+
+    def of(self, user: str) -> RetentionRules:
+        """Returns the rules of a user."""
+        return self.users.get(user, self)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is kept."""
+        every = (self, *self.users.values())
+        return not any(
+            rule.days or getattr(rule, "most", None) or getattr(rule, "megabytes", None)
+            for rules in every
+            for rule in (rules.sessions, rules.decisions, rules.invocations, rules.inbox, rules.pushes)
+        )

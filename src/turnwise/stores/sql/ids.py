@@ -1,0 +1,62 @@
+"""The ids of new rows."""
+
+from datetime import UTC, datetime, timedelta
+from secrets import randbits
+from threading import Lock
+from time import time_ns
+
+_NUMBER_BITS = 48
+_ID_BITS = 11
+_SAME_MOMENT = 1000 << _ID_BITS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def new_session_number() -> int:
+    """Returns a random number for a new session. It is short, because every index holds it."""
+    return randbits(_NUMBER_BITS)
+
+
+def first_decision_id(at: datetime) -> int:
+    """Returns the lowest id of the decisions made at that time or later. A time without a zone counts as UTC."""
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND << _ID_BITS
+
+
+def decision_time(id_: int) -> datetime:
+    """Returns the time of the decision with that id."""
+    return _EPOCH + (id_ >> _ID_BITS) * _MICROSECOND
+
+
+def decision_id(at: datetime, number: int) -> int:
+    """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
+    return first_decision_id(at) + number % (1 << _ID_BITS)
+
+
+class _Ids:
+    """Gives ids that increase with the time and are different in every process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        """Returns an id of this moment; it is higher than all before it."""
+        with self._lock:
+            now = (time_ns() // 1000 << _ID_BITS) + randbits(_ID_BITS)
+            self._last = max(self._last + 1, now)
+            return self._last
+
+    def at(self, moment: datetime) -> int:
+        """Returns an id of that moment; it is higher than the one before it if that was of the same moment."""
+        with self._lock:
+            first = first_decision_id(moment)
+            is_same = first <= self._last < first + _SAME_MOMENT
+            self._last = self._last + 1 if is_same else first + randbits(_ID_BITS)
+            return self._last
+
+
+new_id = _Ids().next
+"""Returns an id that increases with the time: microseconds, followed by random bits."""
+new_decision_id = _Ids().at
+"""Returns the id of a decision, by its time."""

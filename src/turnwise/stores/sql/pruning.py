@@ -1,0 +1,206 @@
+"""Prunes what the rules of retention no longer keep. Decides on read connections; each write checks again and is short."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, or_, select, update
+
+from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
+from turnwise.stores.sql.audit import record
+from turnwise.stores.sql.holds import lock_user
+from turnwise.stores.sql.record_tables import holds
+from turnwise.stores.sql.removals import Removal, store_removals
+from turnwise.stores.sql.rows import AnyRow, time_text
+from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
+
+STEP_ROWS = 500
+"""The number of rows that one transaction changes at most."""
+USERS = 50
+"""The number of users in one step."""
+SESSIONS = 100
+"""The number of sessions that one transaction hides at most."""
+ACTOR = "retention"
+MEGABYTE = 1024 * 1024
+EMPTY_RECORD = "{}"
+
+_s, _d, _m, _p, _h = sessions.c, decisions.c, messages.c, pushes.c, holds.c
+
+_USERS = (
+    select(_s.user_id)
+    .where(_s.app == bindparam("at_app"), _s.user_id > bindparam("after"))
+    .group_by(_s.user_id)
+    .order_by(_s.user_id)
+    .limit(bindparam("at_most"))
+)
+_FIRST_USERS = (
+    select(_s.user_id)
+    .where(_s.app == bindparam("at_app"))
+    .group_by(_s.user_id)
+    .order_by(_s.user_id)
+    .limit(bindparam("at_most"))
+)
+_OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
+_SESSIONS = (
+    select(_s.number, _s.session_id, _s.updated_at, _s.bytes, _s.revision, _s.queued, is_leased().label("leased"))
+    .where(_OF_USER)
+    .order_by(_s.updated_at.desc(), _s.number)
+)
+_IS_HELD = select(_h.hold_id).where(
+    _h.owner == bindparam("at_owner"), _h.app == bindparam("at_app"), _h.user_id == bindparam("at_user")
+)
+_IDLE = select(_s.number, _s.session_id, _s.revision, _s.head).where(
+    _OF_USER, _s.number.in_(bindparam("ids", expanding=True)), _s.queued == 0, ~is_leased()
+)
+_HIDE = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(bindparam("ids", expanding=True)))
+
+
+class UserPlan(NamedTuple):
+    """What to prune of a user."""
+
+    app: str
+    user: str
+    rules: RetentionRules
+    expired: tuple[AnyRow, ...]
+    """Sessions to delete."""
+    idle: tuple[AnyRow, ...]
+    """Other sessions that are not in use."""
+
+    @property
+    def at(self) -> dict[str, Any]:
+        """The user as parameters."""
+        return {"at_owner": owner_of(self.app, self.user), "at_app": self.app, "at_user": self.user}
+
+
+def users_after(connection: Connection, app: str, after: str | None) -> list[str]:
+    """Returns the next users of an app, by name."""
+    if after is None:
+        return list(connection.execute(_FIRST_USERS, {"at_app": app, "at_most": USERS}).scalars())
+    return list(connection.execute(_USERS, {"at_app": app, "after": after, "at_most": USERS}).scalars())
+
+
+def plan_user(connection: Connection, app: str, user: str, retention: Retention, now: datetime) -> UserPlan | None:
+    """Returns what to prune of a user; None when the user is on hold."""
+    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
+    if connection.execute(_IS_HELD, at).first() is not None:
+        return None
+    rules = retention.of(user)
+    rows = connection.execute(_SESSIONS, at).all()
+    expired = {row.number for row in _expired(rows, rules.sessions, now)}
+    idle = [row for row in rows if row.queued == 0 and not row.leased]
+    return UserPlan(
+        app,
+        user,
+        rules,
+        tuple(row for row in idle if row.number in expired),
+        tuple(row for row in idle if row.number not in expired),
+    )
+
+
+def _expired(rows: Sequence[AnyRow], rule: SessionRule, now: datetime) -> Iterable[AnyRow]:
+    """Yields the sessions that the rule does not keep. `rows` are all of a user, the last updated first."""
+    oldest = _oldest(rule, now)
+    total = 0
+    for place, row in enumerate(rows):
+        total += row.bytes
+        if (
+            (oldest is not None and row.updated_at < oldest)
+            or (rule.most is not None and place >= rule.most)
+            or (rule.megabytes is not None and total > rule.megabytes * MEGABYTE)
+        ):
+            yield row
+
+
+def _oldest(rule: AgeRule, now: datetime) -> str | None:
+    return None if rule.days is None else time_text(now - timedelta(days=rule.days))
+
+
+def hide_expired(
+    connection: Connection, plan: UserPlan, rows: Sequence[AnyRow], now: str, *, dry_run: bool = False
+) -> list[tuple[SessionKey, Removal]]:
+    """Deletes the sessions' own rows, unless they changed or are in use since. Their other rows are removed afterwards."""
+    if not dry_run:
+        lock_user(connection, plan.app, plan.user)
+    chosen = still_idle(connection, plan, rows)
+    if chosen and not dry_run:
+        connection.execute(_HIDE, {"at_owner": plan.at["at_owner"], "ids": [row.number for row in chosen]})
+        record(connection, plan.app, Act(ACTOR, "sessions.pruned", plan.user, details={"sessions": len(chosen)}), now)
+    hidden = [
+        (
+            SessionKey(plan.app, plan.user, row.session_id),
+            Removal(plan.at["at_owner"], row.number, plan.app, plan.user, keeps_labels=True),
+        )
+        for row in chosen
+    ]
+    if not dry_run:
+        store_removals(connection, [removal for _, removal in hidden])
+    return hidden
+
+
+def still_idle(connection: Connection, plan: UserPlan, rows: Sequence[AnyRow]) -> list[AnyRow]:
+    """Returns those of the sessions that are unchanged, and in which nothing is queued, running or waiting."""
+    if connection.execute(_IS_HELD, plan.at).first() is not None:
+        return []
+    revisions = {row.number: row.revision for row in rows}
+    found = connection.execute(_IDLE, {**plan.at, "ids": list(revisions)}).all()
+    return [row for row in found if row.revision == revisions[row.number] and not from_json(row.head)["invocations"]]
+
+
+class _Kind(NamedTuple):
+    """A kind of rows of a session that is pruned by age."""
+
+    name: str
+    table: Table
+    time: str
+    condition: ColumnElement[bool]
+    """Which rows may be pruned."""
+    changes: dict[str, Any] | None
+    """The new values; None deletes the row."""
+
+
+_KINDS = (
+    _Kind(
+        "decisions",
+        decisions,
+        "created_at",
+        or_(_d.text != "", _d.record != EMPTY_RECORD),
+        {"text": "", "record": EMPTY_RECORD},
+    ),
+    _Kind("invocations", decisions, "changed_at", _d.changed_at.is_not(None), {"state": None, "changed_at": None}),
+    _Kind("inbox", messages, "accepted_at", _m.state != "queued", None),
+    _Kind("pushes", pushes, "created_at", _p.state == "closed", None),
+)
+KINDS = tuple(kind.name for kind in _KINDS)
+
+
+def old_rows(connection: Connection, plan: UserPlan, name: str, numbers: Sequence[int], now: datetime) -> list[AnyRow]:
+    """Returns the keys of up to `STEP_ROWS` rows of a kind in these sessions that are too old."""
+    kind = next(kind for kind in _KINDS if kind.name == name)
+    oldest = _oldest(getattr(plan.rules, name), now)
+    if oldest is None or not numbers:
+        return []
+    columns = kind.table.c
+    is_old = and_(
+        columns.owner == plan.at["at_owner"],
+        columns.session.in_(numbers),
+        columns[kind.time] < oldest,
+        kind.condition,
+    )
+    return list(connection.execute(select(*kind.table.primary_key).where(is_old).limit(STEP_ROWS)).all())
+
+
+def prune_rows(connection: Connection, plan: UserPlan, name: str, rows: Sequence[AnyRow]) -> int:
+    """Prunes rows of a kind, except those of sessions that are in use now. Returns their number."""
+    kind = next(kind for kind in _KINDS if kind.name == name)
+    lock_user(connection, plan.app, plan.user)
+    numbers = {row.session for row in rows}
+    idle = {row.number for row in still_idle(connection, plan, [row for row in plan.idle if row.number in numbers])}
+    keys = [{f"at_{column}": value for column, value in row._mapping.items()} for row in rows if row.session in idle]
+    if keys:
+        is_row = and_(*(column == bindparam(f"at_{column.name}") for column in kind.table.primary_key))
+        statement = delete(kind.table) if kind.changes is None else update(kind.table).values(kind.changes)
+        connection.execute(statement.where(is_row), keys)
+    return len(keys)

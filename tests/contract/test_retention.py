@@ -1,0 +1,103 @@
+"""Retention on SQLite (on disk and in memory) and PostgreSQL."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from turnwise.facts.labels import Label
+from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
+from turnwise.ports.holds import Hold
+from turnwise.stores.sql import SqlSessionStore, pruning
+from turnwise.testing.session_store_cases.making import LEASE, NOW, asked, fresh_key, message, opened, told
+
+LATER = NOW + timedelta(days=10)
+EVERY = AgeRule(days=5)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqlSessionStore]:
+    store = SqlSessionStore(url)
+    yield store
+    asyncio.run(store.close())
+
+
+async def prune(store: SqlSessionStore, app: str, retention: Retention, *, dry_run: bool = False) -> dict[str, int]:
+    """Runs a whole pass. Returns what was pruned, without zeros."""
+    counts: Counter[str] = Counter()
+    after: str | None = None
+    while True:
+        pruned = await store.prune(app, retention, now=LATER, after=after, dry_run=dry_run)
+        counts.update(pruned.counts)
+        if (after := pruned.next) is None:
+            return {kind: number for kind, number in counts.items() if number}
+
+
+async def test_old_sessions_go_with_everything_but_labels(store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "SESSIONS", 2)
+    key = fresh_key()
+    keys = [key._replace(user=user, id=id_) for user in ("a", "b") for id_ in ("1", "2", "3")]
+    for each in keys:
+        await told(store, each, "i-1")
+    await store.labels.put(keys[0], 1, Label(agent="x"), actor="op")
+    rules = Retention(sessions=SessionRule(days=5), users={"b": RetentionRules()})
+    assert await prune(store, key.app, rules, dry_run=True) == {"sessions": 3}
+    assert len((await store.list(key.app)).items) == 6, "a dry run changes nothing"
+    assert await prune(store, key.app, rules) == {"sessions": 3}
+    assert [info.key for info in (await store.list(key.app)).items] == keys[3:]
+    assert sorted(decision.key for decision in (await store.decisions.search(key.app)).items) == keys[3:]
+    assert [found.key for found in (await store.labels.search(key.app)).items] == [keys[0]]
+    assert await prune(store, key.app, rules) == {}
+    assert not await store.maintenance.finish_deletions()
+
+
+async def test_a_user_keeps_the_last_updated_sessions(store: SqlSessionStore) -> None:
+    key = fresh_key()
+    for number in range(4):
+        await told(store, key._replace(id=f"s-{number}"), "i-1", text="x" * 400_000)
+    assert await prune(store, key.app, Retention(sessions=SessionRule(most=3))) == {"sessions": 1}
+    assert await prune(store, key.app, Retention(sessions=SessionRule(megabytes=1))) == {"sessions": 1}
+    assert len((await store.list(key.app)).items) == 2
+
+
+async def test_sessions_in_use_and_users_on_hold_are_spared(store: SqlSessionStore) -> None:
+    key = fresh_key()
+    queued, leased, open_, held = (key._replace(id=name) for name in ("queued", "leased", "open", "held"))
+    held = held._replace(user="held")
+    for each in (queued, held):
+        await told(store, each, "i-1")
+    await store.inbox.accept(queued, message(), create=False, limit=5)
+    await store.begin(await store.create(leased), LEASE, message(), [asked()], queue_limit=None)
+    await store.append(await store.create(open_), [asked()])
+    await store.holds.add(key.app, Hold(id=f"h-{key.app}", user="held", author="boss", at=NOW, reason="x"))
+    rules = Retention(sessions=SessionRule(days=5), decisions=EVERY, inbox=EVERY, invocations=EVERY, pushes=EVERY)
+    assert await prune(store, key.app, rules) == {}
+    assert len((await store.list(key.app)).items) == 4
+    await store.holds.remove(key.app, f"h-{key.app}", actor="boss")
+    assert await prune(store, key.app, rules) == {"sessions": 1}
+
+
+async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
+    store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E1, E4"""
+    monkeypatch.setattr(pruning, "STEP_ROWS", 2)
+    key = fresh_key()
+    await told(store, key, "i-1", "i-2", "i-3")
+    await store.labels.put(key, 1, Label(agent="x"), actor="op")
+    before = (await store.decisions.search(key.app)).items
+    session = await opened(store, key)
+    assert await prune(store, key.app, Retention(decisions=AgeRule(days=20))) == {}
+    assert await prune(store, key.app, Retention(decisions=EVERY)) == {"decisions": 3}
+    assert await prune(store, key.app, Retention(decisions=EVERY)) == {}
+    after = (await store.decisions.search(key.app)).items
+    assert [decision.text for decision in after] == ["", "", ""]
+    assert [decision.selection.agent for decision in after] == [decision.selection.agent for decision in before]
+    assert after[-1].label == "x"
+    assert await opened(store, key) == session
+    event = (await store.events(key))[0]
+    assert event.text == "hello"
+    assert event.actions.selection is not None
+    assert (event.actions.selection.agent, event.actions.selection.verdicts) == (before[0].selection.agent, ())
