@@ -130,6 +130,7 @@ async def console(
     *,
     url: str = "sqlite://",
     key: dict[str, Any] | None = None,
+    policy: str = "staples",
     width: int = 1280,
     **context: Any,
 ) -> AsyncIterator[Console]:
@@ -138,7 +139,7 @@ async def console(
     key: the rights of the key that the tab has. context: options of the browser's context.
     """
     a_browser()
-    runner = Runner(root or desk(), store=SqlSessionStore(url), policy="staples", app="shop")
+    runner = Runner(root or desk(), store=SqlSessionStore(url), policy=policy, app="shop")
     try:
         async with served(runner, config) as client, browsing() as watched:
             options = {"viewport": {"width": width, "height": 844 if width < 600 else 800}, **context}

@@ -137,3 +137,38 @@ async def test_new_decisions_are_streamed_to_those_who_may_read_them(make_runner
                     break
         assert [event for event, _, _ in events_in(found)] == ["following"] + ["decision"] * (1 if role == "user" else 2)
         assert ("of bo" in found) == (role == "operator")
+
+
+async def test_decisions_are_claimed_and_labelled_together(make_runner: MakeRunner) -> None:
+    """K1"""
+    runner = make_runner(desk, policy="staples")
+    async with served(runner, LOCKED) as client:
+        ann = await key_for(runner, user="ann")
+        olga, otto = [await key_for(runner, user=name, role="operator") for name in ("olga", "otto")]
+        await talked(client, ann)
+        place = f"{API}/sessions/s1/decisions/1"
+
+        async def claim(headers: dict[str, str]) -> bool:
+            return bool((await client.put(f"{place}/claim?user=ann", headers=headers)).json()["mine"])
+
+        assert [await claim(olga), await claim(otto), await claim(olga)] == [True, False, True]
+        assert (await client.delete(f"{place}/claim?user=ann", headers=olga)).status_code == 204
+        assert await claim(otto)
+        body: dict[str, Any] = {
+            "decisions": [{"user": "ann", "session_id": "s1", "sequence": each} for each in (1, 3)],
+            "agent": "desk",
+            "note": "small talk",
+            "unsure": True,
+        }
+        assert (await client.post(f"{API}/decision-labels", json=body, headers=ann)).status_code == 403
+        for _ in range(2):
+            assert (await client.post(f"{API}/decision-labels", json=body, headers=olga)).status_code == 204
+        found = (await client.get(f"{place}/labels?user=ann", headers=otto)).json()
+        assert [(each["agent"], each["note"], each["unsure"], each["source"]) for each in found["labels"]] == [
+            ("desk", "small talk", True, "operator")
+        ]
+        assert [(each["before"], each["after"]["agent"]) for each in found["changes"]] == [(None, "desk")]
+        assert (await client.post(f"{API}/decision-labels", json={**body, "agent": "x"}, headers=olga)).status_code == 422
+        await client.post(f"{API}/decision-labels", json={**body, "agent": None}, headers=otto)
+        found = (await client.get(f"{place}/labels?user=ann", headers=otto)).json()
+        assert (found["labels"], len(found["changes"]), found["changes"][-1]["after"]) == ([], 2, None)

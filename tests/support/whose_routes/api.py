@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from whose_asked import OF_USER, STREAM, Asked, Routes
+from whose_asked import OF_USER, STREAM, Asked, Routes, Things
 
 _WAIT: Mapping[str, Any] = {"wait": True}
 _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
 _ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
+
+
+def _labelled(things: Things) -> Any:
+    place = {"user": things.user, "session_id": things.session, "sequence": things.sequence}
+    return {"decisions": [place], "agent": "asker"}
+
 
 ROUTES: Routes = {
     ("GET", "/openapi.json"): (Asked(None, names=""),),
@@ -75,6 +81,10 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decision-counts"): (Asked("decisions:read", everybody=True),),
     ("GET", "/api/v1/decision-stream"): (Asked("decisions:read", everybody=True, endless=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
+    ("PUT", f"{_DECISION}/claim"): (Asked("decisions:label"),),
+    ("DELETE", f"{_DECISION}/claim"): (Asked("decisions:label", ok=204),),
+    ("GET", f"{_DECISION}/labels"): (Asked("decisions:label"),),
+    ("POST", "/api/v1/decision-labels"): (Asked("decisions:label", _labelled, names="", ok=204),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
     ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
     ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),

@@ -11,6 +11,7 @@ from turnwise.gateway.api import (
     messages,
     metrics,
     records,
+    reviews,
     sessions,
     standing,
 )
@@ -19,7 +20,7 @@ from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
 # Requests are matched in this order, so the most frequent routes come first.
-for part in (messages, sessions, invocations, artifacts, decisions, records, agents, standing):
+for part in (messages, sessions, invocations, artifacts, decisions, reviews, records, agents, standing):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
 router.include_router(health.router)  # probes accept any query parameters
 root_router = metrics.router

@@ -16,6 +16,7 @@ from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
+from turnwise.gateway.services.reviews import Reviews
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
@@ -90,6 +91,10 @@ class Services:
     @cached_property
     def records(self) -> Records:
         return Records(self._runner, self.scope, self._state.issuer)
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        return Reviews(self._runner, self.scope)
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -11,7 +11,7 @@ async def _conversations(store: SessionStore) -> tuple[SessionKey, SessionKey]:
     key = fresh_key()
     other = key._replace(user="user-2", id="session-2")
     await told(store, key, "i-1")
-    session = await opened(store, other)
+    session = await store.create(other)
     await store.append(session, [asked("a refund", invocation="i-2", agent="sales"), ended("sales", invocation="i-2")])
     await told(store, key, "i-3", "i-4", text="where is it")
     return key, other

@@ -1,12 +1,12 @@
 // Review: decisions to label, by doubt, disagreement or chance; equal messages as one item; by the keyboard alone.
 
 import { api } from "../api.js";
-import { chip, empty, h, needs, putLabel, replace, select, why } from "../parts.js";
+import { chip, empty, h, replace, select, why } from "../parts.js";
 import { may, toast } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
-const PAGES = 5, AT_ONCE = 6;
+const PAGES = 5, AT_ONCE = 200;
 
 const alike = (text) => text.trim().toLowerCase().replace(/\s+/g, " ");
 
@@ -19,6 +19,18 @@ function grouped(decisions) {
     found.get(name).push(each);
   }
   return [...found.values()].map((all) => ({ all, first: all[0], agents: [...new Set(all.map((each) => each.selection.agent))], doubt: Math.min(...all.map((each) => each.selection.confidence)) }));
+}
+
+// Labels all of them, one request for each label and 200 decisions.
+async function put(decisions, agentOf) {
+  const by = new Map();
+  for (const each of decisions) by.set(agentOf(each), [...(by.get(agentOf(each)) || []), each]);
+  for (const [agent, all] of by) {
+    for (let i = 0; i < all.length; i += AT_ONCE) {
+      await api.post("decision-labels", { agent, decisions: all.slice(i, i + AT_ONCE).map(({ user, session_id, sequence }) => ({ user, session_id, sequence })) });
+    }
+    for (const each of all) each.label = agent;
+  }
 }
 
 function ordered(groups, order) {
@@ -40,11 +52,11 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   }
   const queue = ordered(grouped(decisions), order), undo = [];
   let at = 0, done = 0, busy = false;
-  const claims = needs("Claims", "need the log of labels, with author and expiry: until then two people may see the same item.");
   if (!queue.length) {
-    replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")), h("div", { class: "narrow" }, claims));
+    replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")));
     return;
   }
+  const held = h("p", { class: "needs", role: "status" });
   const column = h("div", { class: "narrow reviewing" }), split = h("div", { class: "split" }, h("div", { class: "page" }, column)), aside = h("aside", { class: "aside", "aria-label": "Why this agent" });
   split.append(aside);
   replace(box, split);
@@ -56,9 +68,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     busy = true;
     const before = item.all.map((each) => each.label ?? null);
     try {
-      for (let i = 0; i < item.all.length; i += AT_ONCE) {
-        await Promise.all(item.all.slice(i, i + AT_ONCE).map((each) => putLabel(each, agent === true ? each.selection.agent : agent)));
-      }
+      await put(item.all, (each) => (agent === true ? each.selection.agent : agent));
       undo.push({ at, item, before });
       done += 1;
       step(1);
@@ -72,7 +82,8 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     if (!last || busy) return;
     busy = true;
     try {
-      for (const [i, each] of last.item.all.entries()) await putLabel(each, last.before[i]);
+      const before = new Map(last.item.all.map((each, i) => [each, last.before[i]]));
+      await put(last.item.all, (each) => before.get(each));
       done -= 1;
       at = last.at;
       draw();
@@ -98,7 +109,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     const item = queue[at];
     if (!item) {
       aside.remove();
-      replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { type: "button", onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { type: "button", onclick: back }, "Undo the last") : null), claims);
+      replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { type: "button", onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { type: "button", onclick: back }, "Undo the last") : null));
       return;
     }
     if (!aside.isConnected) split.append(aside);
@@ -109,8 +120,17 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       h("blockquote", { class: "big", dir: "auto", tabindex: first.text.length > 300 ? 0 : null }, first.text || "(no text)"),
       h("p", { class: "row" }, "went to ", item.agents.map((name) => chip(name))),
       h("p", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), pick, h("button", { type: "button", class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { type: "button", class: "quiet", onclick: back }, "Undo ", h("kbd", null, "u")) : null),
-      h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { type: "button", class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), claims);
+      h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { type: "button", class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), held);
     details(first);
+    claim(first);
+  };
+  // Tells whether somebody else has the item; the claim ends by itself.
+  const claim = async (each) => {
+    replace(held);
+    try {
+      const found = await api.put(`sessions/${encodeURIComponent(each.session_id)}/decisions/${each.sequence}/claim`, undefined, { user: each.user });
+      if (!found.mine && queue[at]?.first === each) replace(held, h("b", null, found.reviewer), " reviews this item now. ", h("button", { type: "button", class: "quiet", onclick: () => step(1) }, "Skip it"));
+    } catch { /* a claim is a courtesy */ }
   };
   keys([["y", "the chosen agent is right", () => label(true)], ["l", "another agent, by name", () => pick.focus()], ["j", "skip", () => step(1)], ["k", "back", () => step(-1)], ["u", "undo", back],
     ...agents.slice(0, 9).map((name, i) => [String(i + 1), name, () => label(name)])]);
