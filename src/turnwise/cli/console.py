@@ -1,6 +1,7 @@
 """`turnwise console`: serves the console from a process of its own, for a gateway elsewhere."""
 
 import asyncio
+import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,9 +43,18 @@ def console(
 
 
 async def _serve(gateway: str, listening: "socket.socket") -> None:
+    """Serves the page until Ctrl-C or SIGTERM."""
     import uvicorn
 
+    from turnwise.cli.shutdown import Interrupts
     from turnwise.gateway.console import console_app
+    from turnwise.gateway.server import UvicornServer
 
     config = uvicorn.Config(console_app(gateway), log_config=None, access_log=False, server_header=False, lifespan="off")
-    await uvicorn.Server(config).serve(sockets=[listening])
+    server = UvicornServer(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    with Interrupts(stop, (signal.SIGINT, signal.SIGTERM), hints=False):
+        await server.serve(sockets=[listening])

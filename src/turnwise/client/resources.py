@@ -18,9 +18,12 @@ from turnwise.wire.resources import (
     AgentShown,
     ArtifactList,
     ArtifactShown,
+    DecisionCountsShown,
     DecisionPage,
     DecisionShown,
     EventPage,
+    RecentSessionPage,
+    RecentSessionShown,
     SessionPage,
     SessionRow,
     SessionShown,
@@ -170,6 +173,38 @@ class Decisions:
         )
         return paginate(self._gateway, DecisionPage, asked, lambda page: page.decisions)
 
+    async def count(
+        self,
+        *,
+        agent: str | None = None,
+        method: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        labelled: bool | None = None,
+        policy: str | None = None,
+    ) -> DecisionCountsShown:
+        """Returns the numbers of the newest decisions by agent, method, outcome, confidence, policy and time. The filters and
+        the users are those of `search`.
+        """
+        asked = get(
+            "/decision-counts",
+            agent=agent,
+            method=method,
+            since=since.isoformat() if since else None,
+            until=until.isoformat() if until else None,
+            labelled=labelled,
+            policy=policy,
+        )
+        return await self._gateway.ask(DecisionCountsShown, asked)
+
+    async def label_all(
+        self, decisions: Sequence[DecisionShown], agent: str | None, *, note: str = "", unsure: bool = False
+    ) -> None:
+        """Gives at most 200 decisions the same label; None removes the labels of all operators. For operators."""
+        places = [{"user": each.user, "session_id": each.session_id, "sequence": each.sequence} for each in decisions]
+        body = {"decisions": places, "agent": agent, "note": note, "unsure": unsure}
+        await self._gateway.fetch(ApiRequest("POST", "/decision-labels", body=body))
+
     async def explain(self, session: str, sequence: int) -> DecisionShown:
         """Returns the decision in the session's event with this sequence number. Raises InvocationMissing."""
         return await self._gateway.ask(DecisionShown, get(_decision_path(session, sequence)))
@@ -201,6 +236,19 @@ class Sessions:
         """Yields the sessions of the user, sorted by user and id; of all users with `all_users`, for operators."""
         asked = get("/sessions", all_users=all_users)
         return paginate(self._gateway, SessionPage, asked, lambda page: page.sessions)
+
+    def recent(
+        self, *, all_users: bool = False, words: str | None = None, state: str | None = None
+    ) -> AsyncIterator[RecentSessionShown]:
+        """Yields sessions by their newest decision, the newest first.
+
+        Args:
+            all_users: Lists the sessions of all users; for operators.
+            words: Only sessions in which a message has all these words. A session may then come several times.
+            state: Only sessions whose newest invocation has this state, such as `waiting`.
+        """
+        asked = get("/recent-sessions", all_users=all_users or None, words=words, state=state)
+        return paginate(self._gateway, RecentSessionPage, asked, lambda page: page.sessions)
 
     async def get(self, session: str) -> SessionShown:
         """Returns the session's status. Raises SessionMissing."""

@@ -66,7 +66,7 @@ class Serving:
         self.front = front
         self._socket, self._app = at, gateway(front)
         self._host, self._port = at.getsockname()[:2]
-        self._uvicorn = _Uvicorn(_configuration(self._app, front.config, connection))
+        self._uvicorn = UvicornServer(_configuration(self._app, front.config, connection))
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -122,7 +122,7 @@ async def serving(
         await served.end()
 
 
-class _Uvicorn(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """A server that leaves signals to its owner. `up` is set when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config) -> None:

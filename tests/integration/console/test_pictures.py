@@ -39,7 +39,8 @@ def shop() -> Any:
 async def test_the_docs_show_the_page_as_it_is(page: str, scheme: str, tmp_path: Path) -> None:
     name = f"console-{page}-{scheme}.png"
     folder = FOLDER if os.environ.get("TURNWISE_PICTURES") else tmp_path
-    async with console(shop(), policy="default", color_scheme=scheme, width=1180) as it:
+    async with console(shop(), policy="default", color_scheme=scheme) as it:
+        await it.page.set_viewport_size({"width": 1120, "height": 640})
         await it.go("chat/s1")
         await it.say("Hello there", "I help with orders")
         await it.say("my package has not come yet", "left the warehouse")

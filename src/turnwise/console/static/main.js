@@ -163,7 +163,7 @@ const WORDS = [
 ];
 
 function help() {
-  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c, s, d, a", "Chat, Sessions, Decisions, Agents"], ["?", "this list"], ["Esc", "close"]];
+  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d a o r", "Chat, Sessions, Decisions, Agents, Overview, Review"], ["?", "this list"], ["Esc", "close"]];
   const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
   const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),

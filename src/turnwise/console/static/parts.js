@@ -34,7 +34,7 @@ export function problem(error, again) {
 export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, title), " ", what);
 
 export function select(label, value, options, onchange) {
-  return h("select", { "aria-label": label, class: value ? "set" : "", onchange: (event) => onchange(event.target.value) },
+  return h("select", { "aria-label": label, class: value && value !== options[0][0] ? "set" : "", onchange: (event) => onchange(event.target.value) },
     options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
 }
 

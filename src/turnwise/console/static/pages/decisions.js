@@ -31,7 +31,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   replace(box, split);
 
   const rows = table({
-    label: "Decisions", columns: ["Message", "Agent", "Method", "Confidence", "When"],
+    label: "Decisions", columns: ["Message", "Agent", "Method", "Confidence", "Label or time"],
     row: (each) => [h("span", { dir: "auto" }, each.text || h("span", { class: "faint" }, "(no text)")), chip(each.selection.agent, true), methodWords(each.selection.method), confidence(each.selection), each.label ? labelText(each) : time(each.created_at)],
     open: (each) => show(each),
     more: async () => {
