@@ -263,7 +263,7 @@ class Sessions:
         invocation_id: str | None = None,
         hidden: bool = False,
     ) -> AsyncIterator[Event]:
-        """Yields the session's events, oldest first. Raises SessionMissing.
+        """Yields the session's events, oldest first; none before its first message.
 
         Args:
             session: The session's id.
@@ -282,7 +282,7 @@ class Sessions:
         return paginate(self._gateway, EventPage, asked, lambda page: page.events)
 
     async def last_events(self, session: str, count: int) -> tuple[Event, ...]:
-        """Returns the newest `count` events (at most 200), oldest first. Raises SessionMissing."""
+        """Returns the newest `count` events (at most 200), oldest first."""
         page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count))
         return tuple(page.events)
 

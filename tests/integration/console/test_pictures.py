@@ -10,7 +10,7 @@ from console_play import ROOT, console
 from turnwise import agent
 
 FOLDER = ROOT / "docs" / "images"
-MOST_BYTES = 120_000
+MOST_BYTES = 150_000
 
 
 def shop() -> Any:

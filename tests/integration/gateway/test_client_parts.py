@@ -211,7 +211,7 @@ async def test_overviews_of_sessions_and_decisions(make_runner: MakeRunner) -> N
     """K2"""
     async with served(make_runner(desk), MANY) as gateway, Client(gateway.address) as client:
         for session, text in (("s1", "hello"), ("s2", "parcel"), ("s1", "again")):
-            await client.send(text, session=session)
+            await client.send(session, text)
         assert [(each.id, each.title, each.text) async for each in client.sessions.recent()] == [
             ("s1", "hello", "again"),
             ("s2", "parcel", "parcel"),

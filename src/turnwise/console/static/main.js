@@ -30,7 +30,7 @@ function drawRail(current) {
   replace(rail,
     h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
-    h("button", { type: "button", class: "more", "aria-label": "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("button", { type: "button", class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
       h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
       h("button", { type: "button", class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
