@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import format as store_format, routing, routing_peer, survival, turns
+from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.flows import flows
 from bench.gateway import parts as gateway
@@ -21,7 +22,7 @@ from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
-SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT = "survival", "routing", "gateway", "nasty", "format"
+SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -60,7 +61,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, NASTY, FORMAT, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
+    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -130,9 +131,11 @@ def main() -> int:
         for title, table in tables(arguments, Path(folder)):
             report(title, table)
             found += table
+        if ABUSE in arguments.scenes:
+            kept = abused(Path(folder), 5.0 if arguments.quick else SECONDS)
         if any(scene.startswith(SURVIVAL) for scene in arguments.scenes):
             plan = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
-            kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder))
+            kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder)) and kept
     if any(scene.startswith(ROUTING) for scene in arguments.scenes):
         kept = routes(only(arguments.scenes, ROUTING), arguments) and kept
     return int(not kept or any(figure.kept is False for figure in found))

@@ -1,4 +1,4 @@
-"""Quotas of callers: requests and bytes a minute, and answers at once, for each credential and each user."""
+"""Quotas of callers: requests and bytes a minute, answers and requests at once, for each credential and each user."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,6 +42,8 @@ class Quotas:
         self._requests = RateLimiter(limits.requests, counters=shared)
         self._bytes = RateLimiter(limits.bytes, counters=shared)
         self._runs = ConcurrencyLimiter(limits.runs, counters=shared)
+        # Counted here only: each shared slot would cost each request two commits.
+        self._open = ConcurrencyLimiter(limits.connections)
 
     async def request(self, caller: Caller, user: str | None) -> None:
         """Counts a request.
@@ -54,11 +56,35 @@ class Quotas:
             TooMany: The user or the credential is over its limit.
             StoreError: The shared counters cannot be reached.
         """
+        self._check_known(self._bytes, "bytes", 1, caller, user)
         await self._spend(self._requests, "requests", 1, caller, user)
+
+    async def work(self, caller: Caller, user: str | None, units: int) -> None:
+        """Counts an operation as `units` more requests, at most half of the limit; raises as `request`."""
+        units = min(units, self._limits.requests // 2)
+        if units > 0:
+            await self._spend(self._requests, "requests", units, caller, user)
 
     async def received(self, caller: Caller, user: str | None, bytes: int) -> None:
         """Counts the bytes of a request's body; raises as `request`. May be called before they arrive."""
         await self._spend(self._bytes, "bytes", bytes, caller, user)
+
+    async def sent(self, caller: Caller, user: str | None, bytes: int) -> None:
+        """Counts the bytes of a response. Refuses nothing; when they are used up, the next request is refused.
+
+        Raises StoreError.
+        """
+        for _, name in self._names("bytes", caller, user):
+            await self._bytes.charge(name, bytes)
+
+    @asynccontextmanager
+    async def connection(self, caller: Caller, user: str | None) -> AsyncIterator[None]:
+        """Takes a place for one open request or stream for the duration of the context. Raises TooMany, on entry only."""
+        async with AsyncExitStack() as places:
+            for owner, name in self._names("connections", caller, user):
+                if not await places.enter_async_context(self._open.place(name)):
+                    raise _too_many(owner, f"{self._limits.connections:,} requests and streams open at once", RETRY_SECONDS)
+            yield
 
     @asynccontextmanager
     async def runs(self, caller: Caller, user: str | None) -> AsyncIterator[None]:
@@ -71,13 +97,19 @@ class Quotas:
 
     async def _spend(self, limiter: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
         """Counts `amount` for the user and the credential. If one is known to be over its limit, nothing is counted."""
-        names, description = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
-        for owner, name in names:
-            if (wait := limiter.known_wait(name, amount)) is not None:
-                raise _too_many(owner, description, wait)
-        for owner, name in names:
+        self._check_known(limiter, kind, amount, caller, user)
+        for owner, name in self._names(kind, caller, user):
             if (wait := await limiter.spend(name, amount)) is not None:
-                raise _too_many(owner, description, wait)
+                raise _too_many(owner, self._per_minute(kind), wait)
+
+    def _check_known(self, limiter: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
+        """Raises TooMany if the user or the credential is known to be over its limit."""
+        for owner, name in self._names(kind, caller, user):
+            if (wait := limiter.known_wait(name, amount)) is not None:
+                raise _too_many(owner, self._per_minute(kind), wait)
+
+    def _per_minute(self, kind: str) -> str:
+        return f"{getattr(self._limits, kind):,} {kind} in a minute"
 
     def _names(self, kind: str, caller: Caller, user: str | None) -> Iterator[tuple[_Owner, str]]:
         """Yields the counter names of a request, the user's first."""

@@ -85,6 +85,11 @@ class RateLimiter:
                 if window.end <= self._clock() or (window.left < amount and not window.spent_out):
                     await self._fill(window, name, amount)
 
+    async def charge(self, name: str, amount: int) -> None:
+        """Spends units that were used already: all that are left, if there are fewer. Raises StoreError."""
+        if await self.spend(name, min(amount, self._most)) is not None:
+            self._window_of(name).left = 0
+
     def known_wait(self, name: str, amount: int = 1) -> float | None:
         """Returns the seconds until the next window if `amount` is known to be unavailable, else None. Spends nothing."""
         if amount > self._most:

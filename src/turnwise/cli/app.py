@@ -10,6 +10,7 @@ import typer
 from turnwise.cli import (
     a2a_kit,
     audit,
+    backup,
     chat,
     check,
     console,
@@ -27,6 +28,7 @@ from turnwise.cli import (
     select,
     serve,
     sessions,
+    users,
     worker,
 )
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
@@ -41,11 +43,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, prune, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, prune, backup, schema):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")
 app.add_typer(holds.app, name="holds")
 app.add_typer(audit.app, name="audit")

@@ -278,12 +278,13 @@ class Sessions:
             before=before,
             invocation_id=invocation_id,
             hidden=hidden,
+            blobs=True,
         )
         return paginate(self._gateway, EventPage, asked, lambda page: page.events)
 
     async def last_events(self, session: str, count: int) -> tuple[Event, ...]:
-        """Returns the newest `count` events (at most 200), oldest first."""
-        page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count))
+        """Returns the newest `count` events (at most 200, and 1 MiB), oldest first."""
+        page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count, blobs=True))
         return tuple(page.events)
 
     async def state(self, session: str) -> SessionState:

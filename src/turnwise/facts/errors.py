@@ -24,6 +24,8 @@ TurnwiseError
 │   ├── SessionExists
 │   ├── SessionBusy          another message is being answered (policy `reject`)
 │   ├── QueueFull            too many messages wait in this session
+│   ├── SessionFull          its log has reached the limit of events or bytes
+│   ├── StateFull            its state, or the user's, has reached the limit of bytes
 │   ├── UserOnHold           a legal hold prevents the deletion of the user's data
 │   ├── InvocationMissing
 │   └── StaleWriter          another writer wrote first; the append was refused
@@ -52,6 +54,10 @@ TurnwiseError
 │   ├── NotAuthenticated     no valid credential
 │   ├── Forbidden            a valid credential without this permission
 │   └── TooMany              the rate limit of the credential or user
+├── UserLimitReached         the user has as much as one user may have; other users go on
+│   ├── StorageUsed          sessions and artifacts together
+│   ├── SessionsUsed         the number of sessions
+│   └── ForksUsed            the number of sessions that are forks
 ├── RequestError             the request cannot be served as it is
 │   ├── RequestInvalid       its body, path or parameters
 │   ├── RequestTooLarge
@@ -190,6 +196,14 @@ class SessionBusy(SessionError):
 
 class QueueFull(SessionError):
     code = "session.queue_full"
+
+
+class SessionFull(SessionError):
+    code = "session.full"
+
+
+class StateFull(SessionError):
+    code = "session.state_full"
 
 
 class UserOnHold(SessionError):
@@ -343,6 +357,24 @@ class TooMany(AccessError):
     def __init__(self, problem: str, *, fix: str = "", retry_after: float = 1.0) -> None:
         super().__init__(problem, fix=fix)
         self.retry_after = retry_after
+
+
+class UserLimitReached(TurnwiseError):
+    """The user has as much as one user may have."""
+
+    code = "user"
+
+
+class StorageUsed(UserLimitReached):
+    code = "user.storage"
+
+
+class SessionsUsed(UserLimitReached):
+    code = "user.sessions"
+
+
+class ForksUsed(UserLimitReached):
+    code = "user.forks"
 
 
 class RequestError(TurnwiseError):

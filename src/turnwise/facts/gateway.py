@@ -46,11 +46,13 @@ class CallerLimits(Fact):
     """Limits per credential and per user."""
 
     requests: int = Field(default=600, ge=1)
-    """Requests per minute."""
+    """Requests per minute. A rewind, a fork, an import or a deletion counts as more, by the data that it touches."""
     bytes: int = Field(default=200 * MEBIBYTE, ge=1)
-    """Bytes per minute."""
+    """Bytes per minute, received and sent."""
     runs: int = Field(default=20, ge=1)
     """Concurrent answers."""
+    connections: int = Field(default=100, ge=1)
+    """Requests and streams that are open at once, always counted per process."""
     failures: int = Field(default=30, ge=1)
     """Requests with a wrong credential from one address per minute, always counted per process."""
     shared: bool = False
@@ -138,6 +140,8 @@ class GatewayConfig(Fact):
     """Web pages that may call the gateway from a browser (CORS): `https://host[:port]`, or `*`."""
     limits: CallerLimits = CallerLimits()
     """Limits per caller."""
+    connections: int | None = Field(default=None, ge=1)
+    """Open connections of each process. None means four fifths of the files that the process may open."""
     body_bytes: int = Field(default=40 * MEBIBYTE, ge=1024)
     """The maximum request body, except for uploads, which `limits.blob_bytes` limits."""
     request_seconds: float = Field(default=30.0, gt=0)

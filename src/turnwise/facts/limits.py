@@ -32,6 +32,20 @@ class Limits(Fact):
     """Tools that a caller offers with one message."""
     state_bytes: int = Field(default=64 * 1024, ge=1)
     """One state value as JSON."""
+    session_state_bytes: int = Field(default=1024 * 1024, ge=1)
+    """All state of one session as JSON, without the app's and the user's."""
+    user_state_bytes: int = Field(default=256 * 1024, ge=1)
+    """All `user:` state of one user as JSON. Every turn reads it."""
+    session_events: int = Field(default=100_000, ge=1)
+    """Events in one session's log. Checked before each message."""
+    session_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    """One session's log. Checked before each message."""
+    sessions: int = Field(default=10_000, ge=1)
+    """Sessions of one user."""
+    forks: int = Field(default=1_000, ge=0)
+    """Sessions of one user that are forks."""
+    user_bytes: int = Field(default=1024 * 1024 * 1024, ge=1)
+    """The logs and artifacts of one user together."""
     history_events: int = Field(default=1_000, ge=1)
     """Events in one window of history."""
     invocation_seconds: float = Field(default=300.0, gt=0)

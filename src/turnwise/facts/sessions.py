@@ -127,6 +127,8 @@ class Session(Fact):
     """Increases with every append; 0 means not stored yet."""
     last_sequence: int = 0
     """The sequence number of the newest event; 0 for an empty log."""
+    bytes: int = 0
+    """The size of the session's own events. A fork does not count the events that it inherits."""
     state: dict[str, JsonValue] = Field(default_factory=dict)
     """The session's own keys."""
     app_state: dict[str, JsonValue] = Field(default_factory=dict)

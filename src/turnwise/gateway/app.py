@@ -22,6 +22,7 @@ from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, Req
 from turnwise.gateway.middleware.compression import CompressedJson
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
 from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.open_requests import OpenRequests
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 
@@ -136,6 +137,9 @@ def _middleware(
     async def count(caller: Caller, size: int) -> None:
         await front.quotas.received(caller, caller.user, size)
 
+    async def count_sent(caller: Caller, size: int) -> None:
+        await front.quotas.sent(caller, caller.user, size)
+
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(TraceContext)
@@ -152,6 +156,7 @@ def _middleware(
             expose_headers=READABLE,
         )
     yield Middleware(CompressedJson)
+    yield Middleware(OpenRequests, count=count_sent)
     yield Middleware(ProblemResponses, form_for=form_for)
     yield Middleware(HeadRequests)
     if config.auth is None:

@@ -1,6 +1,7 @@
 """`Front`: the runner, configuration and services that every protocol's routes use, and their FastAPI dependencies."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Query
@@ -77,7 +78,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
 
     Raises:
         NotAuthenticated: The credential is missing or invalid.
-        TooMany: The caller's rate limit is exceeded.
+        TooMany: The caller's rate limit is exceeded, or too many of its requests are open.
     """
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is not None:
@@ -87,6 +88,9 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     address = connection.client.host if connection.client else ""
     caller = await front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
     await front.quotas.request(caller, caller.user)
+    places: AsyncExitStack | None = getattr(connection.state, "places", None)
+    if places is not None:
+        await places.enter_async_context(front.quotas.connection(caller, caller.user))
     connection.state.caller = caller
     return caller
 

@@ -58,6 +58,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "session.missing": 404,
         "session.invocation_missing": 404,
         "session.queue_full": 429,
+        "session.state_full": 413,
+        "user": 403,
         "artifact": 422,
         "artifact.too_large": 413,
         "store": 503,

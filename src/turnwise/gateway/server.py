@@ -12,7 +12,7 @@ from turnwise.config.gateway_entries import access_control, gateway_problems
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.app import gateway
-from turnwise.gateway.connection import Connection
+from turnwise.gateway.connection import Configuration, Connection, default_most_connections
 from turnwise.gateway.front import Front, front
 from turnwise.runner import Runner
 from turnwise.telemetry.metrics import Metrics
@@ -141,7 +141,7 @@ class UvicornServer(uvicorn.Server):
 
 
 def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connection]) -> uvicorn.Config:
-    return uvicorn.Config(
+    configuration = Configuration(
         app,
         http=connection,
         ws="websockets-sansio",
@@ -157,6 +157,8 @@ def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connect
         backlog=BACKLOG,
         reset_contextvars=True,
     )
+    configuration.most_connections = config.connections or default_most_connections()
+    return configuration
 
 
 def url_of(host: str, port: int) -> str:

@@ -58,6 +58,17 @@ class SessionInfo(NamedTuple):
     updated_at: datetime
 
 
+class Usage(NamedTuple):
+    """What a user has stored."""
+
+    sessions: int
+    """The number of sessions, with forks."""
+    forks: int
+    """The number of sessions that read the events of another one."""
+    bytes: int
+    """The size of their own events."""
+
+
 class BackgroundJob(NamedTuple):
     """A stored background job."""
 
@@ -269,6 +280,7 @@ class SessionStore(Protocol):
         invocation_id: str | None = None,
         hidden: bool = False,
         transcript: bool = False,
+        max_bytes: int | None = None,
     ) -> list[Event]:
         """Returns events in append order with their sequence numbers; [] for a missing session.
 
@@ -281,6 +293,7 @@ class SessionStore(Protocol):
             hidden: Also events that a rewind hides.
             transcript: Read only what transcripts show. A selection names only the agent, the method, the confidence and
                 the outcome; events may lack steps, usage, state, saved artifacts, positions and finished branches.
+            max_bytes: Stop before the event with which the stored events would exceed this size, but return at least one.
         """
         ...
 
@@ -346,6 +359,10 @@ class SessionStore(Protocol):
         Args:
             after: The cursor of a page.
         """
+        ...
+
+    async def usage(self, app: str, user: str) -> Usage:
+        """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
         ...
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
@@ -434,6 +451,10 @@ class ArtifactStore(Protocol):
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
         """Returns the latest version of each artifact of the session and its user, by name."""
+        ...
+
+    async def used_bytes(self, app: str, user: str) -> int:
+        """Returns the size of all versions of all artifacts of that user."""
         ...
 
     async def delete(self, key: SessionKey, name: str) -> None:

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import ConfigError, EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
+from turnwise.facts.fact import Fact
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 from turnwise.facts.messages import MessageContext
@@ -54,7 +55,7 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
     try:
         size = sum(_size(part) for part in content.parts)
         if content.model_extra:
-            size += len(content.with_parts(()).model_dump_json())
+            size += json_size(content.with_parts(()))
     except ValueError as error:
         raise _unwritable("message", error) from None
     _check_size("message", "text and data", size, limits)
@@ -81,7 +82,7 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
         raise _too_deep("message's context")
     check_delta(context.state, limits)
     try:
-        size = len(context.model_dump_json())
+        size = json_size(context)
     except ValueError as error:
         raise _unwritable("message's context", error) from None
     _check_size("message's context", "JSON", size, limits)
@@ -162,7 +163,12 @@ def _size(part: Part) -> int:
         return len(part.text.encode())
     if isinstance(part, BlobPart):
         part = part.replace(data=b"")
-    return len(part.model_dump_json())
+    return json_size(part)
+
+
+def json_size(fact: Fact) -> int:
+    """Returns the size of a fact as JSON, in bytes. Raises ValueError for text that UTF-8 cannot write."""
+    return len(fact.model_dump_json().encode())
 
 
 def check_arguments(

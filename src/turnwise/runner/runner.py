@@ -32,12 +32,15 @@ from turnwise.runner.admission import (
     checked_message,
     checked_parts,
 )
+from turnwise.runner.allowances import Allowances
 from turnwise.runner.blocking_portal import BlockingPortal
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.limited_artifacts import LimitedArtifacts
 from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
+from turnwise.runner.queue.followers import PAGE_BYTES, PAGE_EVENTS
 from turnwise.runner.record.events import error_text, message_of_event
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.turn.state import Runtime
@@ -107,7 +110,9 @@ class Runner:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
         check_arguments(app=app, policy=policy, custom_selectors=custom_selectors, keep=keep, config=config, process=process)
-        check_part("artifacts", artifacts, ("save", "load"), "an artifact store, such as OnDiskArtifactStore(FOLDER)")
+        check_part(
+            "artifacts", artifacts, ("save", "load", "used_bytes"), "an artifact store, such as OnDiskArtifactStore(FOLDER)"
+        )
         check_part("encoder", encoder, ("encode",), "an encoder: an object with `encode`, `dimensions` and `fingerprint`")
         check_part("issuer", issuer, ("new_id", "now"), "an issuer of ids and times")
         guardrails = checked_parts("guardrails", guardrails, ("check",), "guardrails")
@@ -115,12 +120,15 @@ class Runner:
         keep = Path(keep) if isinstance(keep, str) else keep
         self._agents, self.tree = collect(as_agent(root))
         store = _open_store(store)
-        self.app, self.store, self.artifacts = app, store, artifacts
-        self.config = config or RunConfig()
+        self.app, self.store, self.config = app, store, config or RunConfig()
+        allowances = Allowances(store, artifacts)
+        self.artifacts = artifacts
+        self.limited_artifacts = artifacts and LimitedArtifacts(artifacts, allowances, self.config.limits)
+        """The artifacts, saved only while the user's storage has room."""
         spec = named_policy(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        runtime = Runtime(self._agents, self.tree, store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
         rules = retention or Retention()
         self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process, rules)
@@ -170,6 +178,8 @@ class Runner:
             SessionMissing: The session does not exist and may not be created.
             SessionBusy: Another message is being answered and the policy is `reject`.
             QueueFull: Too many messages wait in the session.
+            SessionFull, StateFull: The session's log or state has reached its limit.
+            UserLimitReached: The user has as much as one user may have.
             StaleWriter: The session does not have the revision. Nothing was stored.
             StoreError: The store failed.
         """
@@ -354,8 +364,14 @@ class Runner:
         return MessageRun(key, sent, config or self.config, copy_context(), revision)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
-        events = await self.store.events(key, invocation_id=checked_id("invocation", invocation_id), hidden=True)
-        asked = message_of_orphan(events)
+        checked_id("invocation", invocation_id)
+        asked, before = None, None
+        while asked is None and (
+            page := await self.store.events(
+                key, before=before, last=PAGE_EVENTS, invocation_id=invocation_id, hidden=True, max_bytes=PAGE_BYTES
+            )
+        ):
+            asked, before = message_of_orphan(page), page[0].sequence
         if asked is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
         message = await message_of_event(self.store, key, asked)

@@ -8,15 +8,24 @@ from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
-from turnwise.facts.errors import InvocationMissing, MessageError, MessageTooLarge, SessionBusy, SessionMissing, StaleWriter
+from turnwise.facts.errors import (
+    InvocationMissing,
+    MessageError,
+    MessageTooLarge,
+    SessionBusy,
+    SessionMissing,
+    StaleWriter,
+    UserLimitReached,
+)
 from turnwise.facts.events import USER, End, Event, Rewind
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
-from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore
-from turnwise.runner.admission import check_delta, checked_id, checked_message
+from turnwise.runner.admission import check_delta, checked_id, checked_message, json_size
+from turnwise.runner.allowances import check_log, check_state
 from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.limited_artifacts import copied_bytes
 from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.continuation import is_being_answered, is_over
 from turnwise.runner.message.driver import Driver
@@ -116,7 +125,7 @@ class ConversationImport:
     def _check(self, content: Content) -> None:
         limits = self._config.limits
         try:
-            size = len(content.model_dump_json())
+            size = json_size(content)
         except ValueError as error:
             raise MessageError(f"A past answer cannot be stored: {error}.", fix="Send text that UTF-8 can write.") from None
         if size > limits.message_bytes or len(content.parts) > limits.parts:
@@ -157,9 +166,14 @@ class Sessions:
     def __init__(self, runtime: Runtime, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
         self._runtime, self._store, self._artifacts, self._issuer = runtime, runtime.store, runtime.artifacts, runtime.issuer
         self._loop_runtimes, self._hooks, self._app = loop_runtimes, hooks, app
+        self._limits = loop_runtimes.config.limits
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
-        """Creates an empty session, as `SessionStore.create`. Raises SessionExists."""
+        """Creates an empty session, as `SessionStore.create`. Raises SessionExists, StateFull, UserLimitReached."""
+        blank = await self._store.open(key, blank=True)
+        if state and blank is not None and not blank.revision:
+            check_state(blank, state, self._limits)
+        await self._runtime.allowances.check_new(key, self._limits)
         return await self._store.create(key, state=state)
 
     async def get(self, key: SessionKey) -> Session:
@@ -179,12 +193,20 @@ class Sessions:
         limit: int | None = None,
         invocation_id: str | None = None,
         hidden: bool = False,
+        max_bytes: int | None = None,
     ) -> list[Event]:
         """Returns the session's events as `SessionStore.events` does, without the values of steps, which are private to
         their agent.
         """
         events = await self._store.events(
-            key, after=after, before=before, last=last, limit=limit, invocation_id=invocation_id, hidden=hidden
+            key,
+            after=after,
+            before=before,
+            last=last,
+            limit=limit,
+            invocation_id=invocation_id,
+            hidden=hidden,
+            max_bytes=max_bytes,
         )
         return [public_event(event) for event in events]
 
@@ -235,8 +257,10 @@ class Sessions:
             InvocationMissing: The invocation does not exist.
             SessionBusy: The session is answering a message.
             StaleWriter: The session has another revision.
+            SessionFull: Its log has reached its limit.
         """
         session = await self._require_idle(key, revision)
+        check_log(session, self._limits)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
@@ -253,9 +277,12 @@ class Sessions:
             SessionBusy: The session is answering a message.
             StaleWriter: The session has another revision.
             MessageError: A key or value cannot be stored; MessageTooLarge if it is too large.
+            SessionFull, StateFull: The log or the state has reached its limit.
         """
-        check_delta(delta, self._loop_runtimes.config.limits)
+        check_delta(delta, self._limits)
         session = await self._require_idle(key, revision)
+        check_log(session, self._limits)
+        check_state(session, delta, self._limits)
         event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
         if not delta:
             return session
@@ -303,13 +330,16 @@ class Sessions:
         """Creates a session of the same user with the visible log, or with the part before the invocation. Copies all
         artifacts.
 
-        Raises SessionMissing, SessionExists, InvocationMissing; StaleWriter as `rewind` does.
+        Raises SessionMissing, SessionExists, InvocationMissing, UserLimitReached; StaleWriter as `rewind` does.
         """
+        more = 0 if self._artifacts is None else await copied_bytes(self._artifacts, key)
+        await self._runtime.allowances.check_new(key, self._limits, fork=True, more=more)
         session = await self._store.fork(key, new_id, before_invocation=before_invocation, revision=revision)
-        if self._artifacts is not None:
-            for latest in await self._artifacts.list(key):
-                if not latest.name.startswith("user:"):
-                    await self._copy(self._artifacts, key, session.key, latest.name)
+        try:
+            await self._copy_artifacts(key, session.key)
+        except UserLimitReached:  # other requests stored something meanwhile
+            await self.delete(session.key)
+            raise
         return session
 
     async def bring(
@@ -329,15 +359,31 @@ class Sessions:
             ArtifactError: A file cannot be saved.
             SessionBusy: The session is answering a message.
             SessionExists: `new` was set and the session exists.
+            SessionFull, UserLimitReached: The session or the user has reached a limit.
         """
+        count = sum(max(len(exchange.said), 1) + (exchange.message is not None) for exchange in past)
+        contents = [content for exchange in past for content in (exchange.message, *exchange.said) if content is not None]
+        # Before the import saves files.
+        await self._check_import(key, count, sum(map(json_size, contents)))
         author_name = self._runtime.tree.root if author is None else author
         events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
             key, past, author_name
         )
+        await self._check_import(key, len(events), sum(map(json_size, events)))
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._require_idle(key)
         return await self._write_with_retry(session, events) if events else session
+
+    async def _check_import(self, key: SessionKey, events: int, size: int) -> None:
+        """Checks the limits of the session and the user for so many events. Raises SessionFull, UserLimitReached."""
+        session = await self._store.open(key, blank=True)
+        assert session is not None
+        check_log(session, self._limits, events=events, size=size)
+        if session.revision == 0:
+            await self._runtime.allowances.check_new(key, self._limits, more=size)
+        else:
+            await self._runtime.allowances.check_storage(key, self._limits, more=size)
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent without a
@@ -402,11 +448,14 @@ class Sessions:
         lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
         return await append_between_runs(self._store, self._hooks, session, lease, events, empty_inbox=empty_inbox)
 
-    async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
-        for info in await artifacts.versions(source, name):
-            artifact = await artifacts.load(source, name, version=info.version)
-            if artifact is not None:
-                await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
+    async def _copy_artifacts(self, source: SessionKey, target: SessionKey) -> None:
+        if self._artifacts is None:
+            return
+        for name in [info.name for info in await self._artifacts.list(source) if not info.name.startswith(USER_PREFIX)]:
+            for info in await self._artifacts.versions(source, name):
+                artifact = await self._artifacts.load(source, name, version=info.version)
+                if artifact is not None:
+                    await self._artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
     async def _require_idle(self, key: SessionKey, revision: int | None = None) -> Session:
         """Returns the session if no process answers a message of it. Raises SessionMissing, SessionBusy, StaleWriter.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Maintenance as Maintenance,
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
+        Usage as Usage,
     )
     from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
     from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
@@ -35,7 +36,8 @@ __all__, __getattr__ = face(
         "turnwise.facts.sessions": "Head Session SessionKey",
         "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
         "turnwise.ports.signals": "Signals",
-        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
+        "Usage",
         "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
         "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",

@@ -205,6 +205,19 @@ async def too_large_is_refused(store: ArtifactStore, max_bytes: int) -> None:
     assert (await store.save(key, "a", b"x" * max_bytes)).version == 1
 
 
+async def all_versions_of_a_user_count(store: ArtifactStore) -> None:
+    """`used_bytes` counts all versions of a user's artifacts, in all sessions."""
+    key, other = _fresh(), _fresh()
+    assert await store.used_bytes(key.app, key.user) == 0
+    await store.save(key, "a", b"12345")
+    await store.save(key, "a", b"1234")
+    await store.save(_sibling(key), "user:b", b"123")
+    await store.save(other, "a", b"1")
+    assert await store.used_bytes(key.app, key.user) == 12
+    await store.delete(key, "a")
+    assert await store.used_bytes(key.app, key.user) == 3
+
+
 CASES: tuple[Case, ...] = (
     versions_count_up_and_the_latest_is_the_default,
     what_is_missing_is_none_or_empty,
@@ -218,6 +231,7 @@ CASES: tuple[Case, ...] = (
     delete_takes_all_versions_of_one_name,
     delete_session_leaves_what_is_the_users,
     delete_user_takes_everything_of_that_user,
+    all_versions_of_a_user_count,
 )
 
 

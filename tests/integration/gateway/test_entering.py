@@ -121,10 +121,10 @@ async def test_a_problem_has_the_requests_id(make_runner: MakeRunner) -> None:
 async def test_too_much_is_refused_before_it_is_read(make_runner: MakeRunner) -> None:
     runner = make_runner(echo)
     ann = await key_for(runner)
-    limits = CallerLimits(bytes=2000, requests=3)
+    limits = CallerLimits(bytes=20_000, requests=3)
     async with served(runner, GatewayConfig(auth=AuthConfig(), limits=limits)) as client:
         assert (await client.send_message("x" * 1500, headers=ann)).status_code == 200
-        much = await client.send_message("x" * 1500, headers=ann)
+        much = await client.send_message("x" * 19_000, headers=ann)
         assert (much.status_code, much.json()["code"]) == (429, "access.too_many")
         assert int(much.headers["retry-after"]) > 0
         assert (await client.send_message("x", headers=ann)).status_code == 200

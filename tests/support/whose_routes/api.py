@@ -54,6 +54,7 @@ ROUTES: Routes = {
     ),
     ("DELETE", "/api/v1/sessions/{session_id}"): (Asked("sessions:write", ok=204),),
     ("DELETE", "/api/v1/users/{user_id}"): (Asked("sessions:write", names="path", ok=204),),
+    ("GET", "/api/v1/users/{user_id}/export"): (Asked("sessions:read", names="path"),),
     ("POST", "/api/v1/sessions/{session_id}/messages"): (
         Asked("messages:write", lambda t: {"content": "hi", "id": t.message}),
         Asked("messages:write", lambda _: {"content": "hi"}, headers=STREAM),

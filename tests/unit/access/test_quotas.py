@@ -99,7 +99,53 @@ async def test_bytes_in_a_minute(shared: bool) -> None:
             await quotas.received(ANN, "ann", 41)
         await quotas.received(ANN, "ann", 40)
         await quotas.received(ANN, "ann", 0)
+        await quotas.request(SHOP, "bob")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_sent_bytes_are_never_refused_but_the_next_request_is(shared: bool) -> None:
+    async with made(shared=shared) as quotas:
+        await quotas.sent(ANN, "ann", 99)
         await quotas.request(ANN, "ann")
+        await quotas.sent(ANN, "ann", 1_000)
+        with pytest.raises(TooMany, match="100 bytes in a minute"):
+            await quotas.request(ANN, "ann")
+        await quotas.request(SHOP, "bob")
+
+
+async def test_processes_count_sent_bytes_together() -> None:
+    store = SqlSessionStore("sqlite://")
+    one, other = (Quotas("shop", FEW.replace(shared=True), store.counters) for _ in range(2))
+    await one.sent(ANN, "ann", 100)
+    await other.sent(ANN, "ann", 1)
+    with pytest.raises(TooMany, match="100 bytes in a minute"):
+        await other.request(ANN, "ann")
+    await store.close()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_work_counts_as_requests_and_a_large_operation_as_half_the_limit(shared: bool) -> None:
+    async with made(shared=shared, limits=FEW.replace(requests=10)) as quotas:
+        await quotas.work(ANN, "ann", 4)
+        await quotas.work(ANN, "ann", 1_000)
+        await quotas.request(ANN, "ann")
+        with pytest.raises(TooMany, match="This user may have 10 requests in a minute"):
+            await quotas.work(ANN, "ann", 1)
+        await quotas.work(SHOP, "bob", 5)
+
+
+async def test_open_requests() -> None:
+    async with made(limits=FEW.replace(connections=2)) as quotas:
+        async with quotas.connection(ANN, "ann"), quotas.connection(ANNS_PHONE, "ann"):
+            with pytest.raises(TooMany, match="This user may have 2 requests and streams open at once"):
+                async with quotas.connection(ANN, "ann"):
+                    raise AssertionError("There was no place.")
+            async with quotas.connection(SHOP, "bob"), quotas.connection(SHOP, "eve"):
+                with pytest.raises(TooMany, match="This credential"):
+                    async with quotas.connection(SHOP, "fay"):
+                        raise AssertionError("There was no place.")
+        async with quotas.connection(ANN, "ann"):
+            pass
 
 
 @pytest.mark.parametrize("shared", [False, True])

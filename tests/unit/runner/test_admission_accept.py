@@ -44,6 +44,7 @@ def test_a_tool_call_of_a_user_is_refused() -> None:
         Content(parts=(TextPart(text="x" * 60), TextPart(text="x" * 60))),
         Content(parts=(DataPart(data=["x" * 100]),)),
         Content(parts=(ToolResultPart(call_id="1", result="x" * 100),)),
+        Content(parts=(DataPart(data=["é" * 45]),)),
         Content(parts=(BlobPart(data=b"x" * 11),)),
         Content(parts=tuple(TextPart(text="x") for _ in range(4))),
     ],

@@ -124,7 +124,7 @@ class TaskStream:
 
         An agent that answers without a task gives a message, if it completed.
         """
-        await sent.invocation.feed.closed()
+        await sent.invocation.feed.complete()
         record = await self._settled_record(self.now(sent))
         if self._has_tag(record) and record.state(self._operation.view) == TaskState.TASK_STATE_COMPLETED:
             answer = answer_of(record, await self._part_writer(record.events))

@@ -63,7 +63,7 @@ _NAMES: Mapping[int, str] = MappingProxyType(
     {
         400: "The request cannot be parsed.",
         401: "The credential is missing or invalid.",
-        403: "The credential does not permit this.",
+        403: "The credential does not permit this, or the user has as much as one user may have.",
         404: "The resource does not exist or belongs to another user.",
         408: "The request body did not arrive in time.",
         409: "The current state of the resource does not allow this.",

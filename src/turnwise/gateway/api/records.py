@@ -1,13 +1,14 @@
-"""Routes of legal holds and of the audit log."""
+"""Routes of legal holds, of the audit log and of the export of a user."""
 
 from typing import Annotated
 
-from fastapi import Path, Query, Response
+from fastapi import Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
-from turnwise.gateway.api.parameters import After, Limit, UserServices
-from turnwise.gateway.front import TheServices
+from turnwise.gateway.api.openapi import Responses, api_router
+from turnwise.gateway.api.parameters import After, Limit, UserId, UserServices
+from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.ports.audit import AuditEntry
 from turnwise.ports.holds import Hold
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN
@@ -75,6 +76,28 @@ async def list_audit(
     """Lists who did what to whose data, newest first. Needs the permission `audit:read`."""
     page = await services.records.audit(action=action, after=after, limit=limit)
     return AuditPage(entries=[_entry(each) for each in page.items], next=page.next)
+
+
+_ARCHIVE: Responses = {200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}}
+
+
+@router.get(
+    "/users/{user_id}/export",
+    summary="Export a user's data",
+    response_class=StreamingResponse,
+    response_description="A ZIP archive, sent while it is made.",
+    responses={**problems(), **_ARCHIVE},
+)
+async def export_user(user_id: UserId, request: Request, services: TheServices) -> StreamingResponse:
+    """Exports all sessions, events, decisions, artifacts and state of a user as one ZIP archive of JSON Lines and files.
+
+    Users get what the other operations show them; operators and admins get everything, and the labels. Needs the permissions
+    `sessions:read`, `artifacts:read` and `decisions:read`. If an error interrupts the archive, it has no end and cannot be
+    opened.
+    """
+    pieces = await services.for_user(user_id).records.export(redactor_of(request))
+    headers = {"Content-Disposition": 'attachment; filename="export.zip"', "Cache-Control": "no-store"}
+    return StreamingResponse(pieces, media_type="application/zip", headers=headers)
 
 
 def _hold(hold: Hold) -> HoldShown:

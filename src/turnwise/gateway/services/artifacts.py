@@ -80,10 +80,10 @@ class Artifacts:
 
     async def _place(self, permission: Permission, session: str) -> tuple[ArtifactStore, SessionKey]:
         key = self._scope.session(permission, session)
-        if self._runner.artifacts is None:
+        if self._runner.limited_artifacts is None:
             raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)
-        return self._runner.artifacts, key
+        return self._runner.limited_artifacts, key
 
 
 def _check_size(size: int, most: int) -> None:

@@ -14,6 +14,7 @@ from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages, RunSlots
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.reviews import Reviews
@@ -27,7 +28,7 @@ class SharedState:
     """What all requests of one app share."""
 
     def __init__(self, runner: Runner, quotas: Quotas, closing: asyncio.Event, issuer: Issuer | None = None) -> None:
-        self.runner, self.issuer = runner, issuer or SystemIssuer()
+        self.runner, self.quotas, self.issuer = runner, quotas, issuer or SystemIssuer()
         self.tasks = BackgroundTasks()
         """What has to be done before the process stops."""
         self.detached = BackgroundTasks()
@@ -70,7 +71,7 @@ class Services:
     @cached_property
     def conversations(self) -> Conversations:
         state = self._state
-        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, state.issuer)
+        return Conversations(self._runner, self.scope, self.messages, state.locks, state.refused, self.prices, state.issuer)
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -82,7 +83,11 @@ class Services:
 
     @cached_property
     def messages(self) -> Messages:
-        return Messages(self._runner, self.scope, self._state.slots)
+        return Messages(self._runner, self.scope, self._state.slots, self.prices)
+
+    @cached_property
+    def prices(self) -> Prices:
+        return Prices(self._runner, self._state.quotas, self.scope.caller)
 
     @cached_property
     def pushes(self) -> Pushes:
@@ -98,7 +103,7 @@ class Services:
 
     @cached_property
     def sessions(self) -> Sessions:
-        return Sessions(self._runner, self.scope, self._state.issuer)
+        return Sessions(self._runner, self.scope, self.prices, self._state.issuer)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -107,4 +112,4 @@ class Services:
     @cached_property
     def threads(self) -> Threads:
         state = self._state
-        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, state.issuer)
+        return Threads(self._runner, self.scope, self.messages, state.locks, state.tasks, self.prices, state.issuer)

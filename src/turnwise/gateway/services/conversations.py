@@ -29,6 +29,7 @@ from turnwise.gateway.services.lineage import (
     without_results,
 )
 from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Runner
@@ -110,10 +111,11 @@ class Conversations:
         messages: Messages,
         locks: Locks,
         refused: RefusedRequests,
+        prices: Prices,
         issuer: Issuer,
     ) -> None:
         self._runner, self._scope, self._messages = runner, scope, messages
-        self._locks, self._refused, self._issuer = locks, refused, issuer
+        self._locks, self._refused, self._prices, self._issuer = locks, refused, prices, issuer
 
     async def send(self, request: ConversationRequest) -> Invocation:
         """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
@@ -218,6 +220,8 @@ class Conversations:
         whole, sent = Match(len(request.past)), sum(bool(turn.sent.parts) for turn in request.past)
         for session in sorted(sessions if request.past else (), key=lambda each: each.head.turns != sent):
             for last in (RECENT_EVENTS, None):
+                if last is None:
+                    await self._prices.search(session)
                 found = match(
                     request.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session
                 )
@@ -249,6 +253,7 @@ class Conversations:
 
     async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
         """Copies the session's events before the invocation to a new session."""
+        await self._prices.fork(session.key)
         while True:
             newest += 1
             with suppress(SessionExists):
@@ -259,6 +264,7 @@ class Conversations:
         self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
     ) -> Session:
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
+        await self._prices.imports(key, len(past))
         return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
 
     async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:

@@ -16,6 +16,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
@@ -122,8 +123,8 @@ class RunSlots:
 class Messages:
     """Sends and finds messages with the caller's rights. All methods raise Forbidden and the runner's errors."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, slots: RunSlots) -> None:
-        self._runner, self._scope, self._slots = runner, scope, slots
+    def __init__(self, runner: Runner, scope: SessionScope, slots: RunSlots, prices: Prices) -> None:
+        self._runner, self._scope, self._slots, self._prices = runner, scope, slots, prices
 
     async def start(self, request: MessageRequest) -> Invocation:
         """Starts an invocation as `Runner.start` does. It uses one of the caller's concurrent runs until it ends or
@@ -160,6 +161,7 @@ class Messages:
             Closing, TooMany: As for `start`.
         """
         key = self._scope.session("messages:write", session)
+        await self._prices.change(key)
         revision = None if expected is None else expected.check(await self._runner.sessions.get(key))
         context = self._with_current_roles((await self._runner.sessions.message_of(key, invocation_id)).context)
         slot = await self._slots.acquire(self._scope.caller, key.user)

@@ -1,19 +1,20 @@
-"""Legal holds and the audit log, with the caller's rights."""
+"""Legal holds, the audit log and the export of a user, with the caller's rights."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from turnwise.access.records import record_store_of
 from turnwise.facts.errors import NothingHere
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.audit import AuditEntry
+from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
-from turnwise.ports.holds import Hold
+from turnwise.ports.holds import Hold, RecordStore
 from turnwise.runner import Runner
+from turnwise.runner.export import ExportView, UserExport
 
 
 class Records:
-    """Adds, lists and removes legal holds, and reads the audit log. All methods raise Forbidden and the store's errors."""
+    """Manages legal holds, reads the audit log and exports users. All methods raise Forbidden and the store's errors."""
 
     def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer) -> None:
         self._runner, self._scope, self._issuer = runner, scope, issuer
@@ -41,6 +42,22 @@ class Records:
         user = self._users()
         audit = record_store_of(self._runner.store).audit
         return await audit.list(self._runner.app, user=user, action=action, after=after, limit=limit)
+
+    async def export(self, view: ExportView) -> AsyncIterator[bytes]:
+        """Returns the pieces of the named user's archive, and records the export in the audit log.
+
+        Needs `sessions:read`, `artifacts:read` and `decisions:read` for the user.
+
+        Args:
+            view: What the caller may see.
+        """
+        user = self._scope.user("sessions:read")
+        self._scope.user("artifacts:read")
+        self._scope.user("decisions:read")
+        runner = self._runner
+        if isinstance(runner.store, RecordStore):
+            await runner.store.audit.record(runner.app, Act(self._scope.caller.id, "user.exported", user))
+        return UserExport(runner.store, runner.artifacts, runner.app, user, view).chunks(self._issuer.now())
 
     def _users(self) -> str | None:
         """Returns the named user; None for all, when the request names none."""

@@ -12,12 +12,16 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
+
+PAGE_BYTES = 1024 * 1024
+"""The size at which a page of events ends, beside its number of events."""
 
 
 class Window(NamedTuple):
@@ -47,8 +51,8 @@ class Sessions:
     errors.
     """
 
-    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer) -> None:
-        self._runner, self._scope, self._issuer = runner, scope, issuer
+    def __init__(self, runner: Runner, scope: SessionScope, prices: Prices, issuer: Issuer) -> None:
+        self._runner, self._scope, self._prices, self._issuer = runner, scope, prices, issuer
 
     async def create(
         self,
@@ -74,6 +78,7 @@ class Sessions:
         if not past:
             return await self._runner.sessions.create(key, state=dict(state))
         self._scope.session("messages:write", key.id)
+        await self._prices.imports(key, len(past))
         await self._runner.sessions.create(key, state=dict(state))
         try:
             return await self._runner.sessions.bring(key, past, author=author)
@@ -104,11 +109,14 @@ class Sessions:
         key = self._scope.session("sessions:read", session)
         asked = window._asdict()
         if window.last is not None:
-            found = await self._runner.sessions.events(key, **asked | {"limit": None})
+            found = await self._runner.sessions.events(key, **asked | {"limit": None}, max_bytes=PAGE_BYTES)
             return Events(tuple(found), None)
-        found = await self._runner.sessions.events(key, **asked | {"limit": window.limit + 1})
-        shown = tuple(found[: window.limit])
-        return Events(shown, shown[-1].sequence if len(found) > window.limit else None)
+        shown = await self._runner.sessions.events(key, **asked, max_bytes=PAGE_BYTES)
+        if not shown:
+            return Events((), None)
+        rest = asked | {"after": shown[-1].sequence, "limit": 1}
+        more = await self._runner.sessions.events(key, **rest, max_bytes=1)
+        return Events(tuple(shown), shown[-1].sequence if more else None)
 
     async def rewind(self, session: str, invocation_id: str, expected: Expected | None = None) -> Session:
         """Rewinds the session as `Runner.sessions.rewind` does.
@@ -118,6 +126,7 @@ class Sessions:
             PreconditionFailed: The session does not have an expected revision.
         """
         key = self._scope.session("sessions:write", session)
+        await self._prices.change(key)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
@@ -136,6 +145,7 @@ class Sessions:
             PreconditionFailed: The session does not have an expected revision.
         """
         key = self._scope.session("sessions:write", session)
+        await self._prices.fork(key)
         revision = await self._revision(key, expected)
         copy = self._scope.session("sessions:write", self._id(new))
         with as_precondition(expected):
@@ -162,6 +172,7 @@ class Sessions:
     async def delete(self, session: str, expected: Expected | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy, UserOnHold and PreconditionFailed."""
         key, actor = self._scope.session("sessions:write", session), self._scope.caller.id
+        await self._prices.change(key)
         if expected is None:
             await self._runner.sessions.delete(key, actor=actor)
             return
@@ -172,7 +183,9 @@ class Sessions:
 
     async def delete_user(self) -> None:
         """Erases the user. Idempotent. Raises SessionBusy and UserOnHold."""
-        await self._runner.sessions.delete_user(self._scope.user("sessions:write"), actor=self._scope.caller.id)
+        user = self._scope.user("sessions:write")
+        await self._prices.delete_user(user)
+        await self._runner.sessions.delete_user(user, actor=self._scope.caller.id)
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
         """Returns the revision that the session must still have when it is written; None if any."""

@@ -15,6 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
+from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
@@ -45,10 +46,17 @@ class Threads:
     """
 
     def __init__(
-        self, runner: Runner, scope: SessionScope, messages: Messages, locks: Locks, tasks: BackgroundTasks, issuer: Issuer
+        self,
+        runner: Runner,
+        scope: SessionScope,
+        messages: Messages,
+        locks: Locks,
+        tasks: BackgroundTasks,
+        prices: Prices,
+        issuer: Issuer,
     ) -> None:
         self._runner, self._scope, self._messages = runner, scope, messages
-        self._locks, self._tasks, self._issuer = locks, tasks, issuer
+        self._locks, self._tasks, self._prices, self._issuer = locks, tasks, prices, issuer
 
     async def known(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
@@ -99,7 +107,7 @@ class Threads:
         """
         key = self._scope.session("messages:write", request.session)
         answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
-        await answered.feed.closed()
+        await answered.feed.complete()
         # Two concurrent requests that continue one answer must not both find the same place free.
         async with self._locks.of(key):
             place = await self._place(key, answered.feed.stored, request, copy, apart=apart)
@@ -134,6 +142,7 @@ class Threads:
             raise SessionError("The message has not been started.", fix="Cancel it instead.")
         if await self._next(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
+        await self._prices.change(key)
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
         else:
@@ -198,6 +207,7 @@ class Threads:
         if following is not None and following.invocation_id == events[0].invocation_id:
             raise SessionError("The question to continue from has been answered already.", fix="Continue from a later answer.")
         copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
+        await self._prices.fork(key)
         with suppress(SessionExists):
             before = following.invocation_id if following else None
             await self._runner.sessions.fork(key, copy, before_invocation=before)

@@ -71,6 +71,12 @@ class Driver:
         """Runs the guardrails on the message before anything else. See `MessageRun.blocked`."""
         await self._planner.prepare(run)
 
+    async def check_room(self, run: MessageRun) -> None:
+        """Checks the limits of the session and the user. Raises SessionFull, StateFull, UserLimitReached."""
+        session = await self._runtime.store.open(run.key, blank=True)
+        if session is not None:
+            await self._runtime.allowances.check_message(session, run.message, run.config.limits)
+
     async def serve(self, run: MessageRun) -> Session | None:
         """Answers the message until its end or a wait.
 

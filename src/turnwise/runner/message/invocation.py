@@ -77,14 +77,14 @@ class Invocation:
         """Waits until the invocation ends or waits, and returns the result. Raises the store's error when it could not
         continue.
         """
-        await self.feed.closed()
+        await self.feed.complete()
         return replace(result_of(self.feed.stored), exception=self.exception)
 
     async def cancel(self) -> None:
         """Stops the invocation and returns when its end is recorded. Does nothing when it has ended or waits."""
         self.interrupt()
         with suppress(TurnwiseError):
-            await self.feed.closed()
+            await self.feed.complete()
 
     def interrupt(self) -> None:
         """Requests the stop without waiting for it."""

@@ -88,6 +88,7 @@ class Planner:
             UnfinishedMessage: An older message is unfinished, unless this one interrupts an orphan of a dead process.
             LeftToOtherProcesses: The message may answer the question of an agent that only other processes know.
             SessionMissing: The session does not exist and may not be created.
+            SessionFull, StateFull, UserLimitReached: The session or the user has reached a limit.
             UnknownToolCall: The message answers a call or question that is not open for this caller.
             NobodyEligible: No agent is eligible.
         """
@@ -99,6 +100,7 @@ class Planner:
                 f"Session {run.key.id!r} has revision {session.revision} and {session.queued} queued messages by now.",
                 fix="Read it again.",
             )
+        await self._runtime.allowances.check_message(session, run.message, run.config.limits, saved=run.prepared is not None)
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from turnwise.facts.errors import SessionBusy, SessionError, TurnwiseError
-from turnwise.facts.events import USER
+from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.signals import Watch
 from turnwise.ports.stores import Receipt, SessionStore
@@ -15,6 +15,10 @@ from turnwise.runner.message.invocation import MessageRun
 
 FIRST_LOOK_SECONDS = 0.02
 """The first pause between two reads of the store."""
+PAGE_EVENTS, PAGE_BYTES = 500, 256 * 1024
+"""How many stored events a follower reads at once. It reads more when a reader has taken them."""
+ABANDONED_SECONDS = 30.0
+"""How long a follower keeps the events that it has read after all readers have gone."""
 RECOVERY_SECONDS = 5.0
 """The longest pause between attempts to recover a session."""
 
@@ -63,14 +67,23 @@ class RemoteFollower:
 
     async def _publish_stored(self) -> bool:
         """Publishes newly stored events. Returns True when the user's next message follows them."""
-        for event in await self._store.events(self._run.key, after=self._seen, invocation_id=self._id, hidden=True):
-            self._seen = event.sequence or self._seen
-            if self._has_begun and not self._whole and event.author == USER:
-                return True
-            self._has_begun = self._has_begun or event.id == self._run.event_id
-            if self._has_begun:
-                self._run.invocation.feed.publish(event)
+        feed = self._run.invocation.feed
+        while page := await self._next_page():
+            for event in page:
+                self._seen = event.sequence or self._seen
+                if self._has_begun and not self._whole and event.author == USER:
+                    return True
+                self._has_begun = self._has_begun or event.id == self._run.event_id
+                if self._has_begun:
+                    feed.publish(event)
+            if not await feed.wanted(ABANDONED_SECONDS):
+                raise reader_gone()
         return False
+
+    async def _next_page(self) -> Sequence[Event]:
+        return await self._store.events(
+            self._run.key, after=self._seen, invocation_id=self._id, hidden=True, limit=PAGE_EVENTS, max_bytes=PAGE_BYTES
+        )
 
     def _is_over(self, session: Session | None) -> bool:
         return session is None or is_over(session, self._id)
@@ -177,6 +190,11 @@ class Followers:
             run.invocation.feed.close()
         with suppress(TurnwiseError):
             await then()
+
+
+def reader_gone() -> SessionError:
+    """Returns the error of a replay whose readers went away in the middle of it."""
+    return SessionError(f"Nobody has read these events for {ABANDONED_SECONDS:g} seconds.", fix="Attach to the message again.")
 
 
 def earlier_refusal(receipt: Receipt) -> SessionError:

@@ -51,8 +51,9 @@ class InboxQueue:
     async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
         """Stores the message in the inbox and queues its run; follows it if it was begun before.
 
-        Raises QueueFull, StaleWriter.
+        Raises QueueFull, SessionFull, StateFull, StaleWriter, UserLimitReached.
         """
+        await self._driver.check_room(run)
         # Guardrails run first, so that nothing they remove is stored.
         await self._driver.prepare(run)
         limit = run.config.limits.queue

@@ -19,6 +19,13 @@ class EventFeed:
         self._partial_indices: dict[str, list[int]] = {}
         """Indices of partial events, by the id that they share with the final event."""
         self._waiters: list[asyncio.Future[None]] = []
+        self._readers: dict[object, int] = {}
+        """How many events each reader has taken."""
+        self._was_read = False
+        """Whether there was a reader."""
+        self._takers = 0
+        """How many callers wait for all events."""
+        self._taken = asyncio.Event()
         self._closed = False
         self._problem: BaseException | None = None
 
@@ -48,7 +55,40 @@ class EventFeed:
         """Ends the feed. Readers get the remaining events, then the end or the problem."""
         if not self._closed:
             self._closed, self._problem = True, problem
+            self._taken.set()
             self._wake()
+
+    async def wanted(self, seconds: float | None = None) -> bool:
+        """Waits until a reader has taken all events. Returns at once if nobody has read, or a caller waits for all events.
+
+        Args:
+            seconds: How long to wait for a new reader when all readers have gone; None means any time.
+
+        Returns:
+            Whether events are wanted; False if no new reader came.
+        """
+        while not self._closed and not self._is_wanted():
+            self._taken.clear()
+            try:
+                async with asyncio.timeout(None if self._readers else seconds):
+                    await self._taken.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def _is_wanted(self) -> bool:
+        if self._takers > 0 or not self._was_read:
+            return True
+        return any(place >= len(self._events) for place in self._readers.values())
+
+    async def complete(self) -> None:
+        """Waits until the feed is closed, as `closed` does, for a caller that needs all events."""
+        self._takers += 1
+        self._taken.set()
+        try:
+            await self.closed()
+        finally:
+            self._takers -= 1
 
     async def closed(self) -> None:
         """Waits until the feed is closed. Raises its problem."""
@@ -65,16 +105,24 @@ class EventFeed:
         Args:
             after: Yield only stored events with a higher sequence number. Partial events are not filtered.
         """
-        at = 0
-        while True:
-            while at < len(self._events):
-                event = self._events[at]
-                at += 1
-                if event is not None and (event.partial or (event.sequence or 0) > after):
-                    yield event
-            if self._closed:
-                break
-            await self._change()
+        at, reader = 0, object()
+        self._readers[reader], self._was_read = 0, True
+        self._taken.set()
+        try:
+            while True:
+                while at < len(self._events):
+                    event = self._events[at]
+                    at += 1
+                    if event is not None and (event.partial or (event.sequence or 0) > after):
+                        yield event
+                self._readers[reader] = at
+                self._taken.set()
+                if self._closed:
+                    break
+                await self._change()
+        finally:
+            del self._readers[reader]
+            self._taken.set()
         if self._problem:
             raise self._problem
 

@@ -20,6 +20,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.allowances import Allowances, check_agent_state
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.record.events import EventIds
@@ -41,6 +42,7 @@ class Runtime:
     tree: AgentTree
     store: SessionStore
     artifacts: ArtifactStore | None
+    allowances: Allowances
     guardrails: Sequence[Guardrail]
     issuer: Issuer
 
@@ -124,6 +126,13 @@ class InvocationState:
             merged |= event.actions.state_delta
         return merged
 
+    def _delta_with(self, event: Event) -> dict[str, JsonValue]:
+        """Returns the state changes of the buffered events and of this one."""
+        delta: dict[str, JsonValue] = {}
+        for each in (*self._buffered, event):
+            delta |= each.actions.state_delta
+        return delta
+
     def finish_branch(self, branch: Branch) -> None:
         """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
@@ -143,8 +152,11 @@ class InvocationState:
             The event as recorded.
 
         Raises:
-            LimitReached: `events`, `answer_bytes`, `invocation_bytes` or `blob_bytes`.
+            LimitReached: `events`, `answer_bytes`, `invocation_bytes`, `blob_bytes`, `session_state_bytes` or
+                `user_state_bytes`.
         """
+        if event.actions.state_delta:
+            check_agent_state(self._recorder.session, self._delta_with(event), self.config.limits)
         if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         long = is_long_content(event.content)

@@ -40,6 +40,10 @@ class InMemoryArtifactStore:
         seen = {**self._artifacts.get(tuple(key), {}), **self._artifacts.get(tuple(key)[:2], {})}
         return tuple(seen[name][-1].info for name in sorted(seen))
 
+    async def used_bytes(self, app: str, user: str) -> int:
+        of_user = [names for owner, names in self._artifacts.items() if owner[:2] == (app, user)]
+        return sum(artifact.info.size for names in of_user for versions in names.values() for artifact in versions)
+
     async def delete(self, key: SessionKey, name: str) -> None:
         self._artifacts.get(_owner(key, check_name(name)), {}).pop(name, None)
 

@@ -87,6 +87,12 @@ class ObjectArtifactStore:
             newest = dict(sorted(own + shared))
             return tuple(sorted(await self._infos([*newest.items()])))
 
+    async def used_bytes(self, app: str, user: str) -> int:
+        async with self._store_errors():
+            prefix = _prefix(names.user_path(app, user))
+            chunks = self._library.list(self._store, prefix, chunk_size=1_000)
+            return sum([entry["size"] async for chunk in chunks for entry in chunk])
+
     async def delete(self, key: SessionKey, name: str) -> None:
         await self._remove(names.artifact_path(key, name))
 

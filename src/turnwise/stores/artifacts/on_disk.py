@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +42,10 @@ class OnDiskArtifactStore:
         self._folder = Path(folder)
         self._max_bytes = max_bytes
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
@@ -70,6 +74,10 @@ class OnDiskArtifactStore:
             return tuple(sorted(info for artifact in artifacts for info in _infos(artifact, _newest(artifact))))
 
         return await self._in_thread(work)
+
+    async def used_bytes(self, app: str, user: str) -> int:
+        place = self._path(names.user_path(app, user))
+        return await self._in_thread(lambda: _total_size(place))
 
     async def delete(self, key: SessionKey, name: str) -> None:
         await self._remove(names.artifact_path(key, name))
@@ -167,6 +175,16 @@ def _infos(place: Path, *versions: int) -> Iterator[ArtifactInfo]:
             raise StoreCorrupt(
                 f"The file {folder / _INFO} is damaged.", fix="Restore it from a backup, or remove its folder."
             ) from error
+
+
+def _total_size(folder: Path) -> int:
+    """Returns the size of all versions below the folder."""
+    size = 0
+    for place, _, files in os.walk(folder):
+        if _DATA in files:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                size += os.stat(os.path.join(place, _DATA)).st_size
+    return size
 
 
 def _entries(folder: Path) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, split_state, storable
 from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
+from turnwise.stores.sql.sizes import size_of
 from turnwise.stores.sql.spans import Spans, without
 
 
@@ -127,7 +128,8 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
             # After a gap, folding cannot derive the number from the position.
             visible.append(stored.replace(sequence=sequence))
     delta = split_state(changed) if changed else NO_DELTA
-    after = fold(rewound or session, visible).replace(revision=session.revision + 1)
+    size = sum(size_of(row["body"]) for row in rows)
+    after = fold(rewound or session, visible).replace(revision=session.revision + 1, bytes=session.bytes + size)
     if hidden or rewound:
         after = _with_shared_state(after, session, delta)
     if hidden:
@@ -135,7 +137,6 @@ def plan_append(session: Session, events: Sequence[Event], log: Rewound | None =
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
     state_changes = _set_states(changed_states(session, after, numbered, (rewound or session).head), after, decisions)
     spans = _spans_after(log.spans, events, first) if log is not None else None
-    size = sum(len(row["body"]) for row in rows)
     hide_from = first_hidden(session, events)
     return AppendPlan(session, after, rows, decisions, delta, hide_from, spans, size, state_changes, jobs)
 

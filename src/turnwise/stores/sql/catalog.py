@@ -6,12 +6,12 @@ from functools import cache
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Select, bindparam, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, distinct, func, select, tuple_
 
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.decisions import Page
-from turnwise.ports.stores import SessionInfo
+from turnwise.ports.stores import SessionInfo, Usage
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
 from turnwise.stores.sql.prepared import PreparedStatement
@@ -25,13 +25,16 @@ from turnwise.stores.sql.rows import (
     state_text,
     write_shared,
 )
-from turnwise.stores.sql.tables import is_session, live_holder, owner_of, session_params, sessions
+from turnwise.stores.sql.tables import is_session, live_holder, owner_of, session_params, sessions, shares
 
 _s = sessions.c
 
 _COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
 _HEAD = PreparedStatement(select(*_COLUMNS, live_holder().label("holder")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(is_session())
+_OF_USER = (_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
+_USAGE = select(func.count(), func.coalesce(func.sum(_s.bytes), 0)).where(*_OF_USER)
+_FORKS = select(func.count(distinct(shares.c.session))).where(shares.c.owner == bindparam("at_owner"))
 
 
 def create(connection: Connection, key: SessionKey, state: Mapping[str, JsonValue], now: str) -> Session:
@@ -103,3 +106,10 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
         for row in rows[:limit]
     )
     return Page(infos, cursor("sessions", infos[-1].key.user, infos[-1].key.id) if len(rows) > limit else None)
+
+
+def usage(connection: Connection, app: str, user: str) -> Usage:
+    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
+    count, size = connection.execute(_USAGE, at).one()
+    forks = connection.execute(_FORKS, {"at_owner": at["at_owner"]}).scalar_one()
+    return Usage(count, forks, int(size))

@@ -1,6 +1,7 @@
 """Counts of decisions, and sessions by their newest decision. Each reads a bounded number of rows from an index."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, case, func, literal_column, select
@@ -9,6 +10,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import (
     ALL_DECISIONS,
     COUNTED,
+    Decision,
     DecisionCell,
     DecisionCounts,
     DecisionFilter,
@@ -16,6 +18,7 @@ from turnwise.ports.decisions import (
     RecentSession,
     TimeCount,
 )
+from turnwise.stores.sql import decision_search
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import decision_time, first_decision_id
 from turnwise.stores.sql.rows import AnyRow, moment
@@ -34,11 +37,24 @@ _d, _s = decisions.c, sessions.c
 _COLUMNS = (_d.id, _d.agent, _d.method, _d.outcome, _d.confidence, _d.tenth, _d.fingerprint, _d.label)
 
 
-class CountedDecisions:
-    """The counts of a store's decisions, and its recent sessions."""
+class DecisionQueries:
+    """The search of a store's decisions, their counts, and its recent sessions."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+
+    async def search(
+        self,
+        app: str,
+        *,
+        user: str | None = None,
+        key: SessionKey | None = None,
+        filter: DecisionFilter = ALL_DECISIONS,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[Decision]:
+        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
+        return await self._executor.read(job)
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))

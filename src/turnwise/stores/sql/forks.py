@@ -56,7 +56,7 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
     if row is None or found is None or state is None:
         raise session_missing(key)
     session = session_of(key, row)
-    begun = session.replace(last_sequence=0, head=Head(), state=state, updated_at=session.created_at)
+    begun = session.replace(last_sequence=0, bytes=0, head=Head(), state=state, updated_at=session.created_at)
     return Origin(row.number, found[1], session, begun)
 
 

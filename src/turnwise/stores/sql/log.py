@@ -24,7 +24,8 @@ from turnwise.stores.sql.rows import (
     time_text,
     write_shared,
 )
-from turnwise.stores.sql.spans import FOREVER, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
+from turnwise.stores.sql.sizes import stored_size
+from turnwise.stores.sql.spans import FOREVER, Run, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
@@ -281,6 +282,21 @@ def events_between(*, newest: bool, invocation: bool) -> PreparedStatement:
     return PreparedStatement(found.order_by(order).limit(bindparam("at_most")))
 
 
+@cache
+def _sizes_between(*, newest: bool, invocation: bool) -> PreparedStatement:
+    """Returns the query of the numbers and sizes of the events of `events_between`."""
+    found = select(_e.sequence, stored_size(_e.body)).where(
+        _e.owner == bindparam("at_owner"),
+        _e.log == bindparam("at_log"),
+        _e.sequence >= bindparam("first"),
+        _e.sequence <= bindparam("last"),
+    )
+    if invocation:
+        found = found.where(_e.invocation_id == bindparam("invocation"))
+    order = _e.sequence.desc() if newest else _e.sequence
+    return PreparedStatement(found.order_by(order).limit(bindparam("at_most")))
+
+
 class Window(NamedTuple):
     """The events to read; the parameters of `SessionStore.events`."""
 
@@ -291,6 +307,7 @@ class Window(NamedTuple):
     invocation_id: str | None
     hidden: bool
     transcript: bool
+    max_bytes: int | None = None
 
 
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
@@ -309,6 +326,7 @@ def read_events(connection: Connection, key: SessionKey, window: Window) -> list
         at_most=FOREVER if at_most is None else at_most,
         newest=newest,
         invocation_id=window.invocation_id,
+        max_bytes=window.max_bytes,
     )
     if newest:
         rows = rows[::-1][: window.limit]
@@ -328,10 +346,15 @@ def read_rows(
     at_most: int = FOREVER,
     newest: bool = False,
     invocation_id: str | None = None,
+    max_bytes: int | None = None,
 ) -> list[EventRow]:
-    """Returns the events of the spans between two numbers, at most `at_most`, oldest or newest first."""
+    """Returns the events of the spans between two numbers, at most `at_most`, oldest or newest first.
+
+    With `max_bytes`, stops before the event that would exceed this size, but after the first one at the earliest.
+    """
     statement = events_between(newest=newest, invocation=invocation_id is not None)
     rows: list[EventRow] = []
+    room = max_bytes
     queries = runs(spans, after, before)
     for run in reversed(queries) if newest else queries:
         missing = at_most - len(rows)
@@ -341,10 +364,35 @@ def read_rows(
         values["at_most"] = min(missing + run.hidden_count, FOREVER)
         if invocation_id is not None:
             values["invocation"] = invocation_id
+        if room is not None:
+            fitting, room = _fitting(connection, run, values, room, newest=newest, first=not rows)
+            if fitting == 0:
+                break
+            values["at_most"] = min(values["at_most"], fitting)
         read = (EventRow(*row) for row in statement.rows(connection, values))
         shown = [row for row in read if run.shows(row.sequence)] if run.hidden else list(read)
         rows += shown[:missing]
+        if room is not None and room < 0:
+            break
     return rows
+
+
+def _fitting(
+    connection: Connection, run: Run, values: dict[str, Any], room: int, *, newest: bool, first: bool
+) -> tuple[int, int]:
+    """Returns how many of a query's rows fit into `room` bytes, and the room that is left: negative when a row did not fit.
+
+    Hidden rows take no room. The first visible row always fits if `first` is set. Reads no bodies.
+    """
+    sizes = _sizes_between(newest=newest, invocation="invocation" in values).rows(connection, values)
+    count = 0
+    for sequence, size in sizes:
+        if run.shows(sequence):
+            if size > room and not first:
+                return count, -1
+            room, first = max(room - size, 0), False
+        count += 1
+    return count or 1, room
 
 
 def _records(

@@ -3,18 +3,29 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.engine import URL
 
-from turnwise.stores.sql import removals, schema
+from turnwise.stores.sql import backups, removals, schema
 from turnwise.stores.sql.threads import Executor
 
 
 class SqlMaintenance:
     """The store's upkeep."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, url: URL) -> None:
+        self._executor, self._url = executor, url
+
+    def back_up(self, target: Path) -> None:
+        backups.back_up(self._url, target)
+
+    def empty_place(self) -> Path:
+        return backups.empty_place(self._url)
+
+    def restore(self, source: Path) -> None:
+        backups.restore(self._url, source)
 
     async def check_writable(self) -> None:
         await self._executor.write(schema.touch)

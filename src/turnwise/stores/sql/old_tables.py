@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, column, func, inspect, select, table, text
 
 from turnwise.stores.sql.ids import decision_id
 from turnwise.stores.sql.rows import tenth_of
+from turnwise.stores.sql.sizes import stored_size
 from turnwise.stores.sql.spans import Spans, spans_text, whole, without
 from turnwise.stores.sql.tables import owner_of
 
@@ -79,7 +80,8 @@ _PUSHES = text(
     "WHERE session = :id"
 )
 _HIDDEN = text(f"SELECT sequence FROM {OLD}events WHERE session = :id AND hidden ORDER BY sequence")
-_SIZE = text("SELECT coalesce(sum(length(body)), 0) FROM turnwise_events WHERE owner = :owner AND log = :id")
+_SIZE = select(func.coalesce(func.sum(stored_size(column("body"))), 0)).select_from(table("turnwise_events"))
+_SIZE = _SIZE.where(text("owner = :owner AND log = :id"))
 _ACCEPTED = text("SELECT coalesce(max(position), 0) FROM turnwise_messages WHERE owner = :owner AND session = :id")
 _SESSION = text(
     "INSERT INTO turnwise_sessions (owner, number, app, user_id, session_id, epoch, revision, last_sequence, bytes, queued, "

@@ -54,6 +54,7 @@ class HeadRow(NamedTuple):
     epoch: int
     revision: int
     last_sequence: int
+    bytes: int
     created_at: str
     updated_at: str
     head: str
@@ -73,6 +74,7 @@ def session_of(key: SessionKey, row: HeadRow) -> Session:
         epoch=row.epoch,
         revision=row.revision,
         last_sequence=row.last_sequence,
+        bytes=row.bytes,
         state=state_of(row.state),
         app_state={},
         user_state={},

@@ -18,9 +18,7 @@ from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import (
-    ALL_DECISIONS,
     Decision,
-    DecisionFilter,
     Decisions,
     InvocationInfo,
     Page,
@@ -33,10 +31,9 @@ from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo, Usage
 from turnwise.stores.sql import (
     catalog,
-    decision_search,
     decisions,
     forks,
     inbox,
@@ -50,7 +47,7 @@ from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, h
 from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
-from turnwise.stores.sql.decision_counts import CountedDecisions
+from turnwise.stores.sql.decision_counts import DecisionQueries
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.holds import SqlHolds
@@ -110,7 +107,7 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor, self._issuer)
-        self._maintenance = SqlMaintenance(self._executor)
+        self._maintenance = SqlMaintenance(self._executor, self._url)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
         self._leases = _Leases(self._executor, self._heartbeats)
         self._jobs = SqlJobs(self._executor, self._heartbeats)
@@ -197,10 +194,11 @@ class SqlSessionStore:
         invocation_id: str | None = None,
         hidden: bool = False,
         transcript: bool = False,
+        max_bytes: int | None = None,
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, before, last, limit, invocation_id, hidden, transcript)
+        window = log.Window(after, before, last, limit, invocation_id, hidden, transcript, max_bytes)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
@@ -259,6 +257,9 @@ class SqlSessionStore:
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         now = time_text(self._issuer.now())
@@ -410,25 +411,12 @@ class _Inbox:
         return await self._executor.read(lambda connection: inbox.lengths(connection, app))
 
 
-class _Decisions(CountedDecisions):
+class _Decisions(DecisionQueries):
     """The store's decisions."""
 
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
         super().__init__(executor)
         self._issuer = issuer
-
-    async def search(
-        self,
-        app: str,
-        *,
-        user: str | None = None,
-        key: SessionKey | None = None,
-        filter: DecisionFilter = ALL_DECISIONS,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[Decision]:
-        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(job)
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))

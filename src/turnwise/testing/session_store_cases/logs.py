@@ -5,8 +5,8 @@ from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Te
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
-from turnwise.facts.sessions import Session
-from turnwise.ports.stores import SessionStore
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.stores import SessionStore, Usage
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     NOW,
@@ -320,7 +320,53 @@ def _full_event() -> Event:
     )
 
 
+async def a_page_of_events_ends_by_bytes_too(store: SessionStore) -> None:
+    """`max_bytes` ends a page before the event that would exceed it; one event is always returned."""
+    session = await store.create(fresh_key())
+    for size in (10, 5_000, 10, 10):
+        session = await store.append(session, [said("desk", "x" * size)])
+    key = session.key
+    assert [e.sequence for e in await store.events(key, max_bytes=1)] == [1]
+    assert [e.sequence for e in await store.events(key, max_bytes=3_000)] == [1]
+    assert [e.sequence for e in await store.events(key, after=1, max_bytes=3_000)] == [2]
+    assert [e.sequence for e in await store.events(key, after=2, max_bytes=3_000)] == [3, 4]
+    assert [e.sequence for e in await store.events(key, max_bytes=50_000)] == [1, 2, 3, 4]
+    assert [e.sequence for e in await store.events(key, limit=2, max_bytes=50_000)] == [1, 2]
+    assert [e.sequence for e in await store.events(key, last=4, max_bytes=3_000)] == [3, 4]
+    assert await store.events(key, after=4, max_bytes=1) == []
+    assert (await opened(store, key)).bytes == session.bytes > 5_000
+
+
+async def sizes_are_bytes_not_characters(store: SessionStore) -> None:
+    """Characters of two and four bytes count as such, in the session's size and at the end of a page."""
+    narrow, wide, widest = [await store.create(fresh_key()) for _ in range(3)]
+    narrow, wide, widest = [
+        await store.append(session, [said("desk", letter * 1_000), said("desk", "x")])
+        for session, letter in ((narrow, "x"), (wide, "é"), (widest, "🙂"))
+    ]
+    assert (wide.bytes - narrow.bytes, widest.bytes - narrow.bytes) == (1_000, 3_000)
+    assert [(await opened(store, session.key)).bytes for session in (wide, widest)] == [wide.bytes, widest.bytes]
+    for session, shown in ((narrow, [1, 2]), (wide, [1]), (widest, [1])):
+        assert [event.sequence for event in await store.events(session.key, max_bytes=narrow.bytes)] == shown
+        assert [event.sequence for event in await store.events(session.key, max_bytes=session.bytes)] == [1, 2]
+
+
+async def what_a_user_has_is_counted(store: SessionStore) -> None:
+    """Sessions, forks and the bytes of the user's own events; without other users."""
+    key = fresh_key()
+    assert await store.usage(key.app, key.user) == Usage(0, 0, 0)
+    session = await store.append(await store.create(key), [said("desk", "x" * 100)])
+    await store.fork(key, "fork")
+    await store.create(SessionKey(key.app, "other", "s"))
+    assert await store.usage(key.app, key.user) == Usage(2, 1, session.bytes)
+    await store.delete(SessionKey(key.app, key.user, "fork"))
+    assert await store.usage(key.app, key.user) == Usage(1, 0, session.bytes)
+
+
 CASES: tuple[Case, ...] = (
+    a_page_of_events_ends_by_bytes_too,
+    sizes_are_bytes_not_characters,
+    what_a_user_has_is_counted,
     events_come_back_in_append_order,
     an_append_gives_the_session_as_it_is_stored,
     windows_of_the_log,

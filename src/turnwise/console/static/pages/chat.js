@@ -351,6 +351,10 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     try {
       const page = await api.get(path("/events"), { ...asUser(), last: PAGE }, signal);
       const status = page.events.length ? await api.get(path(), asUser(), signal) : { running: [], waits: [] };
+      // A page ends by bytes, too: it may begin after the message that its events answer.
+      while (page.events.length && page.events[0].sequence > 1 && !page.events.some((each) => each.author === "user" && each.content)) {
+        page.events.unshift(...(await api.get(path("/events"), { ...asUser(), before: page.events[0].sequence, last: PAGE }, signal)).events);
+      }
       const last = show(page.events);
       earlier(page.events[0]?.sequence || 1);
       if (last) showWhy(last);

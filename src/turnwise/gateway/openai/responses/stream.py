@@ -242,7 +242,7 @@ class ResponseStream:
 
 async def outcome(connection: HTTPConnection, asked: StartedResponse) -> ResponseObject:
     """Waits until the response is answered or waits, and returns it."""
-    await asked.invocation.feed.closed()
+    await asked.invocation.feed.complete()
     before = calls_in(await asked.services.threads.before(asked.invocation))
     return final_response(asked.name, asked.blank, asked.invocation.feed.stored, redactor_of(connection), before)
 
