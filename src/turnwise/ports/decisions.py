@@ -83,7 +83,8 @@ class DecisionCell:
     count: int
 
 
-class TimeCount(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TimeCount:
     """The number of decisions in a part of time."""
 
     start: datetime
