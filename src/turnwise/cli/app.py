@@ -20,9 +20,11 @@ from turnwise.cli import (
     holds,
     init,
     keys,
+    learn,
     lint,
     mcp,
     prune,
+    replay,
     run,
     schema,
     select,
@@ -43,7 +45,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, lint, select, eval, chat, run, serve, console, mcp, a2a_kit, worker, prune, backup, schema):
+for group in (
+    init,
+    check,
+    lint,
+    select,
+    eval,
+    replay,
+    learn,
+    chat,
+    run,
+    serve,
+    console,
+    mcp,
+    a2a_kit,
+    worker,
+    prune,
+    backup,
+    schema,
+):
     group.register(app)
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")

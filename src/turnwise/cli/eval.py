@@ -11,8 +11,9 @@ from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from turnwise.learning.evaluate import Gate
-    from turnwise.learning.results import Evaluation
 
 PolicyOption = Annotated[
     str | None,
@@ -72,9 +73,9 @@ def evaluate(
     from turnwise.cli.tables import wrap
     from turnwise.learning.evaluate import missed
 
-    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
+    gates = [*gates_of(at_least, "--min"), *gates_of(at_most, "--max", at_most=True)]
     if report is not None:
-        _check_writable(report)
+        check_writable(report, "--report")
     found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
     data = found.data()
     if as_json:
@@ -82,7 +83,9 @@ def evaluate(
     else:
         terminal.print_lines(wrap(report_lines(found, terminal.width()), terminal.width()))
     if report is not None:
-        _write_report(report, found)
+        from turnwise.learning.report import page
+
+        write_report(report, page(found))  # rendered completely before the file is created
         terminal.print_note(f"report: {report}")
     failures = missed(gates, data)
     for failure in failures:
@@ -90,27 +93,31 @@ def evaluate(
     raise typer.Exit(FAILED if failures else OK)
 
 
-def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
-    from turnwise.learning.evaluate import gate_from
+def gates_of(
+    given: list[str] | None, option: str, *, at_most: bool = False, keys: "Sequence[str] | None" = None
+) -> "list[Gate]":
+    """Parses the bounds of an option. `keys` are the figures that there are; None = those of an evaluation."""
+    from turnwise.learning.evaluate import KEYS, gate_from
 
     try:
-        return [gate_from(text, at_most=at_most) for text in given or []]
+        return [gate_from(text, at_most=at_most, keys=keys or KEYS) for text in given or []]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
-def _check_writable(report: Path) -> None:
-    """Checks the report's path before the evaluation starts, because an evaluation takes long."""
+def check_writable(report: Path, option: str) -> None:
+    """Checks the report's path before the work starts, because it takes long."""
     if report.is_dir() or not report.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
+        raise typer.BadParameter(
+            f"{report} cannot be written: there is no such folder, or it is one.", param_hint=f"'{option}'"
+        )
 
 
-def _write_report(path: Path, found: "Evaluation") -> None:
+def write_report(path: Path, page: str) -> None:
+    """Writes the page. Raises UsageProblem when the file cannot be written."""
     from turnwise.cli.exits import UsageProblem
-    from turnwise.learning.report import page
 
     try:
-        written = page(found).encode()  # rendered completely before the file is created
-        path.write_bytes(written)
+        path.write_bytes(page.encode())
     except OSError as error:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

@@ -71,7 +71,7 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
     from turnwise.selection.cascade import Cascade
     from turnwise.selection.named import named_policy
 
-    spec = _policy(policy) if policy else None
+    spec = named_or_read(policy) if policy else None
     tree = read_examples(examples) if examples else None
     if tree is not None and config is None:
         with closing(Cascade(spec or named_policy("default"), tree, keep=folder_from_environment())) as cascade:
@@ -89,8 +89,8 @@ async def prepare(cascade: "Cascade") -> None:
         await cascade.prepare(work)
 
 
-def _policy(given: str) -> "PolicySpec":
-    """The policy of that name, or the one in that file."""
+def named_or_read(given: str) -> "PolicySpec":
+    """Returns the policy of that name, or the one in that file. Raises UsageProblem, PolicyError."""
     from turnwise.cli.exits import UsageProblem
     from turnwise.config.policies import read_policy_file
     from turnwise.selection.named import NAMED, named_policy

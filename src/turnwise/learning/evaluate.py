@@ -147,13 +147,20 @@ class Missed(NamedTuple):
     """The measured value; None = nothing to measure."""
 
 
-def gate_from(text: str, *, at_most: bool = False) -> Gate:
-    """Parses `KEY=VALUE`. Raises ValueError with the problem."""
+def gate_from(text: str, *, at_most: bool = False, keys: Sequence[str] = KEYS) -> Gate:
+    """Parses `KEY=VALUE`. Raises ValueError with the problem.
+
+    Args:
+        text: The bound.
+        at_most: True = upper bound.
+        keys: The measures that there are. Those of an evaluation include the methods'.
+    """
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise ValueError(f"{text!r} is not KEY=VALUE.")
-    if key not in KEYS and not (key.startswith("by_method.") and key.endswith((".cases", ".accuracy"))):
-        raise ValueError(f"There is no figure {key!r}. Figures: {', '.join(KEYS)}, by_method.<method>.accuracy.")
+    methods = keys is KEYS
+    if key not in keys and not (methods and key.startswith("by_method.") and key.endswith((".cases", ".accuracy"))):
+        raise ValueError(f"There is no figure {key!r}. Figures: {', '.join(keys)}{', by_method.<method>.accuracy' * methods}.")
     try:
         bound = float(value)
     except ValueError:

@@ -219,6 +219,10 @@ class Maintenance(Protocol):
         """Commits a write that changes nothing. Raises StoreError when the store is unreachable, read-only or full."""
         ...
 
+    async def usage(self, app: str, user: str) -> Usage:
+        """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
+        ...
+
     async def finish_deletions(self) -> bool:
         """Continues deletions that a process did not finish. Returns whether there were any."""
         ...
@@ -359,10 +363,6 @@ class SessionStore(Protocol):
         Args:
             after: The cursor of a page.
         """
-        ...
-
-    async def usage(self, app: str, user: str) -> Usage:
-        """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
         ...
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:

@@ -82,7 +82,7 @@ class Allowances:
             ForksUsed: The user has as many forks as allowed.
             StorageUsed: The user's storage has reached its limit.
         """
-        usage = await self._store.usage(key.app, key.user)
+        usage = await self._store.maintenance.usage(key.app, key.user)
         if usage.sessions >= limits.sessions:
             problem = f"This user has {usage.sessions:,} sessions, {limits.sessions:,} are allowed."
             raise SessionsUsed(problem, fix="Delete one, or raise limits.sessions.")
@@ -97,7 +97,7 @@ class Allowances:
         """Checks whether the user may store `more` bytes; 0 means any. Raises StorageUsed."""
         known = self._remembered(key)
         if known is None or known + max(more, 1) > limits.user_bytes:
-            known = await self._read(key, await self._store.usage(key.app, key.user))
+            known = await self._read(key, await self._store.maintenance.usage(key.app, key.user))
         if known + max(more, 1) > limits.user_bytes:
             problem = f"This user's sessions and artifacts have {known:,} bytes, {limits.user_bytes:,} are allowed."
             raise StorageUsed(problem, fix=_FIX.format("user_bytes"))

@@ -54,7 +54,7 @@ from turnwise.selection.stages import (
     refuse_unknown_agents,
 )
 from turnwise.selection.vectors import Progress
-from turnwise.selection.verdicts import run_selector
+from turnwise.selection.verdicts import checked_verdict, run_selector
 
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
@@ -63,6 +63,8 @@ _NO_CONTEXT = MessageContext()
 
 BeforeRemoteCall = Callable[[], Awaitable[None]]
 """Awaited before a selector makes a call outside this process."""
+RecordedVerdict = Callable[[str], Verdict]
+"""Returns the verdict that a stage gave, by the stage's name. Its errors end the decision."""
 
 
 async def _no_op() -> None:
@@ -218,6 +220,7 @@ class Cascade:
         among: tuple[str, ...] | None = None,
         resting: frozenset[str] = frozenset(),
         before_remote_call: BeforeRemoteCall = _no_op,
+        recorded_verdict: RecordedVerdict | None = None,
         message_id: str | None = None,
     ) -> Selection:
         """Selects the agent for a message, and records every verdict. Raises NobodyEligible when no agent is eligible.
@@ -230,6 +233,7 @@ class Cascade:
             among: Considers only these agents, as inside a team.
             resting: Agents that are paused after repeated failures.
             before_remote_call: Awaited before a selector makes a slow call outside this process; its errors propagate.
+            recorded_verdict: In a replay, the verdicts of selectors that would ask another service. Those then do not run.
         """
         began = perf_counter()
         order = self._order_for(context)
@@ -241,15 +245,13 @@ class Cascade:
         is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
         stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
         with self._pin_snapshot() as snapshot:
-            verdicts = await _run_stages(stages, request, roster, self._calls_out, before_remote_call)
+            asks = _Asks(self._calls_out, before_remote_call, recorded_verdict)
+            verdicts = await _run_stages(stages, request, roster, asks)
         last, server, index = verdicts[-1], self.spec.several, snapshot.fingerprint if snapshot else ""
         several_agents = requested_agents(last, request, server, roster) if server is not None else ()
         agent = last.agent or order.default.choice(replace(request, eligible=roster.continuing))
         if agent is None:
-            raise NobodyEligible(
-                "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
-                fix="Enable an agent, or open one to everybody.",
-            )
+            raise _nobody_eligible()
         return Selection(
             agent=server if server is not None and several_agents else agent,
             method=SEVERAL if several_agents else last.method or last.outcome,
@@ -329,6 +331,11 @@ class Cascade:
             while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
                 self._eligible_cache.popitem(last=False)
         return found
+
+
+def _nobody_eligible() -> NobodyEligible:
+    cause = "each is disabled, resting, or closed to the caller's roles"
+    return NobodyEligible(f"No agent may take this message: {cause}.", fix="Enable an agent, or open one to everybody.")
 
 
 def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
@@ -419,20 +426,27 @@ def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but:
     return NameSet((*names, *known)) if known else names
 
 
-async def _run_stages(
-    stages: tuple[Stage, ...],
-    request: SelectionRequest,
-    roster: Eligible,
-    asks: Callable[[Stage, SelectionRequest], bool],
-    before_remote_call: BeforeRemoteCall,
-) -> list[Verdict]:
+class _Asks(NamedTuple):
+    """What happens with selectors that ask another service."""
+
+    calls_out: Callable[[Stage, SelectionRequest], bool]
+    before: BeforeRemoteCall
+    recorded: RecordedVerdict | None
+
+    async def verdict(self, stage: Stage, request: SelectionRequest) -> Verdict:
+        if self.recorded is not None and stage.asks(request):
+            return checked_verdict(self.recorded(stage.name), request, stage.name)
+        if self.calls_out(stage, request):
+            await self.before()
+        return await _run_stage(stage, request)
+
+
+async def _run_stages(stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible, asks: _Asks) -> list[Verdict]:
     """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
         seen = _request_for(stage, replace(request, verdicts=tuple(verdicts)), roster)
-        if asks(stage, seen):
-            await before_remote_call()
-        verdict = await _run_stage(stage, seen)
+        verdict = await asks.verdict(stage, seen)
         verdicts.append(verdict)
         if verdict.outcome != "abstained":
             break

@@ -132,6 +132,31 @@ def refuse_unknown_stages(spec: PolicySpec, options: Mapping[str, object]) -> No
             raise PolicyError(f"Policy {spec.name!r} has no stage {stage!r}.", fix=f"Its stages: {known}.")
 
 
+def recorded_policy(name: str, description: Any) -> PolicySpec:
+    """Returns the policy that `Cascade.description` describes, with all options written out.
+
+    Raises:
+        PolicyError: It is not such a description, or a newer release wrote it.
+    """
+    try:
+        *segments, base = description["segments"]
+        data = {
+            "name": name,
+            "stages": base["stages"],
+            "default": base["default"],
+            "several": description["several"],
+            "segments": [_recorded_segment(each) for each in segments],
+        }
+    except (KeyError, TypeError, ValueError):
+        raise PolicyError(f"The record of policy {name!r} cannot be read.", fix="Name a policy or a file instead.") from None
+    return policy_from(data)
+
+
+def _recorded_segment(segment: Mapping[str, Any]) -> dict[str, Any]:
+    options = {stage["name"]: stage["options"] for stage in segment["stages"] if stage["options"]}
+    return {"name": segment["segment"], "when": segment["when"], "default": segment["default"], "options": options}
+
+
 def policy_from(data: Mapping[str, Any]) -> PolicySpec:
     """Parses a policy from plain data, such as parsed YAML. A stage may be just its selector's name.
 

@@ -32,7 +32,7 @@ class Prices:
 
     async def delete_user(self, user: str) -> None:
         """Counts the deletion of all data of a user, by its sessions and their logs."""
-        usage = await self._runner.store.usage(self._runner.app, user)
+        usage = await self._runner.store.maintenance.usage(self._runner.app, user)
         await self._quotas.work(self._caller, user, CHANGE + usage.sessions // SESSIONS + usage.bytes // BYTES)
 
     async def search(self, session: Session) -> None:

@@ -19,6 +19,16 @@ Counts = Counter[tuple[Agent, Agent]]
 def heat_map(scored: Sequence[Outcome]) -> Markup | None:
     """Draws expected agents as rows and chosen agents as columns, with shares of the row; None without mistakes."""
     counts: Counts = Counter((outcome.expected, outcome.chosen) for outcome in scored)
+    return draw_map(counts, "Confusion map: expected agent by chosen agent.")
+
+
+def draw_map(counts: Counts, about: str) -> Markup | None:
+    """Draws pairs of agents: the first as rows, the second as columns, with shares of the row. None if all pairs are equal.
+
+    Args:
+        counts: How often each pair occurs.
+        about: Describes the map to readers who cannot see it.
+    """
     shown = ordered(counts)
     if not shown:
         return None
@@ -35,7 +45,6 @@ def heat_map(scored: Sequence[Outcome]) -> Markup | None:
     for number, agent in enumerate(columns):
         x = _LABEL + _CELL * (number + 0.5)
         parts.append(tag("text", label(agent), x=x, y=top - 7, class_="name", transform=f"rotate(-60 {x:.1f} {top - 7:.1f})"))
-    about = "Confusion map: expected agent by chosen agent."
     box, most = f"0 0 {width:.0f} {height:.0f}", f"max-width:{1.2 * width:.0f}px"
     return tag("svg", joined(*parts), viewBox=box, role="img", aria_label=about, class_="map", style=most)
 

@@ -14,7 +14,11 @@ STYLE = Path(__file__).with_name("page.css")
 
 def page(found: Evaluation) -> str:
     """Returns the evaluation as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
-    title = f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation"
+    return document(f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation", _body(found))
+
+
+def document(title: str, body: Markup) -> str:
+    """Returns a self-contained HTML document in the style of the reports."""
     head = tag(
         "head",
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -22,7 +26,7 @@ def page(found: Evaluation) -> str:
         tag("title", title),
         tag("style", Markup(STYLE.read_text("utf-8"))),
     )
-    return "<!doctype html>\n" + tag("html", head, tag("body", _body(found)), lang="en") + "\n"
+    return "<!doctype html>\n" + tag("html", head, tag("body", body), lang="en") + "\n"
 
 
 def _body(found: Evaluation) -> Markup:
@@ -33,16 +37,16 @@ def _body(found: Evaluation) -> Markup:
     plots: list[Child] = []
     if in_scope:
         note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right. Grey: number of decisions."
-        plots.append(_figure("Confidence calibration", curves.reliability_plot(in_scope), note))
+        plots.append(figure("Confidence calibration", curves.reliability_plot(in_scope), note))
     if scored:
         note = "Precision if only the most confident decisions were accepted. The dot is the policy as it is."
-        plots.append(_figure("Coverage and precision", curves.coverage_plot(scored), note))
+        plots.append(figure("Coverage and precision", curves.coverage_plot(scored), note))
     turns = curves.turns_plot(scored)
     if turns:
-        plots.append(_figure("Accuracy by turn", turns, "The share of right decisions by the turn of the dialogue."))
+        plots.append(figure("Accuracy by turn", turns, "The share of right decisions by the turn of the dialogue."))
     if found.outcomes:
         times = [outcome.ms for outcome in found.outcomes]
-        plots.append(_figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
+        plots.append(figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
     plots.append(tag("figure", tag("h2", "Decisions by method"), tables.methods(found.measures)))
     sections.append(tag("div", *plots, class_="plots"))
     sections += _mistakes(found, scored)
@@ -54,14 +58,14 @@ def _body(found: Evaluation) -> Markup:
 def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
     drawn = heat_map(scored)
     if drawn is None:
-        return [_section("Mistakes", tag("p", "No mistakes."))]
+        return [section("Mistakes", tag("p", "No mistakes."))]
     note = (
         f"The {AGENTS} agents with the most mistakes. Rows: expected agent. Columns: chosen agent. "
         "Red with a number: mistakes; green: right. Agents that are often confused are next to each other."
     )
     return [
-        _section("Confusion map", tag("p", note), tag("div", drawn, class_="scroll")),
-        _section("Most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
+        section("Confusion map", tag("p", note), tag("div", drawn, class_="scroll")),
+        section("Most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
         tag("section", tag("details", tag("summary", "All agents, worst first"), tables.agents(scored))),
     ]
 
@@ -82,9 +86,11 @@ def _about(subject: Subject) -> list[Markup]:
     return lines
 
 
-def _figure(title: str, drawn: Markup, note: str) -> Markup:
+def figure(title: str, drawn: Markup, note: str) -> Markup:
+    """Returns a plot with its title and a note."""
     return tag("figure", tag("h2", title), drawn, tag("figcaption", note))
 
 
-def _section(title: str, *parts: Child) -> Markup:
+def section(title: str, *parts: Child) -> Markup:
+    """Returns a section with its title."""
     return tag("section", tag("h2", title), joined(*parts))

@@ -31,15 +31,17 @@ def tiles(measures: Measures) -> Markup:
         ("calibration error", points, "points, in 15 bins"),
         ("latency", None if latency.p50 is None else f"{latency.p50:.2f} ms", f"p99 {latency.p99 or 0:.2f} ms"),
     ]
-    return tag(
-        "div",
-        *(
-            tag("div", tag("b", value), tag("span", name), tag("small", about), class_="tile")
-            for name, value, about in every
-            if value is not None
-        ),
-        class_="tiles",
-    )
+    return tile_row(every)
+
+
+def tile_row(values: Iterable[tuple[str, str | None, str]]) -> Markup:
+    """Returns tiles of (name, value, note), the first one larger. Tiles without a value are left out."""
+    shown = [
+        tag("div", tag("b", value), tag("span", name), tag("small", about), class_="tile")
+        for name, value, about in values
+        if value is not None
+    ]
+    return tag("div", *shown, class_="tiles")
 
 
 def _known(value: float | None) -> str | None:
@@ -59,7 +61,7 @@ def methods(measures: Measures) -> Markup:
         )
         for name, each in measures.by_method.items()
     ]
-    return _table(("decided by", "cases", "right", ""), rows)
+    return table(("decided by", "cases", "right", ""), rows)
 
 
 def _split_bar(length: float, right: float) -> Markup:
@@ -85,7 +87,7 @@ def confusions(pairs: Sequence[Confusion], scored: Iterable[Outcome]) -> Markup:
                 tag("td", _examples(said), class_="said"),
             )
         )
-    return _table(("cases", "belongs to", "went to", "messages, and reasons of the decisions"), rows)
+    return table(("cases", "belongs to", "went to", "messages, and reasons of the decisions"), rows)
 
 
 def _examples(said: Sequence[Outcome]) -> Markup:
@@ -119,13 +121,14 @@ def agents(scored: Sequence[Outcome]) -> Markup:
         )
         for name in worst[:AGENTS]
     ]
-    return _table(("agent", "cases", "recall", "precision", ""), rows)
+    return table(("agent", "cases", "recall", "precision", ""), rows)
 
 
 def _share(rights: Sequence[bool] | None) -> float:
     return sum(rights) / len(rights) if rights else 2.0
 
 
-def _table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
+def table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    """Returns a table with a head. It scrolls where it is too wide."""
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
     return tag("div", tag("table", head, tag("tbody", joined(*rows))), class_="scroll")

@@ -1,4 +1,4 @@
-"""The upkeep of a store: it finishes deletions."""
+"""The upkeep of a store: it counts what users have, and finishes deletions."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from pathlib import Path
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
-from turnwise.stores.sql import backups, removals, schema
+from turnwise.ports.stores import Usage
+from turnwise.stores.sql import backups, catalog, removals, schema
 from turnwise.stores.sql.threads import Executor
 
 
@@ -29,6 +30,9 @@ class SqlMaintenance:
 
     async def check_writable(self) -> None:
         await self._executor.write(schema.touch)
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def finish_deletions(self) -> bool:
         pending = await self._executor.read(removals.pending)

@@ -31,7 +31,7 @@ from turnwise.ports.labels import Labels
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo, Usage
+from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
     decisions,
@@ -257,9 +257,6 @@ class SqlSessionStore:
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
-
-    async def usage(self, app: str, user: str) -> Usage:
-        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def delete(self, key: SessionKey, *, revision: int | None = None, actor: str = "") -> bool:
         now = time_text(self._issuer.now())

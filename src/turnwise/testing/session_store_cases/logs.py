@@ -354,13 +354,13 @@ async def sizes_are_bytes_not_characters(store: SessionStore) -> None:
 async def what_a_user_has_is_counted(store: SessionStore) -> None:
     """Sessions, forks and the bytes of the user's own events; without other users."""
     key = fresh_key()
-    assert await store.usage(key.app, key.user) == Usage(0, 0, 0)
+    assert await store.maintenance.usage(key.app, key.user) == Usage(0, 0, 0)
     session = await store.append(await store.create(key), [said("desk", "x" * 100)])
     await store.fork(key, "fork")
     await store.create(SessionKey(key.app, "other", "s"))
-    assert await store.usage(key.app, key.user) == Usage(2, 1, session.bytes)
+    assert await store.maintenance.usage(key.app, key.user) == Usage(2, 1, session.bytes)
     await store.delete(SessionKey(key.app, key.user, "fork"))
-    assert await store.usage(key.app, key.user) == Usage(1, 0, session.bytes)
+    assert await store.maintenance.usage(key.app, key.user) == Usage(1, 0, session.bytes)
 
 
 CASES: tuple[Case, ...] = (

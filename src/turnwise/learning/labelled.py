@@ -1,0 +1,135 @@
+"""Labelled messages that a router can learn from, how they are split, and how much each source may weigh (H2, H3)."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FINAL_SHARE = 0.3
+"""The share of the labelled messages that judges a draft. They are the latest."""
+NEARLY_EQUAL = 0.95
+"""Texts with a higher cosine count as one text."""
+SOURCE_SHARE, SOURCE_LEAST = 0.1, 5
+"""A user, a session and an author may each give this share of the labels that no operator gave, or that many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """One labelled message."""
+
+    text: str
+    expected: str | None
+    """The agent that should have been chosen; None means nobody, so the default agent."""
+    chosen: str | None
+    """The agent that was chosen; None for the default agent or a question to the user."""
+    user: str
+    session: str
+    at: float
+    """When it was decided, in seconds. Only the order counts."""
+    author: str = ""
+    """Who labelled it, within the source."""
+    by_operator: bool = True
+    """Operators overrule: their labels have no cap."""
+    opens: bool = True
+    """Whether the message starts a conversation or changes the agent. Others depend on what was said before."""
+    probability: float | None = None
+    """The probability with which it was picked for labelling; None means unknown."""
+
+    @property
+    def is_right(self) -> bool:
+        return self.chosen == self.expected
+
+
+def capped(labelled: Sequence[Labelled]) -> list[int]:
+    """Returns the indices of the messages that count, in order.
+
+    Labels of operators always count. Of all others, no user, session or author gives more than a tenth, or five if that is
+    more. Their earliest labels count.
+    """
+    others = [index for index, each in enumerate(labelled) if not each.by_operator]
+    most = max(SOURCE_LEAST, math.ceil(SOURCE_SHARE * len(others)))
+    counts: Counter[tuple[str, str]] = Counter()
+    kept = {index for index, each in enumerate(labelled) if each.by_operator}
+    for index in sorted(others, key=lambda index: (labelled[index].at, index)):
+        each = labelled[index]
+        sources = [("user", each.user), ("session", f"{each.user}\n{each.session}"), ("author", each.author or each.user)]
+        if all(counts[source] < most for source in sources):
+            kept.add(index)
+            counts.update(sources)
+    return sorted(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Indices of labelled messages: those to learn from, and the later ones that judge what was learned."""
+
+    learn: tuple[int, ...]
+    final: tuple[int, ...]
+    near_equal: int
+    """How many messages were left out of `learn`, because the final part has nearly the same text."""
+
+
+def split(
+    labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArray[np.float32]", share: float = FINAL_SHARE
+) -> Split:
+    """Splits messages by time. All messages of a user stay on one side; with too few users, those of a session do.
+
+    Args:
+        labelled: All labelled messages.
+        which: The indices to split.
+        vectors: A unit vector of each labelled message, of shape (messages, dimensions).
+        share: The least share of the final part.
+    """
+    groups = _groups(labelled, which, lambda each: each.user)
+    if len(groups) < 4:
+        groups = _groups(labelled, which, lambda each: f"{each.user}\n{each.session}")
+    final: list[int] = []
+    for members in sorted(groups, key=lambda members: (-max(labelled[index].at for index in members), members)):
+        if len(final) >= share * len(which):
+            break
+        final += members
+    left = [index for index in which if index not in set(final)]
+    if not final or not left:
+        return Split(tuple(left), tuple(sorted(final)), 0)
+    nearest = (vectors[left] @ vectors[final].T).max(axis=1)
+    learn = [index for index, cosine in zip(left, nearest.tolist(), strict=True) if cosine <= NEARLY_EQUAL]
+    return Split(tuple(learn), tuple(sorted(final)), len(left) - len(learn))
+
+
+def _groups(labelled: Sequence[Labelled], which: Iterable[int], name: Callable[[Labelled], str]) -> list[list[int]]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for index in which:
+        found[name(labelled[index])].append(index)
+    return list(found.values())
+
+
+def without_contradictions(labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArray[np.float32]") -> list[int]:
+    """Returns the indices whose nearly equal texts all have the same label, unless operators agree on one.
+
+    The work is quadratic in the number of messages, and done in blocks.
+    """
+    indices = list(which)
+    if not indices:
+        return []
+    kept = []
+    own = vectors[indices]
+    for start in range(0, len(indices), _BLOCK):
+        cosines = own[start : start + _BLOCK] @ own.T
+        for row, index in zip(cosines, indices[start : start + _BLOCK], strict=True):
+            rivals = {labelled[indices[at]].expected for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()}
+            by_operators = {
+                labelled[indices[at]].expected
+                for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()
+                if labelled[indices[at]].by_operator
+            }
+            if len(rivals) == 1 or by_operators == {labelled[index].expected}:
+                kept.append(index)
+    return kept
+
+
+_BLOCK = 512

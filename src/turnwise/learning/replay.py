@@ -1,0 +1,255 @@
+"""Decides recorded messages again, without running an agent (behaviours E2, H1).
+
+A decision is a function of the session's head, the message, and the facts in its record. The head is folded from the events
+before the message. So each decision can be made again: by the same policy, or by another policy or other agents.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from turnwise.facts.errors import NobodyEligible
+from turnwise.facts.events import USER, Event
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import RequestFacts, Selection, Verdict
+from turnwise.facts.sessions import Session, SessionKey, fold
+from turnwise.ports.decisions import ALL_DECISIONS, DecisionFilter
+from turnwise.ports.stores import SessionStore
+from turnwise.selection.cascade import Cascade
+
+Obstacle = Literal["inside_turn", "rewound", "deleted", "no_text", "no_facts", "asked", "nobody_eligible"]
+"""Why a decision cannot be made again:
+
+- `inside_turn`: it was made inside a turn, as by a team or a flow, and not by the policy.
+- `rewound`: a rewind hides its message.
+- `deleted`: the session was deleted during the replay.
+- `no_text`: the message has no text any more.
+- `no_facts`: its record was pruned, or an older release made it.
+- `asked`: a selector would ask another service, and its verdict is not in the record.
+- `nobody_eligible`: none of the agents may take the message.
+"""
+OBSTACLES: Mapping[Obstacle, str] = {
+    "inside_turn": "made inside a turn, not by the policy",
+    "rewound": "hidden by a rewind",
+    "deleted": "deleted meanwhile",
+    "no_text": "the message was erased",
+    "no_facts": "its record was pruned, or an older release made it",
+    "asked": "another service would be asked, and its verdict is not kept",
+    "nobody_eligible": "no agent may take the message",
+}
+MAX_DECISIONS = 100_000
+"""How many decisions a replay makes again by default: the newest ones."""
+_PAGE, _EVENTS, _BATCH = 500, 1_000, 128
+_WHEN = datetime(2000, 1, 1, tzinfo=UTC)
+
+Step = Callable[[int], None]
+"""Called with the number of decisions that are done since the last call."""
+
+
+def _no_step(done: int) -> None:
+    pass
+
+
+class Place(NamedTuple):
+    """Where a decision is recorded, with its label."""
+
+    key: SessionKey
+    sequence: int
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redecision:
+    """A recorded decision, and the one that is made now."""
+
+    place: Place
+    text: str
+    """The message; empty when it is unknown."""
+    before: Selection | None
+    """The recorded decision; None when its event is not there any more."""
+    after: Selection | None
+    """The decision made now; None when there is an obstacle."""
+    obstacle: Obstacle | None = None
+    active_agent: str | None = None
+    """The agent that had answered last; None at the beginning of a session."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both select the same agent with the same outcome."""
+        return self.before is not None and self.after is not None and _choice(self.before) == _choice(self.after)
+
+    @property
+    def same_inputs(self) -> bool:
+        """Whether both depend on the same policy, agents and fitted texts."""
+        return self.before is not None and self.after is not None and _inputs(self.before) == _inputs(self.after)
+
+
+async def places(
+    store: SessionStore,
+    app: str,
+    *,
+    user: str | None = None,
+    key: SessionKey | None = None,
+    wanted: DecisionFilter = ALL_DECISIONS,
+    limit: int = MAX_DECISIONS,
+) -> list[Place]:
+    """Returns the newest decisions that match, grouped by session, in the order of their session.
+
+    A decision that a fork inherits is returned once, for the session that made it. Raises StoreError.
+    """
+    found: dict[SessionKey, list[Place]] = {}
+    count, after = 0, None
+    while count < limit:
+        size = min(_PAGE, limit - count)
+        page = await store.decisions.search(app, user=user, key=key, filter=wanted, after=after, limit=size)
+        for each in page.items:
+            found.setdefault(each.key, []).append(Place(each.key, each.sequence, each.label))
+        count, after = count + len(page.items), page.next
+        if after is None:
+            break
+    return [place for session in found.values() for place in sorted(session, key=lambda place: place.sequence)]
+
+
+async def replay(
+    store: SessionStore, cascade: Cascade, wanted: Sequence[Place], *, step: Step = _no_step
+) -> AsyncIterator[Redecision]:
+    """Makes decisions again, session by session, and yields them in order. Runs no agent and asks no model.
+
+    Args:
+        store: The store with the sessions.
+        cascade: Decides. It should be prepared.
+        wanted: The decisions, as returned by `places`.
+        step: Called after each batch.
+
+    Raises:
+        StoreError: The store cannot be read.
+        EncoderError: A message has no vector.
+    """
+    for key, session in _by_session(wanted):
+        async for batch in _replay_session(store, cascade, key, session):
+            for each in batch:
+                yield each
+            step(len(batch))
+            await asyncio.sleep(0)  # decisions may complete without awaiting; this allows cancellation
+
+
+def _by_session(wanted: Sequence[Place]) -> Iterator[tuple[SessionKey, dict[int, Place]]]:
+    sessions: dict[SessionKey, dict[int, Place]] = {}
+    for place in wanted:
+        sessions.setdefault(place.key, {})[place.sequence] = place
+    yield from sessions.items()
+
+
+async def _replay_session(
+    store: SessionStore, cascade: Cascade, key: SessionKey, wanted: dict[int, Place]
+) -> AsyncIterator[list[Redecision]]:
+    """Folds the session once, in order, and decides at each wanted message."""
+    session = Session(app=key.app, user=key.user, id=key.id, created_at=_WHEN, updated_at=_WHEN)
+    left, last = dict(wanted), 0
+    while left:
+        events = await store.events(key, after=last, limit=_EVENTS)
+        if not events:
+            break
+        last = events[-1].sequence or last
+        batch: list[Redecision] = []
+        await _read_together(cascade, [event.text for event in events if event.sequence in left and event.author == USER])
+        for event in events:
+            place = left.pop(event.sequence or 0, None)
+            if place is not None:
+                batch.append(await decide_again(cascade, session, event, place))
+            session = fold(session, [event])
+            if len(batch) >= _BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+    if left:
+        obstacle: Obstacle = "rewound" if last or await store.open(key) else "deleted"
+        yield [Redecision(place, "", None, None, obstacle) for place in left.values()]
+
+
+async def _read_together(cascade: Cascade, texts: list[str]) -> None:
+    """Reads messages in one batch, so that the decisions find them in the cache."""
+    if cascade.meaning is not None and len(texts) > 1:
+        await cascade.meaning.read([text for text in texts if text.strip()])
+
+
+async def decide_again(cascade: Cascade, session: Session, event: Event, place: Place) -> Redecision:
+    """Makes the decision of one event again.
+
+    Args:
+        cascade: Decides.
+        session: The session before the event.
+        event: The event with the recorded decision.
+        place: Where it is recorded.
+    """
+    before = event.actions.selection
+    if before is None:
+        return Redecision(place, event.text, None, None, "rewound")
+    obstacle = _obstacle(event, before)
+    if obstacle is not None:
+        return Redecision(place, event.text, before, None, obstacle)
+    assert event.content is not None
+    assert before.request is not None
+    try:
+        after = await cascade.decide(
+            head=session.head,
+            message=event.content,
+            context=_context_of(before.request),
+            resting=frozenset(each.agent for each in before.excluded if each.rule == "resting"),
+            recorded_verdict=_recorded_verdicts(before),
+        )
+    except _NotKept:
+        return Redecision(place, event.text, before, None, "asked")
+    except NobodyEligible:
+        return Redecision(place, event.text, before, None, "nobody_eligible")
+    return Redecision(place, event.text, before, after, active_agent=session.head.active_agent)
+
+
+def _obstacle(event: Event, before: Selection) -> Obstacle | None:
+    if before.occasion != "message" or event.author != USER:
+        return "inside_turn"
+    if event.content is None:
+        return "no_text"
+    return "no_facts" if before.request is None else None
+
+
+def _context_of(facts: RequestFacts) -> MessageContext:
+    return MessageContext(
+        direct_agent_id=facts.direct_agent_id,
+        previous_agents=facts.previous_agents,
+        channel=facts.channel,
+        user_kind=facts.user_kind,
+        roles=facts.roles,
+        answers=facts.answers,
+    )
+
+
+class _NotKept(Exception):
+    """The record has no verdict of a stage that would ask another service."""
+
+
+def _recorded_verdicts(before: Selection) -> Callable[[str], Verdict]:
+    kept = {verdict.selector: verdict for verdict in before.verdicts}
+
+    def verdict(stage: str) -> Verdict:
+        if stage not in kept:
+            raise _NotKept
+        return kept[stage]
+
+    return verdict
+
+
+def _choice(selection: Selection) -> tuple[str, str]:
+    return selection.agent, selection.outcome
+
+
+def _inputs(selection: Selection) -> tuple[object, ...]:
+    facts = selection.request
+    return (
+        selection.fingerprint,
+        selection.tree_version,
+        facts and (facts.eligible_count, facts.eligible, facts.index),
+    )

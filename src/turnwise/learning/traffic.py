@@ -1,0 +1,161 @@
+"""Labelled messages to learn from: out of the log of a store, or out of files of cases."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from turnwise.facts.errors import ConfigError
+from turnwise.facts.labels import OPERATOR, Label, LabelledDecision
+from turnwise.facts.sessions import SessionKey
+from turnwise.learning.cases import Case
+from turnwise.learning.evaluate import evaluate
+from turnwise.learning.labelled import Labelled
+from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.replay import Place, replay
+from turnwise.ports.holds import RecordStore
+from turnwise.ports.stores import SessionStore
+from turnwise.selection.cascade import Cascade
+
+_PAGE = 500
+
+
+def effective(labels: Sequence[Label]) -> Label | None:
+    """Returns the label that counts: the operators' newest, else the heaviest. None without any, or when it is unsure."""
+    by_operators = [label for label in labels if label.source == OPERATOR]
+    found: Label | None = max(
+        by_operators, key=lambda label: ((label.at and label.at.timestamp()) or 0.0, label.author), default=None
+    )
+    if found is None:
+        found = max(labels, key=lambda label: (label.weight, label.source, label.author), default=None)
+    return None if found is None or found.unsure or not found.weight else found
+
+
+@dataclass(frozen=True, slots=True)
+class LogTraffic:
+    """The labelled decisions of an app's log, with the conversations before them."""
+
+    store: SessionStore
+    places: tuple[Place, ...]
+    labelled: tuple[Labelled, ...]
+
+    @classmethod
+    async def read(cls, store: SessionStore, app: str, cascade: Cascade, *, since: datetime | None = None) -> "LogTraffic":
+        """Reads the labelled decisions that can be made again, oldest first.
+
+        Args:
+            store: The store.
+            app: The app.
+            cascade: Its default agent counts as nobody, in labels and in decisions.
+            since: Only decisions made at this time or later.
+
+        Raises:
+            ConfigError: The store keeps no labels.
+            StoreError: The store cannot be read.
+            EncoderError: A message has no vector.
+        """
+        default = cascade.spec.default or cascade.tree.root
+        counted = await _counted_labels(store, app, since)
+        places: list[Place] = []
+        labelled: list[Labelled] = []
+        async for each in replay(store, cascade, [Place(*at, None) for at in counted]):
+            if each.before is None or each.after is None:
+                continue
+            decision = counted[each.place.key, each.place.sequence]
+            label, expected = decision.label, None if decision.label.agent == default else decision.label.agent
+            places.append(each.place)
+            labelled.append(
+                Labelled(
+                    text=each.text,
+                    expected=expected,
+                    chosen=chosen_of(each.before, default),
+                    user=each.place.key.user,
+                    session=each.place.key.id,
+                    at=decision.decided_at.timestamp(),
+                    author=f"{label.source}\n{label.author}",
+                    by_operator=label.source == OPERATOR,
+                    opens=(expected or default) != each.active_agent,
+                    probability=label.probability,
+                )
+            )
+        return cls(store, tuple(places), tuple(labelled))
+
+    async def choices(self, cascade: Cascade, which: Sequence[int]) -> list[str | None]:
+        default = cascade.spec.default or cascade.tree.root
+        wanted = [self.places[index] for index in which]
+        found: dict[tuple[SessionKey, int], str | None] = {}
+        async for each in replay(self.store, cascade, wanted):
+            if each.after is not None:
+                found[each.place.key, each.place.sequence] = chosen_of(each.after, default)
+        return [found.get((place.key, place.sequence)) for place in wanted]
+
+
+async def _counted_labels(
+    store: SessionStore, app: str, since: datetime | None
+) -> dict[tuple[SessionKey, int], LabelledDecision]:
+    """Returns the label that counts of each decision, in the order of the decisions' times."""
+    found: defaultdict[tuple[SessionKey, int], list[LabelledDecision]] = defaultdict(list)
+    after = None
+    if not isinstance(store, RecordStore):
+        raise ConfigError("This session store keeps no labels.", fix="Use the SQL store, or learn from files.")
+    while True:
+        page = await store.labels.search(app, after=after, limit=_PAGE)
+        for each in page.items:
+            if since is None or each.decided_at >= since:
+                found[each.key, each.sequence].append(each)
+        after = page.next
+        if after is None:
+            break
+    counted = {}
+    for at, decisions in found.items():
+        label = effective([each.label for each in decisions])
+        if label is not None:
+            counted[at] = decisions[0].replace(label=label)
+    return dict(sorted(counted.items(), key=lambda item: (item[1].decided_at, item[0])))
+
+
+class CaseTraffic:
+    """The cases of files: a dialogue is a session of a user of its own, and later cases are later in time.
+
+    Args:
+        cases: The cases.
+        labelled: The scored turns.
+        turns: For each of them the number of its case, and its index in the case.
+    """
+
+    def __init__(self, cases: Sequence[Case], labelled: Sequence[Labelled], turns: Sequence[tuple[int, int]]) -> None:
+        self._cases, self.labelled, self._turns = tuple(cases), tuple(labelled), tuple(turns)
+
+    @classmethod
+    async def read(cls, cases: Sequence[Case], cascade: Cascade) -> "CaseTraffic":
+        """Decides all cases once with this cascade: its choices are what was chosen. Raises EncoderError."""
+        default = cascade.spec.default or cascade.tree.root
+        labelled: list[Labelled] = []
+        turns: list[tuple[int, int]] = []
+        for number, case in enumerate(cases):
+            before: str | None = None
+            for outcome in await evaluate(cascade, [case], history="true"):
+                expected = None if outcome.expected == default else outcome.expected
+                if outcome.scored:
+                    turns.append((number, outcome.turn))
+                    labelled.append(
+                        Labelled(
+                            text=outcome.text,
+                            expected=expected,
+                            chosen=None if outcome.chosen == default else outcome.chosen,
+                            user=f"case {number}",
+                            session=f"case {number}",
+                            at=float(number),
+                            opens=expected != before,
+                        )
+                    )
+                    before = expected
+        return cls(cases, labelled, turns)
+
+    async def choices(self, cascade: Cascade, which: Sequence[int]) -> list[str | None]:
+        default = cascade.spec.default or cascade.tree.root
+        chosen: dict[tuple[int, int], str | None] = {}
+        for number in sorted({self._turns[index][0] for index in which}):
+            for outcome in await evaluate(cascade, [self._cases[number]], history="true"):
+                chosen[number, outcome.turn] = None if outcome.chosen == default else outcome.chosen
+        return [chosen[self._turns[index]] for index in which]
