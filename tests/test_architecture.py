@@ -19,13 +19,13 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"facts"}),
     frozenset({"matching", "transcript"}),
     frozenset({"ports"}),
-    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access", "wire"}),
+    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access", "wire", "console"}),
     frozenset({"selection", "agents"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),
     frozenset({"config"}),
     frozenset({"assemble"}),
-    frozenset({"gateway", "client", "console", "testing"}),
+    frozenset({"gateway", "client", "testing"}),
     frozenset({"cli"}),
     frozenset({"", "content", "errors"}),  # turnwise/__init__.py and two more tables of public names: nobody below imports them
 )

@@ -46,6 +46,7 @@ class Asked(NamedTuple):
     names: where it says whose they are: in the query, in the body, in the path, or nowhere. ok: its status when all is well.
     everybody: without a name it is about everybody's, for who reaches all. status: that of an answer, as a number of HTTP's,
     where a protocol says it elsewhere. endless: it may be a stream that goes on, of which only the first event is read.
+    any_right: any credential that counts will do.
     """
 
     permission: Permission | None
@@ -57,3 +58,4 @@ class Asked(NamedTuple):
     everybody: bool = False
     status: Callable[[httpx.Response], int] = _status
     endless: bool = False
+    any_right: bool = False

@@ -117,6 +117,7 @@ async def ask(
         event_id=things.message,
         task_id=TaskId(things.session, things.message).id,
         push_id="p",
+        path="chat",
         hold_id="h",
     )
     query = dict(asked.query) | ({"user": things.user} if named and asked.names == "query" else {})

@@ -48,10 +48,15 @@ PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 
 def require(caller: Caller, permission: Permission) -> None:
     """Raises Forbidden unless the caller has the permission."""
-    if permission not in RIGHTS[caller.role] or (caller.scopes is not None and permission not in caller.scopes):
+    if not may(caller, permission):
         raise Forbidden(
             f"This credential may not do that: it lacks {permission!r}.", fix="Use one whose role and scopes include it."
         )
+
+
+def may(caller: Caller, permission: Permission) -> bool:
+    """Returns whether the caller has the permission, for at least one user."""
+    return permission in RIGHTS[caller.role] and (caller.scopes is None or permission in caller.scopes)
 
 
 def reaches_all(caller: Caller, permission: Permission) -> bool:

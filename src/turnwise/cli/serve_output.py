@@ -94,6 +94,7 @@ def startup_lines(app: "App", config: "GatewayConfig", serving: "Serving", *, tr
     yield _line("sessions", f"stored in {one_line(app.store)}")
     documentation = f"{serving.address_here}/docs" if config.documentation else "off (gateway.documentation is false)"
     yield _line("documentation", documentation)
+    yield _line("console", f"{serving.address_here}/console/" if config.console else "off (gateway.console is false)")
     yield _line("protocols", ", ".join([_OWN_API, *(_with_path(name) for name in _served_protocols(config.protocols))]))
     if off := "; ".join(_not_served_protocols(config.protocols)):
         yield _line("not served", off)

@@ -18,9 +18,12 @@ from turnwise.wire.resources import (
     AgentShown,
     ArtifactList,
     ArtifactShown,
+    DecisionCountsShown,
     DecisionPage,
     DecisionShown,
     EventPage,
+    RecentSessionPage,
+    RecentSessionShown,
     SessionPage,
     SessionRow,
     SessionShown,
@@ -170,6 +173,38 @@ class Decisions:
         )
         return paginate(self._gateway, DecisionPage, asked, lambda page: page.decisions)
 
+    async def count(
+        self,
+        *,
+        agent: str | None = None,
+        method: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        labelled: bool | None = None,
+        policy: str | None = None,
+    ) -> DecisionCountsShown:
+        """Returns the numbers of the newest decisions by agent, method, outcome, confidence, policy and time. The filters and
+        the users are those of `search`.
+        """
+        asked = get(
+            "/decision-counts",
+            agent=agent,
+            method=method,
+            since=since.isoformat() if since else None,
+            until=until.isoformat() if until else None,
+            labelled=labelled,
+            policy=policy,
+        )
+        return await self._gateway.ask(DecisionCountsShown, asked)
+
+    async def label_all(
+        self, decisions: Sequence[DecisionShown], agent: str | None, *, note: str = "", unsure: bool = False
+    ) -> None:
+        """Gives at most 200 decisions the same label; None removes the labels of all operators. For operators."""
+        places = [{"user": each.user, "session_id": each.session_id, "sequence": each.sequence} for each in decisions]
+        body = {"decisions": places, "agent": agent, "note": note, "unsure": unsure}
+        await self._gateway.fetch(ApiRequest("POST", "/decision-labels", body=body))
+
     async def explain(self, session: str, sequence: int) -> DecisionShown:
         """Returns the decision in the session's event with this sequence number. Raises InvocationMissing."""
         return await self._gateway.ask(DecisionShown, get(_decision_path(session, sequence)))
@@ -202,6 +237,19 @@ class Sessions:
         asked = get("/sessions", all_users=all_users)
         return paginate(self._gateway, SessionPage, asked, lambda page: page.sessions)
 
+    def recent(
+        self, *, all_users: bool = False, words: str | None = None, state: str | None = None
+    ) -> AsyncIterator[RecentSessionShown]:
+        """Yields sessions by their newest decision, the newest first.
+
+        Args:
+            all_users: Lists the sessions of all users; for operators.
+            words: Only sessions in which a message has all these words. A session may then come several times.
+            state: Only sessions whose newest invocation has this state, such as `waiting`.
+        """
+        asked = get("/recent-sessions", all_users=all_users or None, words=words, state=state)
+        return paginate(self._gateway, RecentSessionPage, asked, lambda page: page.sessions)
+
     async def get(self, session: str) -> SessionShown:
         """Returns the session's status. Raises SessionMissing."""
         return await self._gateway.ask(SessionShown, get(session_path(session)))
@@ -215,7 +263,7 @@ class Sessions:
         invocation_id: str | None = None,
         hidden: bool = False,
     ) -> AsyncIterator[Event]:
-        """Yields the session's events, oldest first. Raises SessionMissing.
+        """Yields the session's events, oldest first; none before its first message.
 
         Args:
             session: The session's id.
@@ -235,7 +283,7 @@ class Sessions:
         return paginate(self._gateway, EventPage, asked, lambda page: page.events)
 
     async def last_events(self, session: str, count: int) -> tuple[Event, ...]:
-        """Returns the newest `count` events (at most 200, and 1 MiB), oldest first. Raises SessionMissing."""
+        """Returns the newest `count` events (at most 200, and 1 MiB), oldest first."""
         page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count, blobs=True))
         return tuple(page.events)
 

@@ -154,6 +154,8 @@ class GatewayConfig(Fact):
     """Addresses or networks with trusted `X-Forwarded-*` headers."""
     documentation: bool = True
     """True to serve `/docs` and the OpenAPI schema."""
+    console: bool = True
+    """True to serve the console at `/console/`."""
     public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?$")
     """The gateway's URL for callers, without a trailing slash; None means the URL of each request."""
     protocols: Protocols = Protocols()

@@ -14,11 +14,13 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import Protocols, Switch
 from turnwise.gateway import adk, documentation, graph_chat, openai
 from turnwise.gateway.api import routes as api
+from turnwise.gateway.console import FIXED, console_router
 from turnwise.gateway.descriptions import describe
 from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
+from turnwise.gateway.middleware.compression import CompressedJson
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
 from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.middleware.open_requests import OpenRequests
@@ -111,6 +113,8 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
     app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
+    if front.config.console:
+        app.include_router(console_router())
     form_for = error_formatter(spoken)
     register_error_handlers(app, form_for)
     for surrounding in _middleware(front, app.state.pending, spoken, form_for):
@@ -143,7 +147,7 @@ def _middleware(
     if front.traced:
         yield Middleware(TraceContext)
     prefixes = [each.prefix for each in spoken]
-    yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI))
+    yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI, *FIXED))
     yield Middleware(SecurityHeaders)
     if config.origins:
         # The gateway reads no cookies, so a page never acts with a credential that it does not have.
@@ -154,6 +158,7 @@ def _middleware(
             allow_headers=["*"],
             expose_headers=READABLE,
         )
+    yield Middleware(CompressedJson)
     yield Middleware(OpenRequests, count=count_sent)
     yield Middleware(ProblemResponses, form_for=form_for)
     yield Middleware(HeadRequests)

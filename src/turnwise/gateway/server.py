@@ -81,18 +81,18 @@ class Serving:
         self.front = front
         self._socket, self._app = at, gateway(front)
         self._host, self._port = at.getsockname()[:2]
-        self._uvicorn = _Uvicorn(_configuration(self._app, front.config, connection))
+        self._uvicorn = UvicornServer(_configuration(self._app, front.config, connection))
         self._task: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
         """The gateway's URL."""
-        return _url(self._host, self._port)
+        return url_of(self._host, self._port)
 
     @property
     def address_here(self) -> str:
         """The gateway's URL for clients on this machine."""
-        return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host), self._port)
+        return url_of({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host), self._port)
 
     async def begin(self) -> None:
         """Starts the server, and returns when it accepts connections."""
@@ -137,7 +137,7 @@ async def serving(
         await served.end()
 
 
-class _Uvicorn(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """A server that leaves signals to its owner. `up` is set when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -176,5 +176,6 @@ def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connect
     return configuration
 
 
-def _url(host: str, port: int) -> str:
+def url_of(host: str, port: int) -> str:
+    """Returns the URL of a server at that address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -64,6 +64,67 @@ class DecisionFilter:
 
 ALL_DECISIONS = DecisionFilter()
 
+COUNTED = 10_000
+"""The most decisions that are counted: the newest ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCell:
+    """The number of decisions that are alike."""
+
+    agent: str
+    method: str
+    outcome: str
+    tenth: int
+    """The confidence in whole tenths, 0 to 9."""
+    label: str | None
+    policy: str
+    """The policy's fingerprint."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCount:
+    """The number of decisions in a part of time."""
+
+    start: datetime
+    count: int
+    clarified: int
+    """How many of them asked the user to choose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCounts:
+    """The numbers of the newest decisions."""
+
+    cells: Sequence[DecisionCell]
+    times: Sequence[TimeCount]
+    """Oldest first; a part without decisions is left out."""
+    seconds: int
+    """The width of the parts of time."""
+    examined: int
+    """How many decisions were examined."""
+    complete: bool
+    """False if there are older decisions that were not examined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentSession:
+    """A session with its newest decision."""
+
+    key: SessionKey
+    title: str
+    """The beginning of the session's first message."""
+    text: str
+    """The beginning of the message that was decided last."""
+    agent: str
+    """The agent that was selected last."""
+    state: str | None
+    """The state of the newest invocation: `running`, `waiting`, or the reason of its end."""
+    changed_at: datetime
+    """The time of the newest decision."""
+
+
 VersionKind = Literal["policy", "tree"]
 
 
@@ -116,6 +177,35 @@ class Decisions(Protocol):
 
         Args:
             after: The cursor of a page with the same filter.
+        """
+        ...
+
+    async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
+        """Returns the numbers of the newest decisions that match the filter, of all users or of one.
+
+        Examines at most `COUNTED` decisions of the agent, the method or the app. Ignores the filter's words.
+        """
+        ...
+
+    async def recent_sessions(
+        self,
+        app: str,
+        *,
+        user: str | None = None,
+        words: str = "",
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[RecentSession]:
+        """Returns sessions, the most recently decided first. Sessions without a decision are not listed. Raises CursorInvalid.
+
+        The work of one page is bounded, as for `search`. With words, a session comes again on a later page when an older
+        message has the words, too.
+
+        Args:
+            words: Only sessions in which a message has all the words.
+            state: Only sessions whose newest invocation has this state.
+            after: The cursor of a page.
         """
         ...
 

@@ -163,6 +163,23 @@ class Leases(Protocol):
         """Returns the invocations to stop in this holder's sessions, as requested by `stop`."""
         ...
 
+    async def holders(self, app: str) -> "Sequence[Holder]":
+        """Returns the living lease holders of all apps with the number of their leases of this one, by name."""
+        ...
+
+
+class Holder(NamedTuple):
+    """A process that holds leases, or held some."""
+
+    name: str
+    started_at: datetime
+    silent_seconds: float
+    """The age of its heartbeat."""
+    timeout_seconds: float
+    """It counts as dead when its heartbeat is older."""
+    sessions: int
+    """The number of its leases."""
+
 
 class Jobs(Protocol):
     """The open background jobs of a store. Raises StoreError.

@@ -8,9 +8,10 @@ from pydantic import BaseModel, Field, JsonValue
 from turnwise.facts import cards, definitions
 from turnwise.facts.events import Event
 from turnwise.facts.fact import optional
+from turnwise.facts.labels import NOTE_CHARACTERS, Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.waits import WaitKind
-from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, OptionalSessionId
+from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT, Body, OptionalSessionId
 
 InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
@@ -50,6 +51,60 @@ class LabelDecision(Body):
     agent: str | None = Field(max_length=64, pattern=PLAIN)
 
 
+class LabelledPlace(Body):
+    """A decision. `user` is the caller if omitted."""
+
+    user: str | None = Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)
+    session_id: str = Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)
+    sequence: int = Field(ge=1, le=MOST_SEQUENCE)
+
+
+class LabelDecisions(Body):
+    """Labels decisions with the agent that should have been chosen. Null removes the labels."""
+
+    decisions: list[LabelledPlace] = Field(min_length=1, max_length=MOST_ROWS)
+    agent: str | None = Field(max_length=64, pattern=PLAIN)
+    note: str = Field(default="", max_length=NOTE_CHARACTERS, pattern=r"^[^\x00]*$")
+    unsure: bool = False
+
+
+class LabelShown(BaseModel):
+    """A label. `source` is the kind of author: `operator`, `user`, `model`, or a name of the app."""
+
+    source: str
+    author: str
+    agent: str | None
+    unsure: bool
+    note: str
+    at: datetime | None
+
+    @classmethod
+    def of(cls, label: Label) -> "LabelShown":
+        return cls(**{name: getattr(label, name) for name in cls.model_fields})
+
+
+class LabelChangeShown(BaseModel):
+    """A change of a label. `before` is null for a new one, `after` for a removed one."""
+
+    at: datetime
+    actor: str
+    before: LabelShown | None
+    after: LabelShown | None
+
+
+class DecisionLabels(BaseModel):
+    labels: list[LabelShown]
+    changes: list[LabelChangeShown]
+
+
+class ClaimShown(BaseModel):
+    """The claim of a decision's review. `mine` says whether it is the caller's."""
+
+    reviewer: str
+    seconds: float
+    mine: bool
+
+
 class SessionRow(BaseModel):
     """A session in a list. `last_sequence` is the number of its newest event; 0 means that there is none."""
 
@@ -63,6 +118,26 @@ class SessionRow(BaseModel):
 
 class SessionPage(BaseModel):
     sessions: list[SessionRow]
+    next: str | None = None
+
+
+class RecentSessionShown(BaseModel):
+    """A session with its newest decision. `title` is the beginning of its first message, `text` that of the last one.
+
+    `agent` was selected last. `state` is that of the newest invocation: `running`, `waiting`, or the reason of its end.
+    """
+
+    id: str
+    user: str
+    title: str
+    text: str
+    agent: str | None
+    state: str | None
+    changed_at: datetime
+
+
+class RecentSessionPage(BaseModel):
+    sessions: list[RecentSessionShown]
     next: str | None = None
 
 
@@ -141,6 +216,126 @@ class DecisionShown(BaseModel):
 class DecisionPage(BaseModel):
     decisions: list[DecisionShown]
     next: str | None = None
+
+
+class FacetCount(BaseModel):
+    """The decisions with one value. Only callers with `decisions:label` get `labelled` and `contradicted`."""
+
+    name: str
+    count: int
+    clarified: int = 0
+    labelled: int = 0
+    contradicted: int = 0
+
+
+class Confusion(BaseModel):
+    """Decisions for `agent` that were labelled with another agent."""
+
+    agent: str
+    label: str
+    count: int
+
+
+class TimeShown(BaseModel):
+    """The decisions in a part of time that begins at `start`."""
+
+    start: datetime
+    count: int
+    clarified: int
+
+
+class DecisionCountsShown(BaseModel):
+    """The numbers of the newest decisions.
+
+    - `total`: how many match the filter, of `examined` ones. `complete` is false if there are older ones.
+    - `confidence`: by tenth, `0` to `9`.
+    - `policies`: by fingerprint.
+    - `seconds`: the width of the parts of time.
+    """
+
+    total: int
+    examined: int
+    complete: bool
+    agents: list[FacetCount]
+    methods: list[FacetCount]
+    outcomes: list[FacetCount]
+    confidence: list[FacetCount]
+    policies: list[FacetCount]
+    confusions: list[Confusion]
+    seconds: int
+    times: list[TimeShown]
+
+
+class Me(BaseModel):
+    """The caller, and the app.
+
+    - `user`: the owner of the caller's sessions; null if each request has to name a user.
+    - `acts_for_users`: whether the caller may send messages as any user.
+    - `permissions`: what the caller may do, each for `own` or `all` users.
+    - `authenticated`: whether this gateway needs credentials.
+    - `artifacts`: whether the app stores files.
+    """
+
+    user: str | None
+    role: Literal["user", "operator", "admin"]
+    acts_for_users: bool
+    permissions: dict[str, Literal["own", "all"]]
+    authenticated: bool
+    artifacts: bool
+    app: str
+    policy: str
+    version: str
+
+
+class StageShown(BaseModel):
+    """A stage of the policy: its name in decisions, its selector and the options that differ from the defaults."""
+
+    name: str
+    selector: str
+    options: dict[str, JsonValue]
+
+
+class SegmentShown(BaseModel):
+    """Overrides for the callers for which `when` holds."""
+
+    name: str
+    when: dict[str, list[str]]
+    options: dict[str, dict[str, JsonValue]]
+    default: str | None
+
+
+class PolicyShown(BaseModel):
+    """The policy that selects agents: its stages in order. `default` answers when every stage abstains."""
+
+    name: str
+    fingerprint: str
+    tree_version: str
+    default: str
+    several: str | None
+    stages: list[StageShown]
+    segments: list[SegmentShown]
+
+
+class ProcessShown(BaseModel):
+    """A process that shares this app's store. `silent_seconds` is the age of its heartbeat, `sessions` the number of its
+    leases of this app.
+    """
+
+    name: str
+    started_at: datetime
+    silent_seconds: float
+    timeout_seconds: float
+    sessions: int
+
+
+class Operations(BaseModel):
+    """The processes and queues of the app."""
+
+    processes: list[ProcessShown]
+    queued_messages: int
+    queued_sessions: int
+    longest_queue: int
+    guardrail_threads_stuck: int
 
 
 class SkillShown(BaseModel):

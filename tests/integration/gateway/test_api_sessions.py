@@ -117,7 +117,7 @@ async def test_deleting_is_for_good_and_may_be_said_twice(make_runner: MakeRunne
             gone = await client.delete(f"{API}/sessions/s")
             assert (gone.status_code, gone.content) == (204, b"")
         assert (await client.get(f"{API}/sessions/s")).json()["code"] == "session.missing"
-        assert (await client.get(f"{API}/sessions/s/events")).status_code == 404
+        assert (await client.get(f"{API}/sessions/s/events")).json()["events"] == []
 
 
 async def test_a_busy_session_is_not_deleted(make_runner: MakeRunner) -> None:
@@ -167,9 +167,10 @@ async def test_users_have_their_own_and_learn_nothing_of_others(make_runner: Mak
         ann, bo = await key_for(runner, user="ann"), await key_for(runner, user="bo")
         invocation = (await client.send_message("a", "hers", headers=ann)).json()["invocation_id"]
         await client.put(f"{API}/sessions/hers/artifacts/f", content=b"x", headers=ann)
+        for name in ("hers", "none"):
+            assert (await client.get(f"{API}/sessions/{name}/events", headers=bo)).json() == {"events": [], "next": None}
         for method, path, body in (
             ("GET", "sessions/{}", None),
-            ("GET", "sessions/{}/events", None),
             ("GET", "sessions/{}/state", None),
             ("GET", "sessions/{}/messages/m", None),
             ("GET", f"sessions/{{}}/invocations/{invocation}", None),

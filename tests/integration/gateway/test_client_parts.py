@@ -95,8 +95,7 @@ async def test_a_log_is_read_as_far_as_it_is_wanted(make_runner: MakeRunner) -> 
         seen = [event.text async for event in client.sessions.events("s") if event.text]
         hidden = [event.text async for event in client.sessions.events("s", hidden=True) if event.text]
         assert (seen, hidden) == (["one", "You said one"], ["one", "You said one", "two", "You said two"])
-        with pytest.raises(SessionMissing):
-            await anext(client.sessions.events("none"))
+        assert [event async for event in client.sessions.events("none")] == []
 
 
 async def test_lists_that_are_longer_than_a_page(make_runner: MakeRunner) -> None:
@@ -206,3 +205,20 @@ async def test_agents_are_those_that_the_credential_reaches(make_runner: MakeRun
                 await of_ann.agents.get(name)
         with pytest.raises(Forbidden):
             await of_ann.decisions.label("s", 1, "desk")
+
+
+async def test_overviews_of_sessions_and_decisions(make_runner: MakeRunner) -> None:
+    """K2"""
+    async with served(make_runner(desk), MANY) as gateway, Client(gateway.address) as client:
+        for session, text in (("s1", "hello"), ("s2", "parcel"), ("s1", "again")):
+            await client.send(session, text)
+        assert [(each.id, each.title, each.text) async for each in client.sessions.recent()] == [
+            ("s1", "hello", "again"),
+            ("s2", "parcel", "parcel"),
+        ]
+        assert [each.id async for each in client.sessions.recent(words="parcel", state="completed")] == ["s2"]
+        await client.decisions.label_all([each async for each in client.decisions.search()], "desk")
+        counts = await client.decisions.count(labelled=True)
+        assert (counts.total, counts.agents[0].labelled) == (3, 3)
+        await client.decisions.label_all([each async for each in client.decisions.search(session="s2")], None)
+        assert (await client.decisions.count(labelled=False)).total == 1

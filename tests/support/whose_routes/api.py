@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from whose_asked import OF_USER, STREAM, Asked, Routes
+from whose_asked import OF_USER, STREAM, Asked, Routes, Things
 
 _WAIT: Mapping[str, Any] = {"wait": True}
 _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
@@ -19,6 +19,11 @@ def _writes(**body: Any) -> Asked:
     return Asked("definitions:write", lambda _: body, headers={"If-Match": "*"}, names="", ok=404)
 
 
+def _labelled(things: Things) -> Any:
+    place = {"user": things.user, "session_id": things.session, "sequence": things.sequence}
+    return {"decisions": [place], "agent": "asker"}
+
+
 ROUTES: Routes = {
     ("GET", "/openapi.json"): (Asked(None, names=""),),
     ("GET", "/docs"): (Asked(None, names=""),),
@@ -28,6 +33,12 @@ ROUTES: Routes = {
     ("GET", "/api/v1/health"): (Asked(None, names=""),),
     ("GET", "/api/v1/ready"): (Asked(None, names=""),),
     ("GET", "/api/v1/version"): (Asked(None, names=""),),
+    ("GET", "/"): (Asked(None, names="", headers={"Accept": "text/html"}, ok=307),),
+    ("GET", "/console"): (Asked(None, names="", ok=307),),
+    ("GET", "/console/{path}"): (Asked(None, names=""),),
+    ("GET", "/api/v1/me"): (Asked("agents:read", names="", any_right=True),),
+    ("GET", "/api/v1/policy"): (Asked("metrics:read", names=""),),
+    ("GET", "/api/v1/operations"): (Asked("metrics:read", names=""),),
     ("GET", "/metrics"): (Asked("metrics:read", names=""),),
     ("GET", "/api/v1/agents"): (Asked("agents:read", names=""),),
     ("GET", "/api/v1/agents/{agent_name}"): (Asked("agents:read", names=""),),
@@ -51,6 +62,7 @@ ROUTES: Routes = {
         Asked("sessions:write", lambda t: {"id": t.session}, ok=409),
     ),
     ("GET", "/api/v1/sessions"): (Asked("sessions:read"),),
+    ("GET", "/api/v1/recent-sessions"): (Asked("sessions:read"),),
     ("GET", "/api/v1/sessions/{session_id}"): (Asked("sessions:read"),),
     ("GET", "/api/v1/sessions/{session_id}/events"): (Asked("sessions:read"), Asked("sessions:read", query={"last": 3})),
     ("GET", "/api/v1/sessions/{session_id}/state"): (Asked("sessions:read"),),
@@ -92,7 +104,13 @@ ROUTES: Routes = {
     ("HEAD", _ARTIFACT): (Asked("artifacts:read"),),
     ("DELETE", _ARTIFACT): (Asked("artifacts:write", ok=204),),
     ("GET", "/api/v1/decisions"): (Asked("decisions:read", everybody=True),),
+    ("GET", "/api/v1/decision-counts"): (Asked("decisions:read", everybody=True),),
+    ("GET", "/api/v1/decision-stream"): (Asked("decisions:read", everybody=True, endless=True),),
     ("GET", _DECISION): (Asked("decisions:read"),),
+    ("PUT", f"{_DECISION}/claim"): (Asked("decisions:label"),),
+    ("DELETE", f"{_DECISION}/claim"): (Asked("decisions:label", ok=204),),
+    ("GET", f"{_DECISION}/labels"): (Asked("decisions:label"),),
+    ("POST", "/api/v1/decision-labels"): (Asked("decisions:label", _labelled, names="", ok=204),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
     ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
     ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),

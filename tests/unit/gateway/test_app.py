@@ -43,8 +43,8 @@ async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: 
 
 
 async def test_every_request_is_known_before_anything_is_refused() -> None:
-    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "OpenRequests", "ProblemResponses", "HeadRequests"]
-    usual += ["LocalOnly", "PlainTextPaths", "ShutdownResponses", "RequestBodies"]
+    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "CompressedJson", "OpenRequests", "ProblemResponses"]
+    usual += ["HeadRequests", "LocalOnly", "PlainTextPaths", "ShutdownResponses", "RequestBodies"]
     assert surroundings(GatewayConfig()) == usual
     without = [name for name in usual if name != "LocalOnly"]
     assert surroundings(GatewayConfig(auth=AuthConfig())) == without

@@ -1,18 +1,23 @@
 """Routes that search, explain and label selection decisions."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
+from fastapi.sse import format_sse_event
 from pydantic import JsonValue, WithJsonSchema
 
+from turnwise.access.rights import may
+from turnwise.gateway.api.counts import counts_of
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router, link
+from turnwise.gateway.api.openapi import STREAM, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
-from turnwise.gateway.api.representations import decision_details
-from turnwise.gateway.front import redactor_of
+from turnwise.gateway.api.representations import decision_details, decision_row
+from turnwise.gateway.front import TheFront, redactor_of
+from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.resources import DecisionPage, DecisionShown, LabelDecision
+from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown, LabelDecision
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
@@ -93,6 +98,7 @@ async def search_decisions(
         str | None,
         Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
     ] = None,
+    slim: Annotated[bool, Query(description="Leaves out the verdicts of the selectors and the excluded agents.")] = False,
     after: After = None,
     limit: Limit = 50,
 ) -> DecisionPage:
@@ -105,8 +111,56 @@ async def search_decisions(
     `next` all the same. A list ends where `next` is null.
     """
     page = await services.decisions.search(session=session_id, filter=filter, after=after, limit=limit)
-    view = redactor_of(request)
-    return DecisionPage(decisions=[decision_details(each, view) for each in page.items], next=page.next)
+    view, shown = redactor_of(request), decision_row if slim else decision_details
+    return DecisionPage(decisions=[shown(each, view) for each in page.items], next=page.next)
+
+
+@router.get(
+    "/decision-counts",
+    summary="Count decisions",
+    response_model=DecisionCountsShown,
+    response_description="The numbers of the newest decisions.",
+    responses=problems(),
+)
+async def count_decisions(
+    request: Request, services: UserServices, filter: Annotated[DecisionFilter, Depends(_filter)]
+) -> DecisionCountsShown:
+    """Counts decisions by agent, method, outcome, confidence, policy and time; for the same users as the search.
+
+    Examines the newest 10,000 decisions: those of `agent` or `method` if one is given, else all. `words` does not apply.
+    """
+    counted = await services.decisions.count(filter)
+    return counts_of(counted, redactor_of(request), labels=may(request.state.caller, "decisions:label"))
+
+
+@router.get(
+    "/decision-stream",
+    summary="Follow decisions",
+    response_class=Response,
+    response_description="Server-sent events: `following`, then a `decision` for each new one.",
+    responses={**problems(), 200: {"content": STREAM}},
+)
+async def follow_decisions(request: Request, front: TheFront, services: UserServices) -> Response:
+    """Streams the decisions that are made from now on, in any process, for the same users as the search.
+
+    The first event, `following`, says that the stream has begun. Each other one is a decision as in the search with
+    `slim=true`. A reader that falls behind misses decisions.
+    """
+    view, user = redactor_of(request), services.decisions.followed_user()
+
+    async def items() -> AsyncIterator[DecisionShown | None]:
+        async for decision in front.state.decision_feed.follow(user):
+            yield None if decision is None else decision_row(decision, view)
+
+    return event_stream(
+        items(), _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=b"event: closing\ndata: {}\n\n"
+    )
+
+
+def _written(shown: DecisionShown | None) -> bytes:
+    if shown is None:
+        return format_sse_event(event="following", data_str="{}")
+    return format_sse_event(event="decision", data_str=shown.model_dump_json())
 
 
 @router.get(

@@ -8,7 +8,7 @@ from turnwise.facts.sessions import Session
 from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
-from turnwise.ports.decisions import Decision
+from turnwise.ports.decisions import Decision, RecentSession
 from turnwise.ports.stores import ArtifactInfo, SessionInfo
 from turnwise.wire.resources import (
     AgentShown,
@@ -16,6 +16,7 @@ from turnwise.wire.resources import (
     DecisionShown,
     Matching,
     OpenWait,
+    RecentSessionShown,
     SessionRow,
     SessionShown,
     SkillShown,
@@ -32,6 +33,25 @@ def session_summary(info: SessionInfo) -> SessionRow:
         created_at=info.created_at,
         updated_at=info.updated_at,
     )
+
+
+def recent_session(found: RecentSession, view: Redactor) -> RecentSessionShown:
+    """Returns the row of a session in the list by recency."""
+    return RecentSessionShown(
+        id=found.key.id,
+        user=found.key.user,
+        title=found.title,
+        text=found.text,
+        agent=found.agent if view.reaches(found.agent) else None,
+        state=found.state,
+        changed_at=found.changed_at,
+    )
+
+
+def decision_row(decision: Decision, view: Redactor) -> DecisionShown:
+    """Returns a decision without the verdicts and exclusions, for lists."""
+    slim = decision.selection.replace(verdicts=(), excluded=(), request=None)
+    return decision_details(decision._replace(selection=slim), view)
 
 
 def session_details(session: Session, view: Redactor) -> SessionShown:

@@ -13,14 +13,29 @@ from turnwise.gateway.api import (
     messages,
     metrics,
     records,
+    reviews,
     sessions,
+    standing,
 )
 from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
 # Requests are matched in this order, so the most frequent routes come first.
-for part in (messages, memories, sessions, invocations, artifacts, decisions, definitions, records, agents):
+_PARTS = (
+    messages,
+    memories,
+    sessions,
+    invocations,
+    artifacts,
+    decisions,
+    reviews,
+    definitions,
+    records,
+    agents,
+    standing,
+)
+for part in _PARTS:
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
 router.include_router(health.router)  # probes accept any query parameters
 root_router = metrics.router

@@ -10,14 +10,15 @@ from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, SessionId, UserId, UserServices
-from turnwise.gateway.api.representations import session_details, session_summary, without_large_blobs
+from turnwise.gateway.api.representations import recent_session, session_details, session_summary, without_large_blobs
 from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.gateway.services.sessions import Window
-from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
+from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 from turnwise.wire.resources import (
     CreateSession,
     EventPage,
     ForkSession,
+    RecentSessionPage,
     RewindSession,
     SessionPage,
     SessionShown,
@@ -85,6 +86,42 @@ async def list_sessions(
 
 
 @router.get(
+    "/recent-sessions",
+    summary="List recent sessions",
+    response_model=RecentSessionPage,
+    response_description="A page of sessions, the most recently used first.",
+    responses=problems(),
+)
+async def list_recent_sessions(
+    request: Request,
+    services: UserServices,
+    all_users: Annotated[bool, Query(description="Lists the sessions of all users; operators only.")] = False,
+    words: Annotated[
+        str, Query(max_length=MOST_CHARACTERS, description="Only sessions in which a message has all these words.")
+    ] = "",
+    state: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=MOST_CHARACTERS,
+            pattern=PLAIN,
+            description="Only sessions whose newest invocation has this state: `running`, `waiting`, or the reason of its end.",
+        ),
+    ] = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> RecentSessionPage:
+    """Lists sessions by their newest decision. A session without one is not listed.
+
+    The work for one page is bounded: with `words` or `state` a page may have few sessions, or none, and a `next` all
+    the same. With `words` a session may come again on a later page.
+    """
+    page = await services.sessions.recent(everybody=all_users, words=words, state=state, after=after, limit=limit)
+    view = redactor_of(request)
+    return RecentSessionPage(sessions=[recent_session(each, view) for each in page.items], next=page.next)
+
+
+@router.get(
     "/sessions/{session_id}",
     summary="Get a session",
     response_model=SessionShown,
@@ -126,7 +163,7 @@ async def list_events(
     ] = False,
     blobs: Annotated[bool, Query(description="Whether to include the data of blobs above 64 KiB.")] = False,
 ) -> EventPage:
-    """Lists the session's log, whose events are numbered from 1 without gaps.
+    """Lists the session's log, whose events are numbered from 1 without gaps. Before its first message it is empty.
 
     A page also ends at 1 MiB. Pass its `next` as `after` to get the following page. Without `blobs`, a blob above 64 KiB has
     its `size` in place of its data.

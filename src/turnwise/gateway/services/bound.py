@@ -11,6 +11,7 @@ from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
+from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.invocations import Invocations, Tasks
@@ -19,6 +20,7 @@ from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
+from turnwise.gateway.services.reviews import Reviews
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
@@ -44,6 +46,7 @@ class SharedState:
         self.locks, self.refused = Locks(), RefusedRequests()
         self.slots = RunSlots(quotas, closing, self.tasks)
         self.push_feed = PushFeed(runner, self.issuer)
+        self.decision_feed = DecisionFeed(runner)
 
 
 class Services:
@@ -111,6 +114,10 @@ class Services:
     @cached_property
     def records(self) -> Records:
         return Records(self._runner, self.scope, self._state.issuer)
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        return Reviews(self._runner, self.scope)
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -6,7 +6,7 @@ from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Decision, DecisionFilter, Page
+from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100
@@ -47,6 +47,22 @@ class Decisions:
         return await self._runner.store.decisions.search(
             self._runner.app, user=None if key else named, key=key, filter=filter, after=after, limit=limit
         )
+
+    async def count(self, filter: DecisionFilter) -> DecisionCounts:
+        """Returns the numbers of the newest decisions, for the same users as `search`.
+
+        Only callers with the permission `decisions:label` get labels.
+        """
+        everybody = self._scope.named is None and self._scope.reaches_all("decisions:read")
+        named = self._scope.users("decisions:read", everybody=everybody)
+        if filter.label is not None or filter.labelled is not None or filter.contradicted:
+            self._scope.users("decisions:label", everybody=everybody)
+        return await self._runner.store.decisions.count(self._runner.app, user=named, filter=filter)
+
+    def followed_user(self) -> str | None:
+        """Returns the user whose new decisions the caller may follow; None for all users."""
+        everybody = self._scope.named is None and self._scope.reaches_all("decisions:read")
+        return self._scope.users("decisions:read", everybody=everybody)
 
     async def find(self, session: str, sequence: int) -> Decision:
         """Returns the decision in the event with this sequence number.

@@ -15,7 +15,7 @@ from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Page
+from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
@@ -91,14 +91,22 @@ class Sessions:
         named = self._scope.users("sessions:read", everybody=everybody)
         return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
 
+    async def recent(
+        self, *, everybody: bool, words: str, state: str | None, after: str | None, limit: int
+    ) -> Page[RecentSession]:
+        """Returns one page of sessions of a user, or of all users, the most recently decided first. Raises CursorInvalid."""
+        named = self._scope.users("sessions:read", everybody=everybody)
+        return await self._runner.store.decisions.recent_sessions(
+            self._runner.app, user=named, words=words, state=state, after=after, limit=limit
+        )
+
     async def get(self, session: str) -> Session:
         """Returns the session with its head and state. Raises SessionMissing."""
         return await self._runner.sessions.get(self._scope.session("sessions:read", session))
 
     async def events(self, session: str, window: Window) -> Events:
-        """Returns one page of the session's events, oldest first. Raises SessionMissing."""
+        """Returns one page of the session's events, oldest first; an empty one before its first message."""
         key = self._scope.session("sessions:read", session)
-        await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
             found = await self._runner.sessions.events(key, **asked | {"limit": None}, max_bytes=PAGE_BYTES)

@@ -23,6 +23,11 @@ def first_decision_id(at: datetime) -> int:
     return (aware - _EPOCH) // _MICROSECOND << _ID_BITS
 
 
+def decision_time(id_: int) -> datetime:
+    """Returns the time of the decision with that id."""
+    return _EPOCH + (id_ >> _ID_BITS) * _MICROSECOND
+
+
 def decision_id(at: datetime, number: int) -> int:
     """Returns the id of a decision that was made at that time; `number` distinguishes decisions of one microsecond."""
     return first_decision_id(at) + number % (1 << _ID_BITS)

@@ -11,7 +11,7 @@ from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.stores import Lease
+from turnwise.ports.stores import Holder, Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
@@ -29,20 +29,22 @@ from turnwise.stores.sql.log import (
     write,
 )
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import AnyRow, time_text
+from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
+    clock,
     column_params,
     insert_for,
     is_leased,
     is_session,
     messages,
     owner_of,
+    processes,
     session_params,
     sessions,
 )
 
-_s = sessions.c
+_s, _p = sessions.c, processes.c
 
 # Written out, because a partial index is used only for exactly its own condition.
 _MAY_BE_DUE = or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0"))
@@ -61,6 +63,21 @@ def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
     check_limit(limit)
     found = connection.execute(DUE, {"at_app": app, "at_most": limit})
     return [SessionKey(app, row.user_id, row.session_id) for row in found]
+
+
+_HELD = (
+    select(_s.lease_holder, func.count().label("sessions"))
+    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, _s.lease_holder.is_not(None))
+    .group_by(_s.lease_holder)
+)
+_ALIVE = select(_p.name, _p.started_at, _p.seconds, (clock() - _p.beat).label("age")).order_by(_p.name)
+
+
+def holders(connection: Connection, app: str) -> list[Holder]:
+    """Returns the holders with a heartbeat."""
+    held = {row.lease_holder: row.sessions for row in connection.execute(_HELD, {"at_app": app})}
+    rows = connection.execute(_ALIVE).all()
+    return [Holder(row.name, moment(row.started_at), row.age, row.seconds, held.get(row.name, 0)) for row in rows]
 
 
 def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:

@@ -18,9 +18,7 @@ from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import (
-    ALL_DECISIONS,
     Decision,
-    DecisionFilter,
     Decisions,
     InvocationInfo,
     Page,
@@ -36,10 +34,9 @@ from turnwise.ports.pushes import Pushes
 from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
-    decision_search,
     decisions,
     forks,
     inbox,
@@ -53,6 +50,7 @@ from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, h
 from turnwise.stores.sql.audit import SqlAudit
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
+from turnwise.stores.sql.decision_counts import DecisionQueries
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.heartbeats import Heartbeats
@@ -393,6 +391,9 @@ class _Leases:
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
         return await self._executor.read(lambda connection: leases.stop_requests(connection, holder))
 
+    async def holders(self, app: str) -> Sequence[Holder]:
+        return await self._executor.read(lambda connection: leases.holders(connection, app))
+
 
 class _Inbox:
     """The store's inboxes."""
@@ -420,24 +421,12 @@ class _Inbox:
         return await self._executor.read(lambda connection: inbox.lengths(connection, app))
 
 
-class _Decisions:
+class _Decisions(DecisionQueries):
     """The store's decisions."""
 
     def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
-
-    async def search(
-        self,
-        app: str,
-        *,
-        user: str | None = None,
-        key: SessionKey | None = None,
-        filter: DecisionFilter = ALL_DECISIONS,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[Decision]:
-        job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(job)
+        super().__init__(executor)
+        self._issuer = issuer
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
         return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))

@@ -1,0 +1,98 @@
+"""The console's files: the page, and its assets, under a path with their version, so that browsers keep them for good."""
+
+import gzip
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import NamedTuple
+
+INDEX, ASSETS = "index.html", "assets"
+MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
+    {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+)
+
+
+class Asset(NamedTuple):
+    """A file as it is served."""
+
+    body: bytes
+    compressed: bytes
+    """The body, compressed with gzip."""
+    media_type: str
+
+
+class Shell(NamedTuple):
+    """The page and its assets."""
+
+    template: str
+    assets: Mapping[str, Asset]
+    """The assets by their path below the version."""
+    version: str
+    """A digest of all files."""
+
+    def page(self, depth: int, gateway: str | None = None) -> str:
+        """Returns the page with links that are relative, because a proxy may serve the console below another path.
+
+        Args:
+            depth: The number of slashes in the page's path after the console's root.
+            gateway: The gateway's URL; None if the gateway serves the page.
+        """
+        root = "../" * depth or "./"
+        assets = f"{root}{ASSETS}/{self.version}/"
+        modules = sorted(name for name in self.assets if name.endswith(".js") and "/" not in name)
+        preloads = "\n".join(f'<link rel="modulepreload" href="{assets}{name}">' for name in modules)
+        api = f"{root}../api/v1" if gateway is None else f"{gateway.rstrip('/')}/api/v1"
+        values = {"root": root, "assets": assets, "api": api}
+        page = self.template.replace("<!-- modules -->", preloads)
+        for name, value in values.items():
+            page = page.replace(f"{{{{{name}}}}}", escape(value))
+        return page
+
+
+def policy(gateway: str = "") -> str:
+    """Returns the page's content security policy. `gateway` is the origin of a gateway elsewhere."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' blob:",
+            f"connect-src 'self' {gateway}".rstrip(),
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+@cache
+def shell() -> Shell:
+    """Returns the console's files. They are read once."""
+    found = dict(_read(files("turnwise.console") / "static", ""))
+    template = found.pop(INDEX).decode()
+    digest = sha256(template.encode())
+    for name in sorted(found):
+        digest.update(name.encode() + found[name])
+    assets = {name: Asset(body, gzip.compress(body, 9, mtime=0), _media_type(name)) for name, body in found.items()}
+    return Shell(template, MappingProxyType(assets), digest.hexdigest()[:12])
+
+
+def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    """Returns the files below a folder by their paths."""
+    found: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _read(entry, f"{prefix}{entry.name}/")
+        elif entry.name == INDEX or entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found
+
+
+def _media_type(name: str) -> str:
+    return MEDIA_TYPES[name.rpartition(".")[2]]

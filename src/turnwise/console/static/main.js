@@ -1,0 +1,209 @@
+// The frame around the pages: addresses, the rail, search, keys, the dialog for a credential.
+
+import { h, icon, replace } from "./dom.js";
+import { api, auth, ROOT } from "./api.js";
+import { empty, problem } from "./parts.js";
+import { may, me } from "./shell.js";
+
+const GROUPS = [
+  ["", [["", "overview", "Overview"]]],
+  ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
+  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"]]],
+  ["Shape", [["agents", "agents", "Agents"], ["policy", "policy", "Policy"], ["flows", "flows", "Flows"]]],
+  ["Run", [["operations", "operations", "Operations"]]],
+];
+const PAGES = GROUPS.flatMap(([, pages]) => pages);
+const ON_PHONE = ["", "chat", "sessions", "decisions"];
+const LOADERS = Object.fromEntries(PAGES.map(([path, name]) => [path, () => import(`./pages/${name}.js`)]));
+const SUB = { sessions: () => import("./pages/session.js"), decisions: () => import("./pages/decision.js"), agents: () => import("./pages/agent.js") };
+
+const rail = h("nav", { class: "rail", "aria-label": "Pages" });
+const title = h("div", { class: "title" });
+const main = h("main", { id: "main", tabindex: -1 });
+let leave = null, pageKeys = [];
+
+const here = () => location.pathname.slice(ROOT.pathname.length).split("/").filter(Boolean).map(decodeURIComponent);
+const link = (path) => new URL(path || "./", ROOT).href;
+
+function drawRail(current) {
+  const item = ([path, name, text]) => h("a", { href: link(path), class: path === current ? "here" : "", "aria-current": path === current ? "page" : null, "data-phone": ON_PHONE.includes(path) ? "yes" : null }, icon(name), h("span", null, text));
+  replace(rail,
+    h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
+    GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
+    h("button", { type: "button", class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("div", { class: "foot" },
+      h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
+      h("button", { type: "button", class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
+      me.authenticated ? h("button", { type: "button", class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
+}
+
+function switchTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  try { localStorage.setItem("turnwise.theme", document.documentElement.dataset.theme); } catch { /* not allowed here */ }
+}
+
+// ---- pages -----------------------------------------------------------------------------------------------------------
+
+async function show(focus) {
+  leave?.abort();
+  leave = new AbortController();
+  const { signal } = leave, path = here(), [name = "", ...rest] = path;
+  const known = PAGES.find(([each]) => each === name);
+  pageKeys = [];
+  drawRail(name);
+  document.title = `${known ? known[2] : "Not found"} · ${me.app || "Turnwise"}`;
+  const box = h("div", { class: "page" });
+  replace(title, h("h1", null, known ? known[2] : "Not found"));
+  replace(main, box);
+  if (focus) main.focus({ preventScroll: true });
+  const context = {
+    box, signal, params: rest, query: new URLSearchParams(location.search), go, link,
+    setQuery: (changes) => {
+      const query = new URLSearchParams(location.search);
+      for (const [key, value] of Object.entries(changes)) value ? query.set(key, value) : query.delete(key);
+      history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+      context.query = query;
+    },
+    title: (text, ...more) => {
+      replace(title, h("h1", null, text), ...more);
+      document.title = `${text} · ${me.app || "Turnwise"}`;
+    },
+    keys: (list) => { pageKeys = list; },
+  };
+  try {
+    if (!known) throw null;
+    const { page } = await (rest.length && SUB[name] ? SUB[name]() : LOADERS[name]());
+    if (!signal.aborted) await page(context);
+  } catch (error) {
+    if (signal.aborted || error?.name === "AbortError") return;
+    if (!error) replace(box, empty("There is no such page", "The address has no page of the console.", h("a", { class: "button", href: link("") }, "Overview")));
+    else replace(box, h("div", { class: "pad" }, problem(error, () => show())));
+  }
+}
+
+export function go(path, { replace: instead = false } = {}) {
+  history[instead ? "replaceState" : "pushState"](null, "", link(path));
+  return show(true);
+}
+
+document.addEventListener("click", (event) => {
+  const anchor = event.target.closest?.("a[href]");
+  if (!anchor || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || anchor.target) return;
+  // Links in pages are relative to the console's root, wherever the page is.
+  const given = anchor.getAttribute("href"), url = /^[a-z]+:/.test(given) ? new URL(given) : new URL(given, ROOT);
+  if (url.origin !== ROOT.origin || !url.pathname.startsWith(ROOT.pathname)) return;
+  event.preventDefault();
+  history.pushState(null, "", url);
+  show(true);
+});
+// A relative link opened in another tab would be resolved against the page: make it absolute as soon as it is there.
+new MutationObserver(() => {
+  for (const anchor of document.querySelectorAll("a[href]:not([href^='http']):not([href^='blob'])")) anchor.href = new URL(anchor.getAttribute("href"), ROOT).href;
+}).observe(document.documentElement, { childList: true, subtree: true });
+addEventListener("popstate", () => show());
+
+// ---- dialogs ---------------------------------------------------------------------------------------------------------
+
+function dialog(name, content, onclose) {
+  const box = h("dialog", { class: name, "aria-label": name === "palette" ? "Go to" : name, onclick: (event) => event.target === box && box.close() }, content);
+  box.addEventListener("close", () => { box.remove(); onclose?.(); });
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+auth.ask = (reason) => new Promise((done) => {
+  if (document.querySelector("dialog.key")) { done(false); return; }
+  let given = false;
+  const field = h("input", { id: "key", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
+  const form = h("form", { method: "dialog", onsubmit: () => { auth.key = field.value.trim(); given = true; } },
+    h("h2", null, "A key, please"),
+    h("p", null, reason && auth.key ? "The gateway does not accept this key." : "This gateway asks for a key or a token. It stays in this tab and is forgotten when the tab closes."),
+    h("label", { for: "key" }, "API key or JSON web token"), field,
+    h("p", { class: "row" }, h("button", { class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
+  dialog("key", form, () => done(given));
+  field.focus();
+});
+
+let destinations = [];
+
+function palette() {
+  const list = h("ul", { role: "listbox", id: "found", "aria-label": "Destinations" });
+  const field = h("input", { type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "found", "aria-label": "Go to a page or an agent, or search messages", placeholder: "Go to a page or an agent, or search messages" });
+  let options = [], at = 0;
+  const draw = () => {
+    const words = field.value.trim().toLowerCase();
+    options = [...PAGES.map(([path, name, text]) => [text, path, name]), ...destinations.map((name) => [name, `agents/${encodeURIComponent(name)}`, "agents"])]
+      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, 12);
+    if (words) options.push([`Search decisions for “${field.value.trim()}”`, `decisions?words=${encodeURIComponent(field.value.trim())}`, "search"]);
+    at = Math.min(at, options.length - 1);
+    replace(list, options.map(([text, path, name], i) => h("li", { role: "option", id: `o${i}`, "aria-selected": i === at, onclick: () => choose(path) }, icon(name), text)));
+    field.setAttribute("aria-activedescendant", `o${at}`);
+  };
+  const choose = (path) => { box.close(); go(path); };
+  field.addEventListener("input", () => { at = 0; draw(); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") at = Math.min(at + 1, options.length - 1);
+    else if (event.key === "ArrowUp") at = Math.max(at - 1, 0);
+    else if (event.key === "Enter" && options[at]) { event.preventDefault(); choose(options[at][1]); return; } else return;
+    event.preventDefault();
+    draw();
+  });
+  const box = dialog("palette", [field, list]);
+  draw();
+  field.focus();
+}
+
+const WORDS = [
+  ["Decision", "which agent answers a message, and why"], ["Confidence", "how sure the decision is, from 0 to 100 %"],
+  ["Asks", "the decision was too close, so the user chooses"], ["Stage", "a step of the policy; the first one that chooses decides"],
+  ["Label", "the agent that should have answered, as a person said later"],
+];
+
+function help() {
+  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d a o r", "Chat, Sessions, Decisions, Agents, Overview, Review"], ["?", "this list"], ["Esc", "close"]];
+  const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
+  const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
+    h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
+    h("p", { class: "row" }, h("button", { type: "button", onclick: () => box.close() }, "Close"))]);
+}
+
+let prefix = 0;
+addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
+  const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
+  if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  if (typing) return;
+  if (Date.now() - prefix < 1500 && { c: 1, s: 1, d: 1, a: 1, o: 1, r: 1 }[event.key]) {
+    prefix = 0;
+    event.preventDefault();
+    go({ c: "chat", s: "sessions", d: "decisions", a: "agents", o: "", r: "review" }[event.key]);
+    return;
+  }
+  const own = pageKeys.find(([key]) => key === event.key);
+  if (own?.[2]) { event.preventDefault(); own[2](event); } else if (event.key === "g") prefix = Date.now();
+  else if (event.key === "?") { event.preventDefault(); help(); } else if (event.key === "/") { event.preventDefault(); palette(); }
+});
+
+// ---- start -----------------------------------------------------------------------------------------------------------
+
+async function start() {
+  try { document.documentElement.dataset.theme = localStorage.getItem("turnwise.theme") || ""; } catch { /* not allowed here */ }
+  const top = h("header", { class: "top" }, title,
+    h("button", { type: "button", class: "find", onclick: palette }, icon("search"), h("span", null, "Search"), h("kbd", null, "/")),
+    h("button", { type: "button", class: "quiet square", "aria-label": "Keys and words", title: "Keys and words (?)", onclick: help }, "?"));
+  replace(document.getElementById("app"), h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "To the content"), rail, h("div", { class: "frame" }, top, main));
+  try {
+    Object.assign(me, await api.get("me"));
+  } catch (error) {
+    replace(main, h("div", { class: "pad" }, problem(error, start)));
+    return;
+  }
+  show();
+  if (may("agents:read")) api.get("agents", { limit: 200 }).then((page) => { destinations = page.agents.map((each) => each.name); }, () => {});
+}
+
+start();

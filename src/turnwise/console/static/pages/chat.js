@@ -1,0 +1,385 @@
+// Chat: talk as any user. The decision is beside each answer before its first word.
+
+import { api, auth, follow, part, Problem } from "../api.js";
+import { add, chip, confidence, empty, h, icon, problem, replace, why } from "../parts.js";
+import { handoff, may, me, newId, toast } from "../shell.js";
+import { markdown, methodWords, plural } from "../text.js";
+
+const PAGE = 60;
+const phone = matchMedia("(max-width: 760px)");
+
+// What the user is asked to answer; each form tells `send(path, body)` what he said.
+function waitForm(wait, send) {
+  const reply = (body) => send({ call_id: wait.call_id, ...body });
+  if (wait.kind === "confirmation") {
+    return h("form", { class: "waitbox", onsubmit: (event) => event.preventDefault() },
+      h("p", null, chip(wait.agent), " wants to call ", h("code", null, wait.tool), "."),
+      Object.keys(wait.arguments).length ? h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)) : null,
+      h("p", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
+        h("button", { type: "button", onclick: () => reply({ approved: false }) }, "Decline")));
+  }
+  if (wait.kind === "tool_result") {
+    const field = h("textarea", { rows: 2, "aria-label": `Result of ${wait.tool}`, placeholder: "The result: text or JSON" });
+    return h("form", { class: "waitbox", onsubmit: (event) => {
+      event.preventDefault();
+      let result = field.value;
+      try { result = JSON.parse(field.value); } catch { /* plain text */ }
+      reply({ result });
+    } }, h("p", null, chip(wait.agent), " waits for the result of ", h("code", null, wait.tool), "."),
+      h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)), field, h("p", null, h("button", { class: "primary" }, "Send the result")));
+  }
+  const field = h("input", { "aria-label": wait.text || "Your reply", placeholder: "Your reply", required: true, autocomplete: "off" });
+  return h("form", { class: "waitbox", onsubmit: (event) => { event.preventDefault(); reply({ text: field.value }); } },
+    h("p", null, chip(wait.agent), " waits for a reply."), h("p", { class: "row" }, field, h("button", { class: "primary" }, "Reply")));
+}
+
+export async function page({ box, signal, params, query, go, setQuery, title, keys }) {
+  let session = params[0] || newId("console"), user = query.get("user") || "", selected = null, running = null, atEnd = true;
+  const asUser = () => (user ? { user } : {});
+  const talk = h("div", { class: "talk", role: "log", "aria-label": "Conversation", tabindex: 0 });
+  const aside = h("aside", { class: "aside", "aria-label": "Why this agent" });
+  const field = h("textarea", { rows: 1, "aria-label": "Your message", placeholder: `Write to ${me.app}…`, id: "message" });
+  const button = h("button", { class: "primary", "aria-label": "Send" }, icon("send"));
+  const form = h("form", { onsubmit: (event) => { event.preventDefault(); running ? stop() : say(field.value); } }, field, button);
+  const split = h("div", { class: "split" }, h("div", { class: "chat" }, talk, h("div", { class: "composer" }, form)));
+  replace(box, split);
+  const turns = new Map();
+  let agents = [];
+  if (may("decisions:label")) api.get("agents", { limit: 200 }, signal).then((page) => { agents = page.agents.map((each) => each.name); }, () => {});
+
+  const path = (rest = "") => `sessions/${part(session)}${rest}`;
+  const header = () => {
+    const who = me.acts_for_users ? h("button", { type: "button", class: "quiet", title: "Talk as another user", onclick: changeUser }, `as ${user || me.user || "…"}`) : null;
+    title("Chat", h("code", null, session), who, h("a", { class: "button push", href: "chat" }, "New"));
+  };
+  const changeUser = () => {
+    const name = h("input", { id: "as", value: user || me.user || "", required: true, autocomplete: "off" });
+    const dialog = h("dialog", { "aria-label": "Talk as" }, h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { class: "primary" }, "New session"))));
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+
+  talk.addEventListener("scroll", () => { atEnd = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; });
+  const toEnd = () => { if (atEnd) talk.scrollTop = talk.scrollHeight; };
+  const grow = () => { field.style.setProperty("height", "auto"); field.style.setProperty("height", `${field.scrollHeight}px`); };
+  field.addEventListener("input", grow);
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!running) say(field.value);
+  });
+
+  // On a phone the panel unfolds below its answer's line, and only when it is asked for.
+  const showWhy = async (turn, asked) => {
+    if (!turn?.selection) return;
+    const small = phone.matches;
+    if (small && (!asked || (aside.isConnected && selected === turn.key))) {
+      aside.remove();
+      turn.line.setAttribute("aria-pressed", "false");
+      return;
+    }
+    turns.get(selected)?.box.classList.remove("at");
+    for (const each of talk.querySelectorAll(".decided")) each.setAttribute("aria-pressed", each === turn.line ? "true" : "false");
+    selected = turn.key;
+    turn.box.classList.add("at");
+    if (small) turn.line.after(aside);
+    else if (aside.parentNode !== split) split.append(aside);
+    const decision = { session_id: session, user: user || me.user, sequence: turn.sequence, selection: turn.selection };
+    const draw = () => replace(aside, why(decision, { agents, full: false }));
+    draw();
+    if (!turn.selection.verdicts.length) {
+      try {
+        Object.assign(decision, await api.get(path(`/decisions/${turn.sequence}`), asUser(), signal));
+        turn.selection = decision.selection;
+        if (selected === turn.key) draw();
+      } catch { /* the short record stays */ }
+    }
+  };
+
+  // ---- one exchange: a message, its decision, what the agents say, and what they wait for ----
+
+  const exchange = (event, before) => {
+    const turn = { key: event.id, invocation: event.invocation_id, sequence: event.sequence, bodies: h("div"), waits: h("div"), status: h("p", { class: "status", role: "status" }), live: new Map(), attempt: event.attempt };
+    turn.line = h("button", { type: "button", class: "decided", "aria-pressed": "false", onclick: () => showWhy(turn, true) });
+    turn.tools = h("div", { class: "tools" });
+    turn.box = h("article", { class: "turn", "aria-label": "Exchange" }, h("div", { class: "said" }, h("div", { dir: "auto", tabindex: event.text.length > 600 ? 0 : null }, shortened(event.text))), turn.line, turn.bodies, turn.waits, turn.status, turn.tools);
+    turn.line.hidden = true;
+    before ? talk.insertBefore(turn.box, before) : talk.append(turn.box);
+    turns.set(turn.key, turn);
+    return turn;
+  };
+  const decide = (turn, selection) => {
+    turn.selection = selection;
+    turn.line.hidden = false;
+    replace(turn.line, chip(selection.agent, true), h("span", null, methodWords(selection.method)), confidence(selection));
+    turn.line.title = "Why this agent";
+  };
+  const actions = (turn) => {
+    const tool = (name, text, run) => h("button", { type: "button", class: "quiet", onclick: run }, icon(name), text);
+    replace(turn.tools,
+      may("messages:write") ? tool("redo", "Regenerate", () => regenerate(turn)) : null,
+      may("sessions:write") ? [tool("rewind", "Rewind", () => rewind(turn)), tool("fork", "Fork", () => fork(turn))] : null,
+      h("a", { class: "button quiet", href: `decisions/${part(session)}/${turn.sequence}?user=${part(user || me.user || "")}` }, "Decision"));
+  };
+  const body = (turn, id, author, branch) => {
+    let found = turn.live.get(id);
+    if (!found) {
+      const other = author !== turn.selection?.agent;
+      found = h("div", { class: "answer" }, other ? h("p", { class: "by" }, chip(author)) : null);
+      found.text = document.createTextNode("");
+      found.append(found.text);
+      turn.live.set(id, found);
+      turn.bodies.append(found);
+    }
+    return found;
+  };
+
+  const take = (turn, event) => {
+    if (event.attempt > turn.attempt) {
+      // Another attempt: pieces of the dead one never end.
+      turn.attempt = event.attempt;
+      for (const [id, node] of turn.live) if (node.classList.contains("live")) { node.remove(); turn.live.delete(id); }
+    }
+    const from = event.actions.rewind?.from_sequence;
+    if (from) for (const [id, node] of turn.live) if (node.sequence >= from) { node.remove(); turn.live.delete(id); }
+    if (event.actions.selection) decide(turn, event.actions.selection);
+    if (event.author === "user" || (event.branch || "").includes(">")) return;
+    const parts = event.content?.parts || [], text = parts.filter((each) => each.kind === "text").map((each) => each.text).join("");
+    if (event.partial) {
+      const node = body(turn, event.id, event.author);
+      node.classList.add("live");
+      node.text.data = node.text.data.slice(0, event.offset ?? node.text.data.length) + text;
+      turn.status.textContent = "";
+    } else {
+      const choices = parts.find((each) => each.kind === "data" && each.name === "choices" && Array.isArray(each.data));
+      if (text) {
+        const node = body(turn, event.id, event.author);
+        node.classList.remove("live");
+        node.sequence = event.sequence;
+        const by = node.querySelector(".by");
+        replace(node, by, markdown(text));
+      }
+      if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { type: "button", title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
+      for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", h("code", null, call.tool)));
+      for (const file of parts.filter((each) => each.kind === "artifact" || each.kind === "blob")) add(turn.bodies, h("p", { class: "status" }, `File ${file.name || file.mime_type}`));
+      if (event.actions.transfer_to) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " passes on to ", chip(event.actions.transfer_to)));
+      if (event.error) add(turn.bodies, h("p", { class: "status bad", dir: "auto" }, event.error.message));
+      const end = event.actions.end;
+      if (end && !["completed", "clarify"].includes(end.reason)) finish(turn, end);
+    }
+    toEnd();
+  };
+  const finish = (turn, end) => {
+    turn.status.classList.toggle("bad", end.reason === "failed");
+    turn.status.textContent = end.reason === "cancelled" ? "Stopped." : end.detail || `Ended: ${end.reason}.`;
+    for (const node of turn.live.values()) node.classList.remove("live");
+  };
+  const waits = (turn, open) => {
+    replace(turn.waits, open.map((each) => waitForm(each, (given) => answer(turn, each, given))));
+    turn.waits.querySelector("input, textarea, button")?.focus({ preventScroll: true });
+    toEnd();
+  };
+
+  // ---- what the user does ----
+
+  const busy = (turn, controller) => {
+    running = controller ? { turn, controller } : null;
+    replace(button, icon(running ? "stop" : "send"));
+    button.setAttribute("aria-label", running ? "Stop" : "Send");
+    if (turn) turn.box.setAttribute("aria-busy", running ? "true" : "false");
+  };
+
+  const stream = async (turn, first, again) => {
+    const controller = new AbortController();
+    signal.addEventListener("abort", () => controller.abort());
+    busy(turn, controller);
+    try {
+      for await (const item of follow(first, again, controller.signal)) {
+        if (item.event === "lost") { turn.status.textContent = "Connection lost; trying again…"; continue; }
+        if (item.event === "answer") {
+          turn.invocation = item.data.invocation_id || turn.invocation;
+          turn.status.textContent = "";
+          for (const node of turn.live.values()) node.classList.remove("live");
+          if (item.data.end && !["completed", "clarify"].includes(item.data.end.reason)) finish(turn, item.data.end);
+          if (item.data.error) { turn.status.classList.add("bad"); turn.status.textContent = item.data.error.message; }
+          waits(turn, item.data.waits);
+          break;
+        }
+        const event = item.data;
+        turn.invocation = event.invocation_id;
+        if (event.author === "user" && event.actions.selection && !turn.sequence) {
+          turn.sequence = event.sequence;
+          turn.status.textContent = "";
+        }
+        if (item.event === "event" || item.event === "partial") take(turn, event);
+        if (event.actions.selection && event.author === "user") showWhy(turn);
+      }
+    } catch (error) {
+      turn.status.classList.add("bad");
+      turn.status.textContent = error instanceof Problem ? `${error.message} ${error.fix}` : String(error);
+    } finally {
+      if (running?.controller === controller) busy(turn, null);
+      if (turn.sequence) actions(turn);
+      toEnd();
+    }
+  };
+
+  const say = (text) => {
+    if (!text.trim() || running) return;
+    talk.querySelector(".empty")?.remove();
+    for (const each of talk.querySelectorAll(".choices")) each.remove();
+    for (const each of turns.values()) replace(each.waits);
+    field.value = "";
+    grow();
+    const id = newId("m"), turn = exchange({ id, text, attempt: 1 });
+    if (!params[0]) {
+      params[0] = session;
+      history.replaceState(null, "", `${location.pathname.replace(/\/$/, "")}/${part(session)}${location.search}`);
+    }
+    turn.status.textContent = "Deciding…";
+    atEnd = true;
+    toEnd();
+    stream(turn, { path: path("/messages"), method: "POST", query: asUser(), body: { content: text, id }, repeatable: true }, { path: path(`/messages/${part(id)}`), query: asUser() });
+    field.focus();
+  };
+
+  const answer = (turn, wait, given) => {
+    replace(turn.waits);
+    if (given.text) add(turn.bodies, h("div", { class: "said" }, h("div", { dir: "auto" }, given.text)));
+    else add(turn.bodies, h("p", { class: "status" }, given.approved === undefined ? "Result sent." : given.approved ? "Approved." : "Declined."));
+    const at = path(`/invocations/${part(wait.invocation_id)}`);
+    stream(turn, { path: `${at}/answer`, method: "POST", query: asUser(), body: given, repeatable: true }, { path: `${at}/events`, query: asUser() });
+  };
+
+  const stop = async () => {
+    const { turn } = running || {};
+    if (!turn?.invocation) return;
+    turn.status.textContent = "Stopping…";
+    try {
+      await api.post(path(`/invocations/${part(turn.invocation)}/cancel`), undefined, { ...asUser(), wait: false });
+    } catch (error) { toast(`${error.message} ${error.fix}`); }
+  };
+
+  const after = (turn) => {
+    const all = [...turns.values()];
+    for (const each of all.slice(all.indexOf(turn))) { each.box.remove(); turns.delete(each.key); }
+  };
+  const regenerate = (turn) => {
+    const text = turn.box.querySelector(".said").textContent, invocation = turn.invocation;
+    after(turn);
+    const fresh = exchange({ id: newId("m"), text, attempt: 1 });
+    fresh.status.textContent = "Deciding…";
+    const at = path(`/invocations/${part(invocation)}`);
+    stream(fresh, { path: `${at}/regenerate`, method: "POST", query: asUser() }, { path: path("/events"), query: asUser() });
+  };
+  const rewind = async (turn) => {
+    try {
+      await api.post(path("/rewind"), { invocation_id: turn.invocation }, asUser());
+    } catch (error) { toast(`${error.message} ${error.fix}`); return; }
+    field.value = turn.box.querySelector(".said").textContent;
+    after(turn);
+    aside.remove();
+    field.focus();
+    grow();
+    toast("Rewound to before this message. The events stay in the log, hidden.");
+  };
+  const fork = async (turn) => {
+    try {
+      const made = await api.post(path("/fork"), { before_invocation_id: turn.invocation }, asUser());
+      handoff.text = turn.box.querySelector(".said").textContent;
+      go(`chat/${part(made.id)}${user ? `?user=${part(user)}` : ""}`);
+    } catch (error) { toast(`${error.message} ${error.fix}`); }
+  };
+
+  // ---- start ----
+
+  const samples = async () => {
+    const found = [];
+    try {
+      for (const each of (await api.get("agents", { limit: 50 }, signal)).agents) {
+        const example = each.matching?.examples[0] || each.matching?.skills[0]?.examples?.[0];
+        if (example && found.length < 3) found.push(example);
+      }
+    } catch { /* the samples are a help only */ }
+    for (const each of ["Hello", "What can you do?"]) if (found.length < 3) found.push(each);
+    if (signal.aborted || turns.size) return;
+    replace(talk, empty("Say something", "The decision appears beside each answer: which agent, how sure, and why."));
+    add(talk.firstChild, h("div", { class: "samples" }, found.map((text) => h("button", { type: "button", onclick: () => say(text) }, text))));
+  };
+
+  // Adds the events of the log; a user's message begins an exchange, or answers a wait within one.
+  const show = (events, before) => {
+    let turn = null;
+    const known = new Map([...turns.values()].map((each) => [each.invocation, each]));
+    for (const event of events) {
+      const text = (event.content?.parts || []).filter((each) => each.kind === "text").map((each) => each.text).join("");
+      if (event.author === "user" && event.content) {
+        const same = known.get(event.invocation_id);
+        if (same && event.actions.answers) { turn = same; if (text) add(turn.bodies, h("div", { class: "said" }, h("div", { dir: "auto" }, shortened(text)))); } else {
+          turn = exchange({ ...event, text }, before);
+          known.set(event.invocation_id, turn);
+          actions(turn);
+        }
+      } else turn = known.get(event.invocation_id) || turn;
+      if (turn) take(turn, event);
+    }
+    return turn;
+  };
+  const earlier = (first) => {
+    if (first <= 1) return;
+    const more = h("p", { class: "row" }, h("button", { type: "button", class: "quiet", onclick: async () => {
+      const page = await api.get(path("/events"), { ...asUser(), before: first, last: PAGE }, signal);
+      const next = more.nextSibling, height = talk.scrollHeight;
+      more.remove();
+      atEnd = false;
+      show(page.events, next);
+      earlier(page.events[0]?.sequence || 1);
+      talk.scrollTop += talk.scrollHeight - height;
+    } }, "Earlier messages"));
+    talk.prepend(more);
+  };
+
+  header();
+  keys([["i", "write a message", () => field.focus()], ["n", "new session", () => go("chat")], ["k", "the exchange before", () => step(-1)], ["j", "the exchange after", () => step(1)]]);
+  const step = (by) => {
+    const all = [...turns.values()], at = all.findIndex((each) => each.key === selected), next = all[Math.max(0, Math.min(all.length - 1, (at < 0 ? all.length : at) + by))];
+    if (next) { showWhy(next); next.box.scrollIntoView({ block: "nearest" }); next.line.focus({ preventScroll: true }); }
+  };
+  if (!may("messages:write")) field.disabled = button.disabled = true;
+  if (params[0]) {
+    try {
+      const page = await api.get(path("/events"), { ...asUser(), last: PAGE }, signal);
+      const status = page.events.length ? await api.get(path(), asUser(), signal) : { running: [], waits: [] };
+      // A page ends by bytes, too: it may begin after the message that its events answer.
+      while (page.events.length && page.events[0].sequence > 1 && !page.events.some((each) => each.author === "user" && each.content)) {
+        page.events.unshift(...(await api.get(path("/events"), { ...asUser(), before: page.events[0].sequence, last: PAGE }, signal)).events);
+      }
+      const last = show(page.events);
+      earlier(page.events[0]?.sequence || 1);
+      if (last) showWhy(last);
+      toEnd();
+      const open = [...status.running, ...status.waits.map((each) => each.invocation_id)];
+      for (const id of new Set(open)) {
+        const turn = [...turns.values()].find((each) => each.invocation === id);
+        if (!turn) continue;
+        const state = await api.get(path(`/invocations/${part(id)}`), asUser(), signal);
+        if (state.state === "waiting") waits(turn, state.waits);
+        else if (state.state === "running") stream(turn, { path: path(`/invocations/${part(id)}/events`), query: asUser() }, { path: path(`/invocations/${part(id)}/events`), query: asUser() });
+      }
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      talk.append(problem(error));
+      return;
+    }
+  }
+  if (!turns.size) {
+    if (handoff.text) { field.value = handoff.text; grow(); if (handoff.send) say(field.value); }
+    else await samples();
+  } else if (handoff.text) field.value = handoff.text;
+  Object.assign(handoff, { text: "", send: false });
+  field.focus({ preventScroll: true });
+}
+
+const MOST = 4000;
+const shortened = (text) => (text.length > MOST ? [text.slice(0, MOST), h("small", null, ` … ${plural(text.length - MOST, "more character")}`)] : text);

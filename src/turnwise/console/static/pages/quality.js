@@ -1,0 +1,39 @@
+// Quality: what labels say of the decisions: accuracy, confusions, reliability, and how often the user is asked.
+
+import { api, part } from "../api.js";
+import { chart, chip, empty, h, needs, replace, svg } from "../parts.js";
+import { may } from "../shell.js";
+import { number, percent, plural } from "../text.js";
+
+function reliability(cells) {
+  const side = 240, at = (value) => value * side;
+  const points = cells.filter((each) => each.labelled).map((each) => {
+    const stated = (Number(each.name) + 0.5) / 10, right = 1 - each.contradicted / each.labelled;
+    return svg("circle", { cx: at(stated) + 26, cy: side - at(right) + 6, r: Math.min(9, 3 + Math.sqrt(each.labelled)) }, svg("title", {}, `${percent(stated)} sure: ${percent(right)} right of ${each.labelled}`));
+  });
+  return h("figure", { class: "reliability" }, svg("svg", { viewBox: `0 0 ${side + 36} ${side + 26}`, role: "img", "aria-label": "Share that was right, by stated confidence" },
+    svg("line", { x1: 26, y1: side + 6, x2: side + 26, y2: side + 6 }), svg("line", { x1: 26, y1: 6, x2: 26, y2: side + 6 }), svg("line", { class: "ideal", x1: 26, y1: side + 6, x2: side + 26, y2: 6 }), points,
+    svg("text", { x: 26, y: side + 20 }, "0 % sure"), svg("text", { x: side + 26, y: side + 20, "text-anchor": "end" }, "100 %"), svg("text", { x: 0, y: 14 }, "100 %")));
+}
+
+export async function page({ box, signal }) {
+  const later = needs("Stored evaluations", "need a store for the reports of turnwise eval; drafts of learning, shadow policies and experiments come with learning.");
+  if (!may("decisions:label")) { replace(box, empty("For operators", "Labels and accuracy are shown to operators and admins.")); return; }
+  const [counts, labelled] = await Promise.all([api.get("decision-counts", {}, signal), api.get("decision-counts", { labelled: "true" }, signal)]);
+  if (!labelled.total) {
+    replace(box, empty("No labels yet", "Say of some decisions which agent should have answered. Then this page shows how often the policy is right, and what it confuses.", h("a", { class: "button primary", href: "decisions?labels=none" }, "Label decisions")));
+    box.append(h("div", { class: "narrow" }, later));
+    return;
+  }
+  const wrong = labelled.agents.reduce((sum, each) => sum + each.contradicted, 0), asks = counts.outcomes.find((each) => each.name === "clarify")?.count || 0;
+  const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
+  const confusion = (each) => h("li", null, h("a", { class: "row grow", href: `decisions?agent=${part(each.agent)}&label=${part(each.label)}` }, chip(each.agent, true), "should have been", chip(each.label, true)), h("b", null, number(each.count)));
+  replace(box, h("div", { class: "narrow wide" },
+    h("div", { class: "figures" }, figure(percent(1 - wrong / labelled.total), `right of ${plural(labelled.total, "labelled decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(asks / counts.total), "asked the user", "decisions?outcome=clarify")),
+    h("div", { class: "columns" },
+      h("section", { class: "section" }, h("h2", null, "Confusions"), labelled.confusions.length ? h("ul", { class: "plainlist" }, labelled.confusions.map(confusion)) : h("p", { class: "faint" }, "None among the labelled decisions.")),
+      h("section", { class: "section" }, h("h2", null, "Reliability", h("small", null, "is 80 % sure right in 80 %?")), reliability(labelled.confidence))),
+    h("section", { class: "section" }, h("h2", null, "By agent"), h("div", { class: "tablewrap", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, ["Agent", "Labelled", "Right", "Wrong"].map((name, i) => h("th", { class: i ? "n" : "" }, name)))),
+      h("tbody", null, labelled.agents.map((each) => h("tr", null, h("td", null, chip(each.name)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=some` }, number(each.labelled))), h("td", { class: "n" }, percent(1 - each.contradicted / each.labelled)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=wrong` }, number(each.contradicted))))))))),
+    h("section", { class: "section" }, h("h2", null, "Asked the user, over time"), chart(counts.times, counts.seconds)), later));
+}

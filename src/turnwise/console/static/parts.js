@@ -1,0 +1,226 @@
+// The pieces that pages share: chips, bars, tables, states, and the panel that tells why.
+
+import { add, h, icon, replace, svg } from "./dom.js";
+import { api, part, Problem } from "./api.js";
+import { methodWords, ms, number, percent, plural, time } from "./text.js";
+import { may, me, toast } from "./shell.js";
+
+const hue = (name) => {
+  let sum = 7;
+  for (const char of name) sum = (sum * 31 + char.codePointAt(0)) % 3600;
+  return sum % 360;
+};
+
+// An agent's name. The hue is a help only: the name is always there.
+export const chip = (name, plain) => h(plain ? "span" : "a", {
+  class: "chip", style: { "--hue": hue(name) }, href: plain ? null : `agents/${part(name)}`, title: plain ? null : `Agent ${name}`,
+}, name);
+
+export const bar = (share, kind = "") => h("span", { class: `bar ${kind}`, "aria-hidden": "true" }, h("i", { style: { "--w": `${Math.max(0, Math.min(1, share)) * 100}%` } }));
+
+export const confidence = (selection) => h("span", { class: "confidence" },
+  bar(selection.confidence, selection.outcome === "clarify" ? "asks" : selection.confidence < 0.5 ? "low" : ""), h("b", null, percent(selection.confidence)));
+
+export const empty = (title, text, ...actions) => h("div", { class: "empty" }, h("h2", null, title), h("p", null, text), actions.length ? h("p", { class: "row" }, actions) : null);
+
+export function problem(error, again) {
+  const known = error instanceof Problem;
+  return h("div", { class: "problem", role: "alert" },
+    h("strong", null, known ? error.message : "This page failed."), " ", known ? error.fix : String(error.message || error),
+    known && error.request ? h("small", null, `Request ${error.request}`) : null,
+    again ? h("button", { type: "button", class: "quiet", onclick: again }, "Try again") : null);
+}
+
+export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, title), " ", what);
+
+export function select(label, value, options, onchange) {
+  return h("select", { "aria-label": label, class: value && value !== options[0][0] ? "set" : "", onchange: (event) => onchange(event.target.value) },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+}
+
+// A list of shares, longest first; rows below 1 % fold away.
+export function shares(rows, total, label) {
+  const shown = rows.filter((row) => row.count / total >= 0.01), hidden = rows.slice(shown.length);
+  const line = (row) => h("li", null, h("span", { class: "name" }, label(row)), bar(row.count / total), h("b", null, percent(row.count / total)), h("small", null, number(row.count)));
+  return h("div", { class: "shares" }, h("ul", null, shown.map(line)),
+    hidden.length ? h("details", null, h("summary", null, `${hidden.length} more below 1 %`), h("ul", null, hidden.map(line))) : null);
+}
+
+// Decisions over time: one bar a part of time; the darker foot asked the user to choose.
+export function chart(times, seconds) {
+  if (!times.length) return null;
+  const first = Date.parse(times[0].start), last = Date.parse(times.at(-1).start);
+  const count = Math.round((last - first) / 1000 / seconds) + 1, most = Math.max(...times.map((each) => each.count));
+  const width = 720 / Math.max(count, 12), high = 96;
+  const bars = times.map((each) => {
+    const x = ((Date.parse(each.start) - first) / 1000 / seconds) * width, y = (each.count / most) * high, foot = (each.clarified / most) * high;
+    return svg("g", {}, svg("title", {}, `${new Date(each.start).toLocaleString()}: ${plural(each.count, "decision")}, ${each.clarified} asked the user`),
+      svg("rect", { class: "all", x: x + 1, y: high - y, width: Math.max(1, width - 2), height: y, rx: 1.5 }),
+      svg("rect", { class: "asks", x: x + 1, y: high - foot, width: Math.max(1, width - 2), height: foot, rx: 1.5 }));
+  });
+  return h("figure", { class: "chart" },
+    svg("svg", { viewBox: `0 0 720 ${high}`, role: "img", "aria-label": `Decisions over time, at most ${most} at once`, preserveAspectRatio: "none" }, bars),
+    h("figcaption", null, time(times[0].start), h("span", null, `most: ${number(most)}`), time(times.at(-1).start)));
+}
+
+// ---- why -------------------------------------------------------------------------------------------------------------
+
+const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+
+export function headline(selection) {
+  return h("div", { class: "headline" },
+    h("p", { class: "who" }, chip(selection.agent), h("span", null, methodWords(selection.method))),
+    h("p", { class: "sure" }, confidence(selection), h("small", null, `decided in ${ms(selection.ms)}`)),
+    selection.reason ? h("p", { class: "reason", dir: "auto" }, selection.reason) : null);
+}
+
+function candidates(selection) {
+  const best = [...selection.verdicts].reverse().find((each) => each.candidates.length);
+  if (!best) return null;
+  const line = (each) => h("li", { class: each.agent === selection.agent ? "won" : "" },
+    h("p", null, chip(each.agent), h("b", null, percent(each.score))), bar(each.score), each.evidence ? h("small", { dir: "auto" }, each.evidence) : null);
+  const shown = best.candidates.filter((each) => each.score >= 0.01), hidden = best.candidates.filter((each) => each.score < 0.01);
+  return h("section", null, h("h3", null, "Candidates"), h("ul", { class: "candidates" }, shown.map(line)),
+    hidden.length ? h("details", null, h("summary", null, `${hidden.length} more below 1 %`), h("ul", { class: "candidates" }, hidden.map(line))) : null);
+}
+
+const OUTCOME = { chosen: "chose", clarify: "asks", abstained: "passed" };
+
+function stages(selection) {
+  return h("section", null, h("h3", null, "Stages, in order"), h("ol", { class: "stages" }, selection.verdicts.map((each) =>
+    h("li", { class: each.outcome },
+      h("p", null, h("b", null, each.selector), h("span", { class: "did" }, OUTCOME[each.outcome] || each.outcome), h("small", null, ms(each.ms))),
+      each.reason ? h("p", { class: "told", dir: "auto" }, each.reason) : null,
+      each.ignored.length ? h("p", { class: "told" }, `Not followed: ${each.ignored.join("; ")}`) : null))));
+}
+
+function excluded(selection) {
+  if (!selection.excluded_count) return null;
+  return h("section", null, h("details", null, h("summary", null, `${plural(selection.excluded_count, "agent")} not eligible`),
+    h("ul", { class: "plain" }, selection.excluded.map((each) => h("li", null, chip(each.agent), " ", each.detail || each.rule.replaceAll("_", " "))))));
+}
+
+export const decisionPath = (each) => `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}`;
+
+// Everything that is known of a decision. `onlabel` is told the new label.
+export function why(decision, { agents = [], onlabel, full = true } = {}) {
+  const selection = decision.selection;
+  return h("div", { class: "why" },
+    full && decision.text !== undefined ? h("blockquote", { dir: "auto" }, decision.text || "(no text)") : null,
+    headline(selection),
+    may("decisions:label") && decision.sequence && agents.length ? labelling(decision, agents, onlabel) : null,
+    candidates(selection), stages(selection), excluded(selection),
+    h("section", null, h("h3", null, "Record"), facts([
+      decision.created_at && ["Decided", time(decision.created_at)],
+      decision.session_id && ["Session", h("a", { href: `sessions/${part(decision.session_id)}?user=${part(decision.user)}` }, decision.session_id)],
+      decision.user && ["User", decision.user],
+      decision.sequence && ["Decision", h("a", { href: decisionPath(decision) }, `number ${decision.sequence}`)],
+      ["Policy", h("span", null, h("a", { href: "policy" }, selection.policy || "custom"), selection.segment ? `, segment ${selection.segment}` : "", " ", h("code", null, selection.fingerprint))],
+      ["Agent tree", h("code", null, selection.tree_version)],
+    ])));
+}
+
+export async function putLabel(decision, agent) {
+  await api.put(`sessions/${part(decision.session_id)}/decisions/${decision.sequence}/label`, { agent }, { user: decision.user });
+  decision.label = agent;
+}
+
+export const labelText = (decision) => {
+  if (!decision.label) return h("span", { class: "faint" }, "–");
+  return decision.label === decision.selection.agent ? h("span", { class: "right" }, "right") : h("span", { class: "wrong" }, `→ ${decision.label}`);
+};
+
+function labelling(decision, agents, onlabel) {
+  const box = h("section", { class: "labelling" });
+  const set = async (agent) => {
+    const before = decision.label ?? null;
+    try {
+      await putLabel(decision, agent);
+    } catch (error) {
+      toast(`${error.message} ${error.fix || ""}`);
+      return;
+    }
+    draw();
+    onlabel?.(decision);
+    toast(agent ? `Labelled ${agent}.` : "Label removed.", ["Undo", () => set(before)]);
+  };
+  const draw = () => replace(box, h("h3", null, "Who should have answered"),
+    h("p", { class: "row" },
+      h("button", { type: "button", class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
+      select("Another agent", decision.label && decision.label !== decision.selection.agent ? decision.label : "",
+        [["", "Another agent…"], ...agents.filter((name) => name !== decision.selection.agent).map((name) => [name, name])], (name) => name && set(name)),
+      decision.label ? h("button", { type: "button", class: "quiet", onclick: () => set(null) }, "Remove") : null));
+  draw();
+  box.set = set;
+  return box;
+}
+
+// ---- tables ----------------------------------------------------------------------------------------------------------
+
+// A table that draws only the rows in sight. more() loads the next rows and returns whether there may be others.
+export function table({ label, columns, row, open, more, height = 44 }) {
+  const rows = [], body = h("div", { class: "rows", role: "rowgroup" });
+  const head = h("div", { role: "rowgroup", class: "head" }, h("div", { role: "row", class: "tr" }, columns.map((name) => h("span", { role: "columnheader" }, name))));
+  const grid = h("div", { role: "grid", "aria-label": label, class: "grid" }, head, body);
+  const note = h("p", { class: "note", role: "status" });
+  const view = h("div", { class: "scroll", onscroll: () => draw(), tabindex: -1 }, grid, note);
+  let at = -1, loading = null, ended = false, first = -1, last = -1;
+
+  const draw = (force) => {
+    const from = Math.max(0, Math.floor(view.scrollTop / height) - 8), to = Math.min(rows.length, from + Math.ceil((view.clientHeight || 800) / height) + 16);
+    if (view.scrollTop + view.clientHeight > rows.length * height - 600 && !ended) load();
+    if (!force && from === first && to === last) return;
+    [first, last] = [from, to];
+    const focused = body.contains(document.activeElement);
+    body.style.setProperty("height", `${rows.length * height}px`);
+    grid.setAttribute("aria-rowcount", ended ? rows.length + 1 : -1);
+    replace(body, rows.slice(from, to).map((each, i) => h("div", {
+      role: "row", class: `tr${from + i === at ? " at" : ""}`, "aria-rowindex": from + i + 2, "aria-selected": from + i === at,
+      tabindex: from + i === Math.max(at, 0) ? 0 : -1, style: { "--y": `${(from + i) * height}px` },
+      onclick: (event) => event.target.closest("a") || go(from + i, true), onkeydown: (event) => { if (event.key === "Enter" && event.target === event.currentTarget) go(from + i, true); },
+    }, row(each).map((cell) => h("span", { role: "gridcell" }, cell)))));
+    if (focused) body.querySelector(".at")?.focus({ preventScroll: true });
+  };
+  const go = (to, focus) => {
+    if (to < 0 || to >= rows.length) return;
+    at = to;
+    const top = at * height;
+    if (top < view.scrollTop) view.scrollTop = top;
+    else if (top + height * 2 > view.scrollTop + view.clientHeight) view.scrollTop = top + height * 2 - view.clientHeight;
+    draw(true);
+    if (focus) body.querySelector(".at")?.focus({ preventScroll: true });
+    open(rows[at]);
+  };
+  const load = () => {
+    loading ||= (async () => {
+      try {
+        note.textContent = rows.length ? "Loading…" : "";
+        ended = !(await more());
+        note.textContent = "";
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        ended = true;
+        replace(note, problem(error, () => { ended = false; load(); }));
+      } finally {
+        loading = null;
+      }
+      draw(true);
+    })();
+    return loading;
+  };
+  return {
+    view, rows, load, go,
+    move: (by) => go(Math.max(0, at + by), true),
+    refresh: () => draw(true),
+    prepend: (each) => {
+      rows.unshift(each);
+      if (at >= 0) at += 1;
+      if (view.scrollTop > 0) view.scrollTop += height;
+      draw(true);
+    },
+    find: (test) => rows.findIndex(test),
+    get current() { return rows[at]; },
+  };
+}
+
+export { add, h, icon, replace, svg };

@@ -1,0 +1,24 @@
+// What pages share with the shell: who I am, short notices, and the next message to try.
+
+import { add, h } from "./dom.js";
+
+export const me = { user: null, role: "user", acts_for_users: false, permissions: {}, app: "", policy: "", version: "", authenticated: false };
+export const may = (permission) => permission in me.permissions;
+export const mayAll = (permission) => me.permissions[permission] === "all";
+export const isOperator = () => me.role !== "user";
+
+const box = h("div", { class: "toasts", role: "status" });
+
+export function toast(text, action) {
+  if (!box.isConnected) document.body.append(box);
+  const note = h("p", { class: "toast" }, text);
+  const end = () => note.remove();
+  if (action) add(note, h("button", { type: "button", class: "quiet", onclick: () => { end(); action[1](); } }, action[0]));
+  box.replaceChildren(note);
+  setTimeout(end, 6000);
+}
+
+// A message that one page hands to the next. It stays out of the address.
+export const handoff = { text: "" };
+
+export const newId = (prefix) => `${prefix}-${crypto.randomUUID ? crypto.randomUUID().slice(0, 8) : Math.random().toString(36).slice(2, 10)}`;

@@ -1,0 +1,102 @@
+"""Routes about the caller, the policy and the processes."""
+
+from importlib.metadata import version as version_of
+
+from turnwise.access.rights import RIGHTS, may, reaches_all
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import api_router
+from turnwise.gateway.front import TheFront, TheServices
+from turnwise.wire.resources import Me, Operations, PolicyShown, ProcessShown, SegmentShown, StageShown
+
+router = api_router("standing")
+
+
+@router.get(
+    "/me",
+    summary="Get the caller",
+    response_model=Me,
+    response_description="The caller and its rights.",
+    responses=problems(),
+)
+async def get_me(front: TheFront, services: TheServices) -> Me:
+    """Returns who the caller is, what its credential permits, and which app this is. Takes any valid credential."""
+    caller = services.scope.caller
+    granted = [permission for permission in RIGHTS[caller.role] if may(caller, permission)]
+    return Me(
+        user=caller.user,
+        role=caller.role,
+        acts_for_users=caller.acts_for_users,
+        permissions={each: "all" if reaches_all(caller, each) else "own" for each in granted},
+        authenticated=front.config.auth is not None,
+        artifacts=front.runner.artifacts is not None,
+        app=front.runner.app,
+        policy=front.runner.cascade.spec.name,
+        version=version_of("turnwise"),
+    )
+
+
+@router.get(
+    "/policy",
+    summary="Get the policy",
+    response_model=PolicyShown,
+    response_description="The policy.",
+    responses=problems(),
+)
+async def get_policy(front: TheFront, services: TheServices) -> PolicyShown:
+    """Returns the policy that selects agents. For operators: needs the permission `metrics:read`."""
+    services.scope.require("metrics:read")
+    cascade = front.runner.cascade
+    spec = cascade.spec
+    return PolicyShown(
+        name=spec.name,
+        fingerprint=cascade.fingerprint,
+        tree_version=front.runner.tree.version,
+        default=spec.default or front.runner.tree.root,
+        several=spec.several,
+        stages=[
+            StageShown(name=name, selector=stage.selector, options=stage.options)
+            for name, stage in zip(spec.stage_names(), spec.stages, strict=True)
+        ],
+        segments=[
+            SegmentShown(
+                name=each.label,
+                when={key: [value] if isinstance(value, str) else list(value) for key, value in each.when.items()},
+                options=each.options,
+                default=each.default,
+            )
+            for each in spec.segments
+        ],
+    )
+
+
+@router.get(
+    "/operations",
+    summary="Get processes and queues",
+    response_model=Operations,
+    response_description="The processes and queues of the app.",
+    responses=problems(),
+)
+async def get_operations(front: TheFront, services: TheServices) -> Operations:
+    """Returns the processes that share this app's store, their leases, and the queued messages. Needs the permission
+    `metrics:read`.
+    """
+    services.scope.require("metrics:read")
+    store, app = front.runner.store, front.runner.app
+    queued = await store.inbox.lengths(app)
+    processes = [
+        ProcessShown(
+            name=each.name,
+            started_at=each.started_at,
+            silent_seconds=max(0.0, round(each.silent_seconds, 1)),
+            timeout_seconds=each.timeout_seconds,
+            sessions=each.sessions,
+        )
+        for each in await store.leases.holders(app)
+    ]
+    return Operations(
+        processes=processes,
+        queued_messages=queued.messages,
+        queued_sessions=queued.sessions,
+        longest_queue=queued.longest,
+        guardrail_threads_stuck=front.runner.checks.stuck,
+    )

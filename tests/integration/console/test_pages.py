@@ -1,0 +1,183 @@
+"""The console's other pages in a real browser: each opens, each is reached by the keyboard, and nothing is wrong on any."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from console_play import LOCKED, Console, console, needs_axe
+
+PAGES: Mapping[str, str] = {
+    "": "Who answers",
+    "chat/s1?user=local": "on its way",
+    "sessions": "Begins with",
+    "sessions/s1?user=local": "Events",
+    "memory": "No memory here",
+    "decisions": "where is my order",
+    "decisions/s1/1?user=local": "Stages, in order",
+    "review": "went to",
+    "quality": "Reliability",
+    "agents": "Answers the rest.",
+    "agents/orders": "Knows where orders are.",
+    "policy": "The cascade",
+    "flows": "No flows",
+    "operations": "Processes",
+}
+"""Each page, and a text on it."""
+LABEL = "api/v1/sessions/{}/decisions/1/label?user=local"
+
+
+async def filled(it: Console) -> None:
+    """Some sessions, one labelled as right and one as wrong."""
+    for session, text in (("s1", "where is my order"), ("s2", "hello there"), ("s3", "which?"), ("s4", "break it")):
+        await it.client.send_message(text, session)
+    for session, label in (("s1", "orders"), ("s2", "orders")):
+        await it.client.put(f"/{LABEL.format(session)}", json={"agent": label})
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+async def test_every_page_opens(url: str) -> None:
+    """K2, K3: by its link and by its address, and the browser complains of nothing."""
+    async with console(url=url) as it:
+        await filled(it)
+        for path, text in PAGES.items():
+            await it.go(path)
+            await it.sees(text)
+        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Agents", "Policy", "Operations"):
+            await it.page.get_by_role("link", name=name, exact=True).first.click()
+            await it.page.locator("h1").get_by_text(name).wait_for()
+        await it.go("no-such-page")
+        await it.sees("There is no such page")
+
+
+@needs_axe
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nothing_serious_bars_anybody(scheme: str, width: int) -> None:
+    async with console(width=width, color_scheme=scheme, bypass_csp=True) as it:
+        await filled(it)
+        found: dict[str, list[str]] = {}
+        for path, text in PAGES.items():
+            await it.go(path)
+            await it.sees(text)
+            if problems := await it.problems_of_access():
+                found[path] = problems
+            wide = await it.page.evaluate("document.scrollingElement.scrollWidth")
+            assert wide <= width, path
+        assert found == {}
+
+
+async def test_decisions_are_filtered_and_labelled_by_the_keyboard() -> None:
+    async with console() as it:
+        await filled(it)
+        await it.go("decisions")
+        await it.page.get_by_role("row").nth(4).wait_for()
+        await it.page.keyboard.press("j")
+        await it.page.keyboard.press("j")
+        await it.page.locator(".aside blockquote").get_by_text("which?").wait_for()
+        await it.page.locator(".aside .stages").wait_for()
+        assert "open=local%2Fs3%2F1" in it.page.url
+        await it.page.keyboard.press("y")
+        await it.sees("Labelled asker.")
+        await it.page.get_by_role("button", name="Undo").click()
+        await it.sees("Label removed.")
+        await it.page.keyboard.press("x")
+        await it.page.locator(".aside").wait_for(state="detached")
+        await it.page.get_by_label("Agent", exact=True).select_option("orders")
+        await it.page.wait_for_url("**agent=orders**")
+        await it.sees("where is my order")
+        assert await it.page.locator(".rows [role=row]").count() == 1
+        await it.page.keyboard.press("/")
+        await it.page.keyboard.type("hello")
+        await it.sees("Nothing matches")
+        await it.page.get_by_role("link", name="Clear the filters").click()
+        await it.sees("hello there")
+
+
+async def test_a_new_decision_comes_by_itself() -> None:
+    async with console() as it:
+        await filled(it)
+        await it.go("decisions")
+        await it.sees("which?")
+        async with it.page.expect_response("**/decision-stream**"):
+            await it.page.reload()
+        await it.sees("which?")
+        await it.client.send_message("an order, quite new", "s9")
+        await it.page.locator(".rows").get_by_text("an order, quite new").wait_for()
+
+
+async def test_the_palette_the_keys_and_the_theme() -> None:
+    async with console() as it:
+        await it.go("policy")
+        await it.page.keyboard.press("?")
+        await it.page.get_by_role("heading", name="On this page").wait_for()
+        await it.page.keyboard.press("Escape")
+        await it.page.keyboard.press("Control+k")
+        await it.page.get_by_role("combobox").fill("orde")
+        await it.page.keyboard.press("Enter")
+        await it.sees("Knows where orders are.")
+        await it.page.keyboard.press("g")
+        await it.page.keyboard.press("d")
+        await it.page.locator("h1").get_by_text("Decisions").wait_for()
+        before = await it.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        await it.page.get_by_role("button", name="Light or dark").click()
+        await it.page.reload()
+        await it.page.locator("h1").first.wait_for()
+        assert await it.page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+async def test_a_message_is_tried_without_being_stored() -> None:
+    async with console() as it:
+        await it.go("agents/orders")
+        await it.page.get_by_role("button", name="Try").first.click()
+        await it.page.locator(".why .headline").get_by_text("orders").first.wait_for()
+        assert (await it.client.get("/api/v1/decisions")).json()["decisions"] == []
+
+
+@pytest.mark.parametrize("role", ["user", "operator", "admin"])
+async def test_every_page_opens_for_every_role(role: str) -> None:
+    """K1"""
+    async with console(config=LOCKED, key={"role": role, "user": "ann"}) as it:
+        for path in PAGES:
+            if "s1" in path:
+                continue
+            await it.go(path)
+            await it.page.locator(".page > *").first.wait_for()
+            assert await it.page.get_by_text("This page failed").count() == 0, path
+            assert await it.page.get_by_role("alert").count() == 0, path
+
+
+async def test_the_policy_of_the_page_is_strict() -> None:
+    """K3: scripts that were written into the page do not run, and HTML is no text's meaning."""
+    async with console() as it:
+        await it.go()
+        errors: Any = await it.page.evaluate(
+            "(() => { try { document.body.innerHTML = '<b>x</b>'; return ''; } catch (error) { return error.name; } })()"
+        )
+        assert errors == "TypeError"
+        refused = await it.page.evaluate("fetch('http://127.0.0.2:9/').then(() => '', error => error.name)")
+        assert refused == "TypeError"
+        assert any("TrustedHTML" in each for each in it.watched.problems)
+        assert any("connect-src" in each or "Refused to connect" in each for each in it.watched.problems)
+        it.watched.problems.clear()
+        it.watched.asked[:] = [each for each in it.watched.asked if "127.0.0.2" not in each]
+
+
+async def test_equal_messages_are_reviewed_as_one_by_the_keyboard() -> None:
+    """K2"""
+    async with console() as it:
+        for session in ("a", "b"):
+            await it.client.send_message("What is  this", session)
+        await it.client.send_message("my order", "c")
+        await it.go("review")
+        await it.sees("2 equal messages")
+        await it.page.keyboard.press("2")
+        await it.sees("2 decisions labelled orders.")
+        await it.page.locator(".big").get_by_text("my order").wait_for()
+        await it.page.keyboard.press("y")
+        await it.sees("All done")
+        labels = {each["session_id"]: each["label"] for each in (await it.client.get("/api/v1/decisions")).json()["decisions"]}
+        assert labels == {"a": "orders", "b": "orders", "c": "orders"}
+        await it.page.keyboard.press("u")
+        await it.page.locator(".big").get_by_text("my order").wait_for()
+        (found,) = (await it.client.get("/api/v1/decisions?labelled=false")).json()["decisions"]
+        assert found["session_id"] == "c"
