@@ -35,7 +35,7 @@ NOTED_SECONDS = 2.0
 """How long a decision waits for the memory."""
 _COMMON = frozenset({"money", "date"})
 
-_FACTS = MemoryFilter(kinds=("fact",), spans=("long",))
+_FACTS = MemoryFilter(kinds=frozenset({"fact"}), spans=frozenset({"long"}))
 
 log = logging.getLogger("turnwise.runner")
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic import JsonValue
+
 from turnwise.facts.errors import CursorInvalid, SessionMissing
 from turnwise.facts.events import StepRecord
 from turnwise.facts.memory import FORGOTTEN, Entity, MemoryEntry, MemorySource, Recalled
@@ -331,7 +333,7 @@ async def forgotten_texts_leave_recorded_steps(store: SessionStore) -> None:
     key = fresh_key()
     secret, short = entry("e-1", 'She is "ill"\nin bed.'), entry("e-2", "cat")
     await noted(store, key, secret, short)
-    found = [Recalled(entry=each, score=1.0).model_dump(mode="json") for each in (secret, short)]
+    found: list[JsonValue] = [Recalled(entry=each, score=1.0).model_dump(mode="json") for each in (secret, short)]
     step = StepRecord(key="1:recall", value={"found": found, "told": f"It says: {secret.text}"}, recalled=("e-1", "e-2"))
     at = await noted(store, key, invocation="i-2", steps=(step,))
     await store.memory.forget(key.app, key.user, ids=["e-1", "e-2"])

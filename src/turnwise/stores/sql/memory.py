@@ -162,7 +162,8 @@ class SqlMemory:
 
 
 def _remember(connection: Connection, app: str, user: str, entries: Sequence[MemoryEntry]) -> dict[str, MemoryEntry]:
-    named = {id_ for entry in entries for id_ in (entry.session, entry.source and entry.source.session) if id_ is not None}
+    sources = [entry.source.session for entry in entries if entry.source is not None]
+    named = {id_ for id_ in (*(entry.session for entry in entries), *sources) if id_ is not None}
     # Locked, so that no rewind comes between; in one order everywhere, so that two transactions never deadlock.
     spans = {id_: _spans(connection, SessionKey(app, user, id_)) for id_ in sorted(named)}
     new = [placed for entry in entries if (placed := _placed(entry, spans)) is not None]

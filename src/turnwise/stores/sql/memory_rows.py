@@ -121,7 +121,8 @@ class View:
 
     def __init__(self, reader: MemoryReader, found: tuple[int, Spans] | None, now: float) -> None:
         self.is_everywhere, self.roles, self.now = reader.session is None, reader.roles, now
-        self.number, self.spans = found if found is not None else (None, ())
+        self.number: int | None = found[0] if found is not None else None
+        self.spans: Spans = found[1] if found is not None else ()
 
     def shows(self, log: int, sequence: int, scope: int | None, hidden: int) -> bool:
         """Returns whether the session that is read shows an entry with this source."""

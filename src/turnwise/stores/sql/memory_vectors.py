@@ -77,7 +77,8 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
         return
     stored = Vectors(np.array([numbers[place] for place in kept], np.int64), np.asarray(vectors[kept], np.float32))
     small = connection.execute(_SMALL, at).all()
-    if small and (len(small) >= SMALL_ROWS or sum(row.count for row in small) + len(kept) >= BLOCK_VECTORS):
+    vectors_in_small = sum(size for _, size, _ in small)
+    if small and (len(small) >= SMALL_ROWS or vectors_in_small + len(kept) >= BLOCK_VECTORS):
         stored = _joined([*(_unpacked(row.body) for row in small), stored])
         connection.execute(_DELETE, [at | {"at_first": row.first} for row in small])
     connection.execute(_INSERT, [_row(owner, encoder, part) for part in _parts(stored)])
@@ -103,7 +104,8 @@ def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None
 
 def _parts(vectors: Vectors) -> Sequence[Vectors]:
     starts = range(0, len(vectors.numbers), BLOCK_VECTORS)
-    return [Vectors(*(each[at : at + BLOCK_VECTORS] for each in vectors)) for at in starts]
+    ends = [(at, at + BLOCK_VECTORS) for at in starts]
+    return [Vectors(vectors.numbers[at:end], vectors.rows[at:end]) for at, end in ends]
 
 
 def _row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:

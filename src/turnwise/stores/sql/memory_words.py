@@ -37,7 +37,7 @@ _REMOVE = delete(memory_terms).where(_IS_ROW)
 
 @cache
 def _append(dialect: str) -> PreparedStatement:
-    values = {name: bindparam(name) for name in ("owner", "term", "block", "body")}
+    values: dict[str, Any] = {name: bindparam(name) for name in ("owner", "term", "block", "body")}
     inserted = insert_for(dialect, memory_terms).values(values)
     added = {"body": _t.body + inserted.excluded.body}
     return PreparedStatement(inserted.on_conflict_do_update(index_elements=["owner", "term", "block"], set_=added))

@@ -77,7 +77,7 @@ class _Room(NamedTuple):
 
     first: int
     """The number of the first new entry."""
-    count: int
+    size: int
     words: int
     """What was reserved."""
     entries: int
@@ -137,7 +137,7 @@ def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
             fix="Forget some of them first.",
         )
     log.warning("The memory of a user is full: %d entries were not stored.", above)
-    return max(0, room.count - known - above)
+    return max(0, room.size - known - above)
 
 
 def _add(
@@ -147,8 +147,8 @@ def _add(
     older = _transitive(connection, owner, added)
     lengths = [_length(words[each.entry.id]) for each in added]
     rows = [_row(owner, room.first + at, each, lengths[at], older[at], room.now) for at, each in enumerate(added)]
-    if len(rows) < room.count:
-        change_user(connection, owner, len(rows) - room.count, sum(lengths) - room.words)
+    if len(rows) < room.size:
+        change_user(connection, owner, len(rows) - room.size, sum(lengths) - room.words)
     if rows:
         _INSERT.run_many(connection, rows)
         add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
