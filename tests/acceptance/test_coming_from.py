@@ -14,11 +14,12 @@ from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.cli.app import app
 from turnwise.config.schema import file_schema
 from turnwise.facts.events import Actions
+from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.gateway.app import gateway
-from turnwise.gateway.server import GatewayConfig, front_for
+from turnwise.gateway.server import front_for
 from turnwise.selection.diagram import STAGES
 from turnwise.selection.named import NAMED
 

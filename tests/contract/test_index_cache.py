@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from words import Words
 
 from turnwise.facts.cards import AgentCard
@@ -43,7 +44,7 @@ async def test_a_matcher_is_stored_in_parts_and_whole_or_not_at_all(url: str, mo
     monkeypatch.setattr(index_cache, "PART_BYTES", 1_000)
     store = await opened(url)
     cache = store.index_cache
-    arrays = {"a": np.arange(5_000), "b": np.ones((3, 4), np.float32)}
+    arrays: dict[str, NDArray[np.generic]] = {"a": np.arange(5_000), "b": np.ones((3, 4), np.float32)}
     assert cache.matcher("x") is None
     cache.store_matcher("x", arrays)
     found = cache.matcher("x")

@@ -7,6 +7,7 @@ import pytest
 from runner_play import ask, key, runners
 
 from turnwise import Runner, SqlSessionStore, agent
+from turnwise.access.records import record_store_of
 from turnwise.errors import PolicyError
 from turnwise.facts.labels import Label
 from turnwise.learning.cases import Case, Turn
@@ -90,7 +91,7 @@ async def test_what_others_label_is_capped_and_operators_overrule(make: Callable
     for number, (text, name) in enumerate(said()):
         await ask(runner, text, f"s{number}")
         poison = Label(source="user", author="mallory", agent="garden")
-        await runner.store.labels.put(key(f"s{number}"), 1, poison, actor="mallory")
+        await record_store_of(runner.store).labels.put(key(f"s{number}"), 1, poison, actor="mallory")
         if number % 2:
             await runner.store.decisions.label(key(f"s{number}"), 1, name, actor="op")
     traffic = await LogTraffic.read(runner.store, "app", runner.cascade)

@@ -8,6 +8,8 @@ import os
 import signal
 import sqlite3
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +53,15 @@ class Dying:
             connection.set_trace_callback(self._run)
         else:
             connection.cursor_factory = type("Cursor", (psycopg.Cursor,), {"execute": self._execute})
-            commit = connection.commit
-            connection.commit = lambda: (self._run("COMMIT"), commit())
+            connection.commit = partial(self._commit, connection.commit)
 
     def _execute(self, cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
         self._run("")
         return psycopg.Cursor.execute(cursor, query, *arguments, **options)
+
+    def _commit(self, commit: Callable[[], None]) -> None:
+        self._run("COMMIT")
+        commit()
 
     def _run(self, statement: str) -> None:
         is_over = self._left == 0 and self._when == "after"

@@ -92,7 +92,7 @@ def _shown(schema: Document) -> str:
 
 def _kind(schema: Document) -> str:
     if reference := schema.get("$ref", "").rpartition("/")[2]:
-        return reference
+        return str(reference)
     if options := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(_kind(each) for each in options))
     if schema.get("type") == "array":

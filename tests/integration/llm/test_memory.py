@@ -30,8 +30,8 @@ def made(process: Process, agent: LlmAgent, **options: Any) -> Runner:
 
 
 async def note(runner: Runner, text: str, id: str = "e1", **values: Any) -> None:
-    entry = MemoryEntry(**({"id": id, "text": text, "said_by": "user", "created_at": NOON} | values))
-    await runner.memory.store.remember(key().app, key().user, [entry])
+    fields: dict[str, Any] = {"id": id, "text": text, "said_by": "user", "created_at": NOON} | values
+    await runner.memory.store.remember(key().app, key().user, [MemoryEntry(**fields)])
 
 
 def mark(text: str, said_by: str = "user") -> str:
@@ -130,6 +130,7 @@ async def test_what_is_remembered_is_inert(process: Process, text: str) -> None:
     runner = made(process, clerk(model, memory="both", children=[admin]))
     await note(runner, text)
     result = await ask(runner, text.replace("<", " ").replace(">", " "))
+    assert result.selection is not None
     assert (result.selection.agent, result.text) == ("clerk", "Well.")
     (request,) = model.requests
     shown = heard(request)[0][1]
@@ -217,6 +218,7 @@ async def test_with_the_store_of_memories_away_the_turn_goes_on(process: Process
     runner = made(process, clerk(model, memory="preload"), store=Away("sqlite://"))
     assert (await ask(runner, "seats")).text == "Yes."
     (step,) = [step for event in await runner.store.events(key()) for step in event.actions.steps if "memory" in step.key]
+    assert isinstance(step.value, dict)
     assert step.value["failed"]
 
 

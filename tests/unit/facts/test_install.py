@@ -2,7 +2,7 @@
 
 import json
 import sys
-from importlib.metadata import Distribution, DistributionFinder, PackageNotFoundError
+from importlib.metadata import Distribution, DistributionFinder, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -73,5 +73,5 @@ def test_an_unknown_origin_is_explained(installed: list[Any], recorded: str | No
 
 def test_a_source_folder_on_the_path_has_no_origin(installed: list[Any]) -> None:
     with pytest.raises(PackageNotFoundError):
-        install.distribution("turnwise")
+        distribution("turnwise")
     assert "file:///PATH" in install.install_hint(["s3"])

@@ -87,7 +87,8 @@ def test_where_examples_are_few_the_mean_of_what_is_known_counts_more_than_a_lin
 def learned(skills: int) -> FittedScorers:
     """Of three labels with so many skills each."""
     head, starts = Head(np.zeros((1, 3), np.float32), np.zeros(3, np.float32)), skills * np.arange(3)
-    return FittedScorers(starts, head, head, Lexicon.of(["a text"]), np.ones((3 * skills, 1), np.float32), np.zeros((2, 4)))
+    means, stand_ins = np.ones((3 * skills, 1), np.float32), np.zeros((2, 4), np.float32)
+    return FittedScorers(starts, head, head, Lexicon.of(["a text"]), means, stand_ins)
 
 
 def test_what_opinions_weigh_goes_with_examples_and_skills() -> None:

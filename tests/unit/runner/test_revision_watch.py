@@ -116,7 +116,8 @@ async def test_an_encoder_that_is_away_is_asked_again() -> None:
     source.broken = {1: EncoderError("The service is away.")}
     sets, watch = watching(source)
     await watch.look()
-    assert isinstance(sets.problem, EncoderError)
+    problem = sets.problem
+    assert isinstance(problem, EncoderError)
     source.broken = {}
     await watch.look()
     assert (sets.current.revision, sets.problem) == (1, None)

@@ -18,6 +18,8 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
+from turnwise.selection.reader import TextReader
+from turnwise.selection.vectors import Progress
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 
@@ -100,9 +102,9 @@ class Gated(Meaning):
         super().__init__(tree, BagOfWordsEncoder(), quick_fit=0)
         self.gate = threading.Event()
 
-    def _fit(self, *work: Any) -> None:
+    def _fit(self, reader: TextReader, progress: Progress) -> bool:
         self.gate.wait(30)
-        super()._fit(*work)
+        return super()._fit(reader, progress)
 
 
 class Swaps:

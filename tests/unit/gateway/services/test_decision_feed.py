@@ -26,7 +26,7 @@ async def test_followers_get_the_new_decisions_that_they_may_see() -> None:
     feed = DecisionFeed(runner)
     every, anns = feed.follow(None), feed.follow("ann")
     assert await anext(every) is await anext(anns) is None
-    waiting = asyncio.create_task(next_texts(every, 2)), asyncio.create_task(next_texts(anns, 1))
+    waiting = [asyncio.create_task(next_texts(every, 2)), asyncio.create_task(next_texts(anns, 1))]
     for user, text in (("bob", "one"), ("ann", "two")):
         async for _ in runner.run(text, user=user, session="s"):
             pass

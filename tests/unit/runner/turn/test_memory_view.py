@@ -251,7 +251,7 @@ async def test_spans_last_as_configured(make: Make) -> None:
     @agent(name="spans", description="Notes.")
     async def spans(message: str, context: AgentContext) -> str:
         for span in ("working", "short", "long"):
-            await context.memory.remember(span, span=span)  # type: ignore[arg-type]
+            await context.memory.remember(span, span=span)
         thing = Entity(type="order", value="Order 1", normal="1")
         await context.memory.remember("order 1", kind="entity", entity=thing)
         return str([each.entity and each.entity.normal for each in await context.memory.entities("order")])
