@@ -86,6 +86,8 @@ artifacts: {import: 'M:Files', options: {}}
 limits: {turns: 3, tool_seconds: 1.5}
 run: {when_busy: reject, streaming: false}
 process: {concurrency: 7}
+memory: {entities: short, working_seconds: 60.0, short_seconds: 90.0, model: 'openai:gpt-5', routing: false}
+definitions: {environment: [HOME], makers: {mine: 'M:answer'}}
 retention: {sessions: {days: 30, most: 9}, inbox: {days: 1}, users: {ann: {decisions: {days: 2}}}}
 guardrails:
   - injection_marks

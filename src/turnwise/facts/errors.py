@@ -13,7 +13,7 @@ TurnwiseError
 │   ├── CaseError            a line of evaluation data cannot be read
 │   └── MissingExtra         an optional library is not installed
 ├── DefinitionError          a definition of an agent or a policy cannot be stored or served; nothing was changed
-│   ├── DefinitionInvalid    it has mistakes; `problems` lists them
+│   ├── DefinitionInvalid    it has mistakes; `problems` lists them, each with a code of its own
 │   ├── DefinitionConflict   another writer changed it first; names both versions
 │   ├── DefinitionExists     a new definition has the name of another one
 │   ├── DefinitionSetChanged other definitions changed while these were checked
@@ -58,7 +58,8 @@ TurnwiseError
 │   ├── ModelRefused         the provider rejects this request or key; a retry does not help
 │   └── ModelAnswerInvalid   the answer is malformed, or of the wrong type after all retries
 ├── EncoderError             texts cannot be turned into vectors
-├── MemoryInvalid            an entry that no memory takes: empty, too long, of an unknown kind
+├── MemoryProblem            an entry of a memory cannot be stored
+│   └── MemoryInvalid        it is empty, too long, or of an unknown kind
 ├── AccessError              the caller has no access
 │   ├── NotAuthenticated     no valid credential
 │   ├── Forbidden            a valid credential without this permission
@@ -146,8 +147,6 @@ class CaseError(ConfigError):
 
 
 class MissingExtra(ConfigError):
-    """An optional library is not installed. The message names the extra that installs it."""
-
     code = "config.missing_extra"
 
     def __init__(self, feature: str, extra: str) -> None:
@@ -163,8 +162,6 @@ class DefinitionError(TurnwiseError):
 
 
 class DefinitionInvalid(DefinitionError):
-    """A definition has mistakes, or does not fit what serves. `problems` has each, with a code of its own."""
-
     code = "definition.invalid"
 
     def __init__(self, problem: str, *, fix: str = "", problems: Sequence[TurnwiseError] = ()) -> None:
@@ -176,13 +173,10 @@ class DefinitionConflict(DefinitionError):
     code = "definition.conflict"
 
     def __init__(self, what: str, *, expected: int, current: int) -> None:
-        problem = f"{what[:1].upper()}{what[1:]} has {_version_named(current)}, but {_version_named(expected)} was expected."
+        has, wanted = (f"version {each}" if each else "no version" for each in (current, expected))
+        problem = f"{what[:1].upper()}{what[1:]} has {has}, but {wanted} was expected."
         super().__init__(problem, fix="Read it again, and make the change to what is there now.")
         self.expected, self.current = expected, current
-
-
-def _version_named(version: int) -> str:
-    return f"version {version}" if version else "no version"
 
 
 class DefinitionExists(DefinitionError):
@@ -377,7 +371,11 @@ class ModelAnswerInvalid(ModelError):
     code = "model.answer"
 
 
-class MemoryInvalid(TurnwiseError):
+class MemoryProblem(TurnwiseError):
+    code = "memory"
+
+
+class MemoryInvalid(MemoryProblem):
     code = "memory.invalid"
 
 
@@ -424,8 +422,6 @@ class TooMany(AccessError):
 
 
 class UserLimitReached(TurnwiseError):
-    """The user has as much as one user may have."""
-
     code = "user"
 
 

@@ -46,6 +46,7 @@ async def test_what_is_off_is_told_with_its_reason() -> None:
         await runner.close()
     assert said[0] == f"Serving {runner.app} at {serving.address}; only this machine can connect"
     assert said[1:3] == ["sessions: stored in a store", "documentation: off (gateway.documentation is false)"]
+    assert said.pop(3) == f"console: {serving.address}/console/"
     assert "OpenAI" not in said[3]
     assert said[3].startswith("protocols: Turnwise's API (/api/v1), ")
     assert said[4].startswith("not served: ")

@@ -27,6 +27,7 @@ from turnwise.facts.errors import (
 from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.problems import Problem
 
+MORE_THAN_WORDS = (errors.MissingExtra, TransferRefused, errors.DefinitionInvalid, errors.DefinitionConflict)
 REQUEST = httpx.Request("GET", "http://gateway.test:8000/api/v1/x")
 
 
@@ -53,7 +54,7 @@ def test_every_error_comes_back_as_what_it_was(kind: type[TurnwiseError]) -> Non
     error = told(409, json.loads(bytes(answer.body)))
     assert (error.code, error.problem, error.fix) == (kind.code, "It went wrong.", "Do better.")
     # What needs more than words is raised before anything is served, or inside an agent: its branch is near enough.
-    assert type(error) is (kind if kind not in (errors.MissingExtra, TransferRefused) else kind.__base__)
+    assert type(error) is (kind if kind not in MORE_THAN_WORDS else kind.__base__)
     assert error.__notes__ == ["The gateway's log has the cause under the request's id r-1."]
 
 

@@ -73,7 +73,10 @@ def test_topics_go_by_the_encoder_of_the_app(tmp_path: Path) -> None:
         ("\n  - use: length\n    message: 0", "t.yaml:3: 'message' should be greater than or equal to 1."),
         ("\n  - use: length\n    action: cut", "t.yaml:3: 'action' should be 'rewrite' or 'block'."),
         ("\n  - use: personal_data\n    kinds: [e-mial]", "t.yaml:3: 'kinds[0]' should be"),
-        ("\n  - use: secrets\n    places: [answers]", "t.yaml:3: 'places[0]' should be 'message', 'tool_call' or 'answer'."),
+        (
+            "\n  - use: secrets\n    places: [answers]",
+            "t.yaml:3: 'places[0]' should be 'message', 'tool_call', 'answer' or 'memory'.",
+        ),
         ("[{use: banned_topics}]", "t.yaml:1: The key 'banned' is missing."),
     ],
 )

@@ -71,5 +71,5 @@ def test_no_repr_shows_a_key() -> None:
 def test_the_library_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another's modules, not ours: without the extra, the error names it."""
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(MissingExtra, match=r"turnwise\[llm\]"):
+    with pytest.raises(MissingExtra, match=r"\[llm\]"):
         model_of("openai:gpt-5")

@@ -52,7 +52,7 @@ def runner(lengths: Any = WAITS, stuck: int = 0) -> Any:
     store, checks = SimpleNamespace(inbox=SimpleNamespace(lengths=waits)), SimpleNamespace(stuck=stuck)
     tree = collect(help_)[1]
     current = SimpleNamespace(tree=tree, revision=3)
-    sets = SimpleNamespace(current=current, problem=None, on_swap=list)
+    sets = SimpleNamespace(current=current, problem=None, on_swap=[].append)
     rests = SimpleNamespace(resting=lambda: {"help_": None})
     return SimpleNamespace(app="app", tree=tree, store=store, checks=checks, sets=sets, rests=rests)
 

@@ -42,6 +42,8 @@ ERROR_TYPES: Mapping[str, type[A2AError]] = MappingProxyType(
         "session.missing": TaskNotFoundError,
         "session.invocation_missing": TaskNotFoundError,
         "artifact": InvalidParamsError,
+        "definition": InvalidParamsError,
+        "memory": InvalidParamsError,
         "store.cursor": InvalidParamsError,
     }
 )

@@ -26,12 +26,12 @@ def test_a_library_that_is_missing_is_named(adapter: type, module: str, extra: s
             pytest.skip(f"{module} is installed")
     except ModuleNotFoundError:
         pass
-    with pytest.raises(MissingExtra, match=rf"pip install 'turnwise\[{extra}\]'$"):
+    with pytest.raises(MissingExtra, match=rf"pip install .*\[{extra}\]"):
         adapter(object())
 
 
 def test_a_module_within_one_that_is_missing_is_missing() -> None:
-    with pytest.raises(MissingExtra, match=r"pip install 'turnwise\[extra\]'$"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[extra\]"):
         require_library("not_there.at_all", "nothing", "extra", (1,))
     require_library("json.decoder", "json", "extra", (1,))
 

@@ -29,8 +29,8 @@ async def test_every_agent_has_a_name_of_its_own_that_leads_to_it() -> None:
     """A16."""
     guest = visit()
     tools, after = tool_page(guest, agents=True, after=None)
-    assert (len({tool.name for tool in tools}), after) == (3 + len(NAMES), None)
-    assert [agent_of_tool(guest, tool.name) for tool in tools] == [None, None, None, *NAMES]
+    assert (len({tool.name for tool in tools}), after) == (4 + len(NAMES), None)
+    assert [agent_of_tool(guest, tool.name) for tool in tools] == [None, None, None, None, *NAMES]
     for unknown in ("ask_", "ask_nobody", "nothing", "ask_a b", "", "ask_\ud800"):
         assert agent_of_tool(guest, unknown) is None
 
@@ -40,10 +40,10 @@ async def test_pages() -> None:
     found, after = [], None
     for _ in range(3):
         tools, after = tool_page(guest, agents=True, after=after)
-        assert len(tools) <= PAGE + 3
+        assert len(tools) <= PAGE + 4
         found += [tool.title for tool in tools]
     assert after is None
-    assert found[3:] == [*NAMES, *(f"x{number}" for number in range(250))]
+    assert found[4:] == [*NAMES, *(f"x{number}" for number in range(250))]
     assert tool_page(guest, agents=False, after=None)[1] is None
     for agents, unknown in ((True, "nobody"), (False, "x1")):
         with pytest.raises(RequestInvalid):
@@ -52,7 +52,7 @@ async def test_pages() -> None:
 
 async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
     narrow = McpRequest(visit().front, ANN.replace(scopes=("messages:write",)))
-    assert len(tool_page(narrow, agents=True, after=None)[0]) == 3
+    assert len(tool_page(narrow, agents=True, after=None)[0]) == 4
 
 
 @pytest.mark.parametrize("tool", standard_tools(), ids=lambda tool: tool.name)

@@ -16,7 +16,7 @@ NOBODY_LISTENS = "http://127.0.0.1:9"
 
 def test_without_obstore_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(MissingExtra, match=r"turnwise\[s3\]"):
+    with pytest.raises(MissingExtra, match=r"\[s3\]"):
         ObjectArtifactStore("s3://bucket")
 
 

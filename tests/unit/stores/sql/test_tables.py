@@ -35,7 +35,19 @@ def test_all_names_are_ours() -> None:
     assert [name for name in metadata.tables if not name.startswith("turnwise_")] == []
 
 
-REFERENCE = {"turnwise_version", "turnwise_processes", "turnwise_app_state", "turnwise_keys", "turnwise_versions"}
+REFERENCE = {
+    "turnwise_version",
+    "turnwise_processes",
+    "turnwise_app_state",
+    "turnwise_keys",
+    "turnwise_versions",
+    "turnwise_definitions",
+    "turnwise_definition_revisions",
+    "turnwise_definition_changes",
+    "turnwise_rests",
+    "turnwise_vectors",
+    "turnwise_matchers",
+}
 """Tables that a sharded database keeps everywhere."""
 LIMITS = {"turnwise_counters", "turnwise_places"}
 """Tables of the limits of credentials, distributed by name."""
