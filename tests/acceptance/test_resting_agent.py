@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from tool_play import until
+
 from turnwise import ProcessConfig, Runner, Selection, agent
 
 PROCESS = ProcessConfig(recovery_seconds=0.05, rest_seconds=3600)
@@ -33,9 +35,12 @@ async def test_an_agent_whose_surroundings_fail_rests_in_every_process(tmp_path:
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     here, there = make(url), make(url)
     assert [(await ask(here, user)).agent for user in ("ada", "bob", "eve")] == ["weather"] * 3
+
+    async def knows_a_rest() -> bool:
+        return bool(there.rests.resting())
+
     working = asyncio.create_task(there.work())
-    while not there.rests.resting():
-        await asyncio.sleep(0.01)
+    await until(knows_a_rest)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
     decision = await ask(there, "zoe")

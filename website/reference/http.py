@@ -79,7 +79,12 @@ def _schemas(found: Document) -> Iterator[str]:
         yield f"{plain(schema.get('description', ''))}\n"
         required = schema.get("required", [])
         rows = (
-            (f"`{key}`{' (required)' if key in required else ''}", _kind(each), plain(each.get("description", "")), _shown(each))
+            (
+                f"`{key}`{' (required)' if key in required else ''}",
+                _kind(each),
+                plain(each.get("description", "")),
+                _shown(each),
+            )
             for key, each in properties.items()
         )
         yield table(("property", "type", "", "example"), rows)
@@ -92,7 +97,7 @@ def _shown(schema: Document) -> str:
 
 def _kind(schema: Document) -> str:
     if reference := schema.get("$ref", "").rpartition("/")[2]:
-        return reference
+        return str(reference)
     if options := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(_kind(each) for each in options))
     if schema.get("type") == "array":
