@@ -79,7 +79,12 @@ def _schemas(found: Document) -> Iterator[str]:
         yield f"{plain(schema.get('description', ''))}\n"
         required = schema.get("required", [])
         rows = (
-            (f"`{key}`{' (required)' if key in required else ''}", _kind(each), plain(each["description"]), _shown(each))
+            (
+                f"`{key}`{' (required)' if key in required else ''}",
+                _kind(each),
+                plain(each.get("description", "")),
+                _shown(each),
+            )
             for key, each in properties.items()
         )
         yield table(("property", "type", "", "example"), rows)
