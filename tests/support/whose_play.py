@@ -119,6 +119,7 @@ async def ask(
         push_id="p",
         path="chat",
         hold_id="h",
+        memory_id="nothing",
     )
     query = dict(asked.query) | ({"user": things.user} if named and asked.names == "query" else {})
     body = asked.body(things)
