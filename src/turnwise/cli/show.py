@@ -39,7 +39,7 @@ def show_policy(
 
 @tree_app.command("show", short_help="Draw the agents below their parents.")
 def show_tree(config: ConfigOption = None, form: FormatOption = "text") -> None:
-    """Draw the agents below their parents. Runs no agent and opens no store."""
+    """Draw the agents below their parents. Runs no agent."""
     from turnwise.cli import terminal
     from turnwise.selection.diagram import draw_tree
 

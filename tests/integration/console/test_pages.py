@@ -11,7 +11,7 @@ PAGES: Mapping[str, str] = {
     "chat/s1?user=local": "on its way",
     "sessions": "Begins with",
     "sessions/s1?user=local": "Events",
-    "memory": "No memory here",
+    "memory": "Nothing is remembered",
     "decisions": "where is my order",
     "decisions/s1/1?user=local": "Stages, in order",
     "review": "went to",
@@ -181,3 +181,22 @@ async def test_equal_messages_are_reviewed_as_one_by_the_keyboard() -> None:
         await it.page.locator(".big").get_by_text("my order").wait_for()
         (found,) = (await it.client.get("/api/v1/decisions?labelled=false")).json()["decisions"]
         assert found["session_id"] == "c"
+
+
+async def test_a_memory_is_added_to_searched_and_forgotten() -> None:
+    """G7, K2: what is remembered of a user is shown as text, with who said it."""
+    async with console() as it:
+        await it.go("memory")
+        await it.sees("Nothing is remembered")
+        for text in ("Prefers <b>mornings</b>", "Drives a red van"):
+            await it.page.get_by_label("A new fact").fill(text)
+            await it.page.keyboard.press("Enter")
+            await it.sees(text)
+        await it.page.get_by_label("Search the memory").fill("van")
+        await it.page.keyboard.press("Enter")
+        await it.page.locator(".memorylist .tr").nth(1).get_by_text("Drives a red van").wait_for()
+        await it.page.get_by_label("Forget: Drives a red van").click()
+        await it.page.get_by_text("Drives a red van").wait_for(state="detached")
+        await it.go("memory")
+        await it.sees("Prefers <b>mornings</b>")
+        assert await it.page.get_by_text("Drives a red van").count() == 0

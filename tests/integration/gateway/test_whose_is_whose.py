@@ -146,6 +146,10 @@ def shown(which: Which) -> str:
     return f"{method} {path} {place}"
 
 
+pytestmark = pytest.mark.timeout(480)
+"""The first test waits for all requests with all credentials: thousands."""
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
     """Each request with each credential, about things of ann's and about what there is not."""
