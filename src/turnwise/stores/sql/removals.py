@@ -60,6 +60,9 @@ _PENDING_OF_USER = (
     )
     .limit(1)
 )
+_LOCK = (
+    select(_r.session).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session")).with_for_update()
+)
 _DONE = delete(removals).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session"))
 _EXISTS = select(_s.number).where(_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
 _SHARED = select(_h.log).where(_h.owner == bindparam("at_owner"), _h.session == bindparam("at_session"))
@@ -130,10 +133,15 @@ def pending(connection: Connection) -> Sequence[Removal]:
 
 
 def remove_some(connection: Connection, removal: Removal) -> bool:
-    """Deletes up to `STEP_ROWS` rows. Returns whether there may be more."""
+    """Deletes up to `STEP_ROWS` rows. Returns whether there may be more.
+
+    It locks the removal. So a process that stops to read this log stores the removal again, after this step.
+    """
     if removal.session == ALL_SESSIONS:
         return _erase_some(connection, removal)
     at = _at(removal)
+    if connection.execute(_LOCK, at).first() is None:
+        return False  # another process finished it
     if connection.execute(_EXISTS, at).first() is not None:
         connection.execute(_DONE, at)
         return False
@@ -174,7 +182,10 @@ def store_removals(connection: Connection, stored: Sequence[Removal]) -> None:
         for each in stored
     ]
     if rows:
-        connection.execute(insert_for(connection.dialect.name, removals).on_conflict_do_nothing(), rows)
+        insert = insert_for(connection.dialect.name, removals)
+        # An update waits for the step of another process that works on the removal, and stores it again if that was the last.
+        same = {"app": insert.excluded.app}
+        connection.execute(insert.on_conflict_do_update(index_elements=["owner", "session"], set_=same), rows)
 
 
 def _release_logs(connection: Connection, removal: Removal) -> None:
