@@ -105,6 +105,7 @@ class UserExport:
         about = {"format": FORMAT, "version": VERSION, "app": self._app, "user": self._user, "exported_at": now.isoformat()}
         yield Member("export.json", _whole(about))
         yield Member("user_state.json", _whole(blank.user_state if blank is not None else {}))
+        yield Member("memories.jsonl", self._memories())
         async for member in self._artifact_members(nowhere, "artifacts", shared=True):
             yield member
         number, after = 0, None
@@ -180,6 +181,16 @@ class UserExport:
             "label": label if label is not None and self._view.reaches(label) else None,
             "selection": self._view.selection(decision.selection).model_dump(mode="json", exclude_defaults=True),
         }
+
+    async def _memories(self) -> AsyncGenerator[bytes, None]:
+        after: str | None = None
+        while True:
+            page = await self._store.memory.recent(self._app, self._user, superseded=True, after=after, limit=ROWS)
+            shown = [each for each in page.items if not each.agent or self._view.reaches(each.agent)]
+            yield b"".join(_json(entry.model_dump(mode="json", exclude_defaults=True)) for entry in shown)
+            after = page.next
+            if after is None:
+                return
 
     async def _labels(self, store: RecordStore) -> AsyncGenerator[bytes, None]:
         after: str | None = None

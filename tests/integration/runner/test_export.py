@@ -12,6 +12,7 @@ import pytest
 
 from turnwise import Runner, agent
 from turnwise.facts.labels import Label
+from turnwise.facts.memory import new_entry
 from turnwise.runner import export
 from turnwise.runner.export import UserExport
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
@@ -54,6 +55,8 @@ async def test_an_archive_has_all_of_one_user(make_runner: MakeRunner, monkeypat
             await runner.sessions.write_state(key, {"here": session, "user:name": user, "app:all": 1})
             for data in (b"first", b"second"):
                 await runner.artifacts.save(key, "letters/notes", data)  # type: ignore[union-attr]
+        likes = new_entry(id="likes", text=f"{user} likes tea", created_at=NOW)
+        await runner.store.memory.remember("app", user, [likes])
         await runner.artifacts.save(key, "user:photo", user.encode(), mime_type="image/png")  # type: ignore[union-attr]
         await runner.store.labels.put(key, 1, Label(agent="desk", author="op", note=f"on {user}"), actor="op")  # type: ignore[attr-defined]
     archive, _ = await archive_of(runner, "ann")
@@ -81,12 +84,13 @@ async def test_an_archive_has_all_of_one_user(make_runner: MakeRunner, monkeypat
         found[session["id"]] = len(events)
     assert set(found) == {"a/../b", "two", "three"}
     assert [label["label"]["note"] for label in lines(archive, "labels.jsonl")] == ["on ann"]
+    assert [entry["text"] for entry in lines(archive, "memories.jsonl")] == ["ann likes tea"]
 
 
 async def test_nobody_has_an_archive_without_sessions(make_runner: MakeRunner) -> None:
     runner = make_runner(desk, store=SqlSessionStore("sqlite://"))
     archive, _ = await archive_of(runner, "nobody")
-    assert archive.namelist() == ["export.json", "user_state.json", "labels.jsonl"]
+    assert archive.namelist() == ["export.json", "user_state.json", "memories.jsonl", "labels.jsonl"]
     assert lines(archive, "labels.jsonl") == []
 
 

@@ -46,7 +46,7 @@ class Records:
     async def export(self, view: ExportView) -> AsyncIterator[bytes]:
         """Returns the pieces of the named user's archive, and records the export in the audit log.
 
-        Needs `sessions:read`, `artifacts:read` and `decisions:read` for the user.
+        Needs `sessions:read`, `artifacts:read`, `decisions:read` and `memories:read` for the user.
 
         Args:
             view: What the caller may see.
@@ -54,6 +54,7 @@ class Records:
         user = self._scope.user("sessions:read")
         self._scope.user("artifacts:read")
         self._scope.user("decisions:read")
+        self._scope.user("memories:read")
         runner = self._runner
         if isinstance(runner.store, RecordStore):
             await runner.store.audit.record(runner.app, Act(self._scope.caller.id, "user.exported", user))

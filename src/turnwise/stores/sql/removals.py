@@ -60,9 +60,7 @@ _PENDING_OF_USER = (
     )
     .limit(1)
 )
-_LOCK = (
-    select(_r.session).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session")).with_for_update()
-)
+_LOCK = select(_r.session).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session")).with_for_update()
 _DONE = delete(removals).where(_r.owner == bindparam("at_owner"), _r.session == bindparam("at_session"))
 _EXISTS = select(_s.number).where(_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
 _SHARED = select(_h.log).where(_h.owner == bindparam("at_owner"), _h.session == bindparam("at_session"))
