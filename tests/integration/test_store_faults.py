@@ -49,7 +49,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 async def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path: Path) -> None:
-    with page_limit(80):
+    with page_limit(150):
         store = SqlSessionStore(url_of(tmp_path / "x.db"))
         session = await store.create(KEY)
         with pytest.raises(StoreFull, match=r"x\.db is full\. Free some space"):
@@ -69,7 +69,7 @@ async def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path: Pat
 
 
 async def test_a_full_disk_takes_no_other_call_of_the_group_with_it(tmp_path: Path) -> None:
-    with page_limit(120):
+    with page_limit(190):
         store = SqlSessionStore(url_of(tmp_path / "x.db"))
         sessions = [await store.create(KEY._replace(id=str(n))) for n in range(20)]
         results = await at_once(

@@ -205,6 +205,11 @@ NAMES = {
     "task_id": "task_AAAA",
     "push_id": "p",
     "hold_id": "h",
+    "memory_id": "nothing",
+    "policy_name": "main",
+    "kind": "agent",
+    "version": "1",
+    "path": "app.css",
 }
 Sent = tuple[str, str, dict[str, Any]]
 """Method, path, and the rest of a request."""

@@ -5,6 +5,10 @@ import { api, auth, ROOT } from "./api.js";
 import { empty, problem } from "./parts.js";
 import { may, me } from "./shell.js";
 
+// Addresses change without a load: a relative icon would be looked for below the new one.
+const ICON = document.querySelector("link[rel=icon]");
+ICON.href = ICON.href;
+
 const GROUPS = [
   ["", [["", "overview", "Overview"]]],
   ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
