@@ -97,7 +97,8 @@ async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = (), *, serve:
 
     app = load_app(config, hooks=hooks)
     try:
-        if serve:
+        # Reading a SQLite file that nobody has made would make it.
+        if serve and not getattr(app.runner.store, "is_unmade", False):
             await app.serve_definitions()
         yield app
     finally:

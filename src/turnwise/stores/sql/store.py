@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from pydantic import JsonValue
 from sqlalchemy.engine import URL, make_url
@@ -126,6 +127,12 @@ class SqlSessionStore:
         self._labels = SqlLabels(self._executor, self._issuer)
         self._holds = SqlHolds(self._executor, self._issuer)
         self._audit = SqlAudit(self._executor, self._issuer)
+
+    @property
+    def is_unmade(self) -> bool:
+        """True if the database is a SQLite file that does not exist yet. The first call makes it."""
+        file = self._url.database
+        return self._url.drivername in SQLITE and file not in {None, "", ":memory:"} and not Path(str(file)).exists()
 
     @property
     def inbox(self) -> Inbox:
