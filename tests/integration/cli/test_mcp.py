@@ -129,7 +129,8 @@ async def test_the_real_client(tmp_path: Path, mode: str) -> None:
     )
     async with Client(server, mode=mode, read_timeout_seconds=30) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == ["ask", "select", "explain", "ask_desk", "ask_asker", "ask_noisy", "ask_slow", "ask_long"]
+        agents = ["ask_desk", "ask_asker", "ask_noisy", "ask_slow", "ask_long"]
+        assert names == ["ask", "select", "explain", "recall", *agents]
         asked = structured(await client.call_tool("ask", {"message": "which", "session": "s"}))
         call_id = asked["waits"][0]["call_id"]
         told = []

@@ -51,8 +51,8 @@ async def test_an_agent_is_a_tool(mode: str) -> None:
 
     async with talking(ask, mode, WITH_AGENTS) as talk:
         tools, _ = await tools_of(talk.client)
-        assert [tool.name for tool in tools[:4]] == ["ask", "select", "explain", "ask_ask"]
-        odd = tools[4]
+        assert [tool.name for tool in tools[:5]] == ["ask", "select", "explain", "recall", "ask_ask"]
+        odd = tools[5]
         assert (odd.title, is_tool_name(odd.name)) == (ODD, True)
         assert (odd.description or "").endswith("Sells cheese.")
         assert "agent" not in odd.input_schema["properties"]
@@ -70,7 +70,8 @@ async def test_they_come_a_page_at_a_time() -> None:
     async with talking(many(250), "auto", WITH_AGENTS) as talk:
         tools, pages = await tools_of(talk.client)
         assert pages == 3
-        assert [tool.name for tool in tools] == ["ask", "select", "explain", "ask_desk", *(f"ask_a{n}" for n in range(250))]
+        agents = ["ask_desk", *(f"ask_a{n}" for n in range(250))]
+        assert [tool.name for tool in tools] == ["ask", "select", "explain", "recall", *agents]
         assert structured(await talk.call("ask_a249", message="hi"))["text"] == "249: hi"
         error = await error_from(talk.client.list_tools(cursor="nobody"))
         assert (error.code, error.data["code"]) == (-32602, "request.invalid")
@@ -78,13 +79,13 @@ async def test_they_come_a_page_at_a_time() -> None:
 
 async def test_without_the_setting_they_are_not_there() -> None:
     async with talking(many(1)) as talk:
-        assert [tool.name for tool in (await talk.client.list_tools()).tools] == ["ask", "select", "explain"]
+        assert [tool.name for tool in (await talk.client.list_tools()).tools] == ["ask", "select", "explain", "recall"]
         assert (await error_from(talk.call("ask_a0", message="hi"))).message == "Unknown tool: ask_a0"
 
 
 async def test_a_policy_that_lets_nobody_choose_has_none() -> None:
     async with talking(many(1), "auto", WITH_AGENTS, policy="adk") as talk:
-        assert len((await talk.client.list_tools()).tools) == 3
+        assert len((await talk.client.list_tools()).tools) == 4
         assert refusal(await talk.call("ask", message="hi", agent="a0"))["code"] == "request.nothing_here"
 
 
@@ -104,10 +105,10 @@ async def test_they_are_those_that_the_caller_reaches() -> None:
     blind = await key_for(runner, user="ann", agent_roles=("staff",), scopes=["messages:write"])
     async with served(runner, AUTH) as gateway:
         async with client_of(gateway.address, key=staff) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools][3:] == ["ask_desk", "ask_office"]
+            assert [tool.name for tool in (await client.list_tools()).tools][4:] == ["ask_desk", "ask_office"]
             assert structured(await client.call_tool("ask_office", {"message": "hi"}))["text"] == "office: hi"
         async with client_of(gateway.address, key=guest) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools][3:] == ["ask_desk"]
+            assert [tool.name for tool in (await client.list_tools()).tools][4:] == ["ask_desk"]
             hidden = await error_from(client.call_tool("ask_office", {"message": "hi"}))
             missing = await error_from(client.call_tool("ask_nobody", {"message": "hi"}))
             assert (hidden.code, hidden.message.replace("office", "nobody"), hidden.data) == (
@@ -116,5 +117,5 @@ async def test_they_are_those_that_the_caller_reaches() -> None:
                 missing.data,
             )
         async with client_of(gateway.address, key=blind) as client:
-            assert len((await client.list_tools()).tools) == 3
+            assert len((await client.list_tools()).tools) == 4
     await runner.close()
