@@ -41,7 +41,7 @@ async def test_what_there_is(mode: str) -> None:
         assert (info.name, info.title) == ("turnwise", "app")
         assert "`ask`" in (talk.client.instructions or "")
         tools = {each.name: each for each in (await talk.client.list_tools()).tools}
-        assert [*tools] == ["ask", "select", "explain"]
+        assert [*tools] == ["ask", "select", "explain", "recall"]
         for each in tools.values():
             assert each.description
             assert each.input_schema["additionalProperties"] is False
@@ -50,11 +50,12 @@ async def test_what_there_is(mode: str) -> None:
             assert each.output_schema is not None
         assert tools["ask"].input_schema["required"] == ["message"]
         hints = {name: each.annotations and each.annotations.read_only_hint for name, each in tools.items()}
-        assert hints == {"ask": False, "select": True, "explain": True}
+        assert hints == {"ask": False, "select": True, "explain": True, "recall": True}
         templates = [each.uri_template for each in (await talk.client.list_resource_templates()).resource_templates]
         assert templates == [
             "turnwise://sessions/{session}{?before}",
             "turnwise://sessions/{session}/artifacts/{name}{?version}",
+            "turnwise://memory",
         ]
 
 

@@ -24,10 +24,11 @@ Serve = Callable[..., Process]
 
 def test_it_says_where_it_is_what_it_serves_who_may_call_it_and_what_to_try(tmp_path: Path, serve: Serve) -> None:
     process = serve(project(tmp_path))
-    where, sessions, documentation, protocols, who, traces, tried = (line.strip() for line in process.said)
+    where, sessions, documentation, console, protocols, who, traces, tried = (line.strip() for line in process.said)
     assert where == f"Serving test at {process.address}; only this machine can connect"
     assert sessions == "sessions: stored in sqlite:///turnwise.db"
     assert documentation == f"documentation: {process.address}/docs"
+    assert console == f"console: {process.address}/console/"
     assert protocols.startswith("protocols: Turnwise's API (/api/v1), OpenAI (/v1), ")
     assert who == "authentication: off (gateway.auth is not set), so everybody on this machine has full access"
     assert traces == "traces: off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)"
