@@ -16,14 +16,14 @@ from turnwise.config.agent_factory import AgentFactory, Registered
 from turnwise.config.agent_section import stage_of
 from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
 from turnwise.config.defined_agents import DefinedAgents
-from turnwise.config.defined_sets import DefinedSets
+from turnwise.config.defined_sets import ConfiguredPolicies, DefinedSets
 from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
 from turnwise.config.kept_definitions import KeptDefinitions
-from turnwise.config.policies import location_of_error, read_policy
+from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
@@ -293,6 +293,9 @@ class _Assembly:
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
             self._root, self._policy = root, policy
+            self._policies, self._experiment = read_policies(self.settings), read_experiment(self.settings)
+            if self.problems:
+                return None
             return Runner(
                 root,
                 app=self.settings.file.app,
@@ -300,6 +303,8 @@ class _Assembly:
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
                 memory=self._memory(),
+                policies=self._policies,
+                experiment=self._experiment,
                 **parts,
             )
         except PatternError as error:
@@ -323,7 +328,9 @@ class _Assembly:
         def bind(spec: PolicySpec, tree: AgentTree) -> Cascade:
             return runner.cascade.changed(spec, tree)
 
-        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), bind, kept)
+        arms = self._experiment.policies if self._experiment is not None else ()
+        policies = ConfiguredPolicies(self._policy, self._policies, arms)
+        sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
 

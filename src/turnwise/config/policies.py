@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from turnwise.config.agent_section import ModelOptions, stage_of
 from turnwise.config.app_file import ChangedPolicy, PolicyItem, SegmentSection, WrittenPolicy
@@ -16,6 +16,7 @@ from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
 from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.errors import PolicyError, TurnwiseError
+from turnwise.facts.experiments import Arm, Experiment
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 
@@ -98,15 +99,40 @@ def _with_models(value: JsonValue, models: ModelSpecs, named: str) -> JsonValue:
     return made
 
 
-def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy) -> PolicySpec | None:
-    for where, model in _models(item):
+def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy, at: Where = ("policy",)) -> PolicySpec | None:
+    for where, model in _models(item, at):
         build_model(document, where, model)
-    if document.has_problem(("policy",)):
+    if document.has_problem(at):
         return None
     try:
         return named_policy(item) if isinstance(item, str) else _policy_of(item)
     except PolicyError as error:
-        document.report_error(location_of_error(document, error), error)
+        document.report_error(location_of_error(document, error, at), error)
+        return None
+
+
+def read_policies(settings: Settings) -> dict[str, PolicySpec]:
+    """Builds the file's other policies, by name. Leaves out those with problems, after it reported them."""
+    made = {}
+    for name, item in settings.file.policies.items():
+        policy = _build_policy(settings.document, item, ("policies", name))
+        if policy is not None:
+            made[name] = policy if isinstance(item, ChangedPolicy) and item.name else policy.replace(name=name)
+    return made
+
+
+def read_experiment(settings: Settings) -> Experiment | None:
+    """Returns the file's experiment; None if there is none, or after it reported the problems."""
+    section, document = settings.file.experiments, settings.document
+    if section is None or document.has_problem(("experiments",)):
+        return None
+    values = {name: getattr(section, name) for name in ("name", "unit", "metric", "alpha", "ripe_seconds", "paired")}
+    try:
+        arms = tuple(Arm(name=name, weight=arm.weight, policy=arm.policy) for name, arm in section.arms.items())
+        return Experiment(arms=arms, least_units=section.stop.least_units, worse_by=section.stop.worse_by, **values)
+    except ValidationError:
+        fix = "Names have letters, digits, `.`, `_` and `-`, at most 64, and begin with a letter or digit."
+        document.report(("experiments",), "An experiment or an arm has a name that cannot be used.", fix)
         return None
 
 
@@ -116,7 +142,13 @@ def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
         stages = tuple(stage_of(stage) for stage in item.stages)
         return PolicySpec(**{**dict(item), "stages": stages, "segments": segments})
     policy = named_policy(item.use, options=_options(item), default=item.default)
-    return policy.replace(name=item.name or policy.name, segments=segments, several=item.several)
+    return policy.replace(
+        name=item.name or policy.name,
+        segments=segments,
+        several=item.several,
+        shadow=item.shadow,
+        shadow_may_ask=item.shadow_may_ask,
+    )
 
 
 def _segment(section: SegmentSection) -> SegmentSpec:
@@ -128,32 +160,35 @@ def _options(section: ChangedPolicy | SegmentSection) -> dict[str, dict[str, Jso
     return dumped
 
 
-def _models(item: str | ChangedPolicy | WrittenPolicy) -> Iterator[tuple[Where, Any]]:
+def _models(item: str | ChangedPolicy | WrittenPolicy, at: Where) -> Iterator[tuple[Where, Any]]:
     """The language models of a policy, with their locations."""
     if isinstance(item, str):
         return
     if isinstance(item, WrittenPolicy):
         for index, stage in enumerate(item.stages):
             if isinstance(getattr(stage, "options", None), ModelOptions):
-                yield ("policy", "stages", index, "options", "model"), stage.options.model
+                yield (*at, "stages", index, "options", "model"), stage.options.model
     places: list[tuple[Where, ChangedPolicy | SegmentSection]] = [
-        (("policy", "segments", index), segment) for index, segment in enumerate(item.segments)
+        ((*at, "segments", index), segment) for index, segment in enumerate(item.segments)
     ]
-    for where, section in [*places, *([(("policy",), item)] if isinstance(item, ChangedPolicy) else [])]:
+    for where, section in [*places, *([(at, item)] if isinstance(item, ChangedPolicy) else [])]:
         for stage_name, options in section.options.items():
             if isinstance(options, ModelOptions):
                 yield (*where, "options", stage_name, "model"), dict(options)["model"]
 
 
-def location_of_error(document: Document, error: TurnwiseError) -> Where:
-    """The most specific location below `policy` that the error's message quotes; the policy itself if it quotes none."""
+def location_of_error(document: Document, error: TurnwiseError, at: Where = ("policy",)) -> Where:
+    """The most specific location below a policy that the error's message quotes; the policy itself if it quotes none."""
     quoted = [one or other for one, other in _QUOTED.findall(error.problem)]
-    places = list(_places(document.data.get("policy"), ("policy",)))
+    value: Any = document.data
+    for step in at:
+        value = value.get(step) if isinstance(value, dict) else None
+    places = list(_places(value, at))
     for word in reversed(quoted):
         for text, where in places:
             if text == word:
                 return where
-    return ("policy",)
+    return at
 
 
 def _places(value: Any, where: Where) -> Iterator[tuple[str, Where]]:

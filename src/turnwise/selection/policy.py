@@ -176,10 +176,8 @@ def policy_from(data: Mapping[str, Any]) -> PolicySpec:
     try:
         spec = PolicySpec.model_validate(plain, strict=False, extra="forbid")
     except ValidationError as problem:
-        raise PolicyError(
-            _first_mistake(problem),
-            fix="A policy has `name`, `stages`, `default`, `several`, `segments`, `shadow` and `shadow_may_ask`.",
-        ) from None
+        keys = ", ".join(f"`{name}`" for name in PolicySpec.model_fields)
+        raise PolicyError(_first_mistake(problem), fix=f"A policy has {keys}.") from None
     spec.stage_names()
     return spec
 
