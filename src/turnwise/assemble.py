@@ -31,6 +31,7 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
+from turnwise.learning.experiment_control import watch_experiment
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
@@ -96,6 +97,12 @@ class App:
         """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
         if self.watch is not None:
             await self.watch.forever()
+
+    async def watch_experiment(self) -> None:
+        """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once without one."""
+        store, assignments = self.runner.store, self.runner.experiments
+        if assignments.experiment is not None and isinstance(store, SqlSessionStore):
+            await watch_experiment(store, self.runner.app, assignments.experiment.name, assignments.now)
 
 
 class Report(NamedTuple):

@@ -70,7 +70,7 @@ class ExperimentAssignments:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store, self._app, self._experiment, self._now, self._clock = store, app, experiment, now, clock
+        self.store, self._app, self.experiment, self.now, self._clock = store, app, experiment, now, clock
         self._record: ExperimentRecord | None = None
         self._read_at: float | None = None
         self._is_away = self._was_warned = False
@@ -82,9 +82,9 @@ class ExperimentAssignments:
             session: The session.
             starts: Whether this starts an experiment that has not started yet.
         """
-        if self._experiment is None or self.store is None:
+        if self.experiment is None or self.store is None:
             return None
-        record = await self._current(self.store, self._experiment, session, starts=starts)
+        record = await self._current(self.store, self.experiment, session, starts=starts)
         return None if record is None else assign(record, session.key, session.created_at)
 
     async def _current(
@@ -107,7 +107,7 @@ class ExperimentAssignments:
         found = next((each for each in await store.all(self._app) if each.name == wanted.name), None)
         if found is None and starts:
             # A new session that starts the experiment is in it.
-            started_at = self._now() if session.last_sequence else session.created_at
+            started_at = self.now() if session.last_sequence else session.created_at
             begun = ExperimentRecord(experiment=wanted, started_at=started_at)
             found = await store.replace(self._app, begun)
             if found is None:  # another process was faster

@@ -43,10 +43,10 @@ class ShadowCounts:
             self._counts[result] += 1
 
     @property
-    def results(self) -> Mapping[ShadowResult, int]:
+    def results(self) -> Mapping[str, int]:
         """The number of decisions by result."""
         with self._lock:
-            return dict(self._counts)
+            return {str(result): count for result, count in self._counts.items()}
 
 
 class _Waiting(NamedTuple):
