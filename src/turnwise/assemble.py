@@ -369,7 +369,10 @@ class _Assembly:
         """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
         settings = self.settings
         named = {name: (("selectors", name), reference) for name, reference in settings.file.selectors.items()}
-        places = [*_stage_selector_paths(settings.file.policy), *team_selector_paths(settings)]
+        policies: dict[Where, Any] = {("policy",): settings.file.policy}
+        policies |= {("policies", name): policy for name, policy in settings.file.policies.items()}
+        stages = [place for at, policy in policies.items() for place in _stage_selector_paths(policy, at)]
+        places = [*stages, *team_selector_paths(settings)]
         return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
@@ -486,11 +489,11 @@ class _Assembly:
             return None
 
 
-def _stage_selector_paths(policy: Any) -> Iterator[tuple[Where, str]]:
+def _stage_selector_paths(policy: Any, at: Where) -> Iterator[tuple[Where, str]]:
     for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
         selector = stage_of(stage).selector
         if ":" in selector:
-            yield ("policy", "stages", index), selector
+            yield (*at, "stages", index), selector
 
 
 def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:

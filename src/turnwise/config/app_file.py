@@ -184,7 +184,7 @@ class ExperimentSection(Section):
     """Identifies the experiment. A changed one needs a new name."""
     unit: Unit = "session"
     """What gets an arm, and counts once: each session, or each user."""
-    arms: dict[str, ArmSection] = Field(min_length=2, max_length=10)
+    arms: dict[str, ArmSection]
     """The policies by arm. The first arm is the control."""
     metric: Metric = "uncorrected"
     """The primary metric, which alone decides."""

@@ -1,14 +1,14 @@
 """Builds the policy of a configuration file, and locates the errors of a policy in it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from turnwise.config.agent_section import ModelOptions, stage_of
-from turnwise.config.app_file import ChangedPolicy, PolicyItem, SegmentSection, WrittenPolicy
+from turnwise.config.app_file import ChangedPolicy, ExperimentSection, PolicyItem, SegmentSection, WrittenPolicy
 from turnwise.config.document import Document, Where
 from turnwise.config.model_entries import build_model
 from turnwise.config.settings import Settings
@@ -16,8 +16,9 @@ from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
 from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.errors import PolicyError, TurnwiseError
-from turnwise.facts.experiments import Arm, Experiment
-from turnwise.selection.named import named_policy
+from turnwise.facts.experiments import MAX_ARMS, Arm, Experiment
+from turnwise.facts.spelling import did_you_mean
+from turnwise.selection.named import NAMED, named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
@@ -126,6 +127,10 @@ def read_experiment(settings: Settings) -> Experiment | None:
     section, document = settings.file.experiments, settings.document
     if section is None or document.has_problem(("experiments",)):
         return None
+    if not 2 <= len(section.arms) <= MAX_ARMS:
+        document.report(("experiments", "arms"), f"An experiment has 2 to {MAX_ARMS} arms.", "The first one is the control.")
+        return None
+    _refuse_unknown_policies(document, section, {*NAMED, *settings.file.policies})
     values = {name: getattr(section, name) for name in ("name", "unit", "metric", "alpha", "ripe_seconds", "paired")}
     try:
         arms = tuple(Arm(name=name, weight=arm.weight, policy=arm.policy) for name, arm in section.arms.items())
@@ -134,6 +139,13 @@ def read_experiment(settings: Settings) -> Experiment | None:
         fix = "Names have letters, digits, `.`, `_` and `-`, at most 64, and begin with a letter or digit."
         document.report(("experiments",), "An experiment or an arm has a name that cannot be used.", fix)
         return None
+
+
+def _refuse_unknown_policies(document: Document, section: ExperimentSection, known: Collection[str]) -> None:
+    for name, arm in section.arms.items():
+        if arm.policy is not None and arm.policy not in known:
+            where = ("experiments", "arms", name, "policy")
+            document.report(where, f"There is no policy {arm.policy!r}.", did_you_mean(arm.policy, known))
 
 
 def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:

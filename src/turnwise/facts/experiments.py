@@ -21,6 +21,8 @@ ExperimentState = Literal["running", "stopped", "promoted", "rolled_back"]
 LONGEST_RIPENING = 30
 """A unit that never pauses is ripe at the latest after this many times `ripe_seconds`."""
 
+MAX_ARMS = 10
+
 ExperimentName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -41,7 +43,7 @@ class Experiment(Fact):
     """Part of each unit's hash, so that experiments divide the units independently of each other."""
     unit: Unit = "session"
     """What gets an arm, and counts once in the analysis."""
-    arms: tuple[Arm, ...] = Field(min_length=2, max_length=10)
+    arms: tuple[Arm, ...] = Field(min_length=2, max_length=MAX_ARMS)
     """The first arm is the control: all others are compared with it."""
     metric: Metric = "uncorrected"
     """The primary metric, which alone decides."""
