@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
 from turnwise.config.agent_factory import AgentFactory, Registered
-from turnwise.config.agent_section import stage_of
-from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
+from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.defined_sets import ConfiguredPolicies, DefinedSets
 from turnwise.config.definition_editor import DefinitionEditor
@@ -23,7 +22,7 @@ from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
 from turnwise.config.kept_definitions import KeptDefinitions
-from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy
+from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
@@ -369,10 +368,7 @@ class _Assembly:
         """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
         settings = self.settings
         named = {name: (("selectors", name), reference) for name, reference in settings.file.selectors.items()}
-        policies: dict[Where, Any] = {("policy",): settings.file.policy}
-        policies |= {("policies", name): policy for name, policy in settings.file.policies.items()}
-        stages = [place for at, policy in policies.items() for place in _stage_selector_paths(policy, at)]
-        places = [*stages, *team_selector_paths(settings)]
+        places = [*stage_selector_paths(settings), *team_selector_paths(settings)]
         return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
@@ -487,13 +483,6 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(where, error)
             return None
-
-
-def _stage_selector_paths(policy: Any, at: Where) -> Iterator[tuple[Where, str]]:
-    for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
-        selector = stage_of(stage).selector
-        if ":" in selector:
-            yield (*at, "stages", index), selector
 
 
 def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:

@@ -141,6 +141,17 @@ def read_experiment(settings: Settings) -> Experiment | None:
         return None
 
 
+def stage_selector_paths(settings: Settings) -> Iterator[tuple[Where, str]]:
+    """Yields the selectors that policies name by an import path, with their locations."""
+    policies: dict[Where, Any] = {("policy",): settings.file.policy}
+    policies |= {("policies", name): policy for name, policy in settings.file.policies.items()}
+    for at, policy in policies.items():
+        for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
+            selector = stage_of(stage).selector
+            if ":" in selector:
+                yield (*at, "stages", index), selector
+
+
 def _refuse_unknown_policies(document: Document, section: ExperimentSection, known: Collection[str]) -> None:
     for name, arm in section.arms.items():
         if arm.policy is not None and arm.policy not in known:

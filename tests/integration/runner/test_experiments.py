@@ -175,7 +175,7 @@ async def test_commands_name_what_is_missing(running: Runner, clock: Clock) -> N
 
 
 async def test_an_experiment_ends_by_itself_when_an_arm_is_worse(running: Runner, clock: Clock) -> None:
-    """H7: every answer of the new policy is corrected by its user."""
+    """E8, H7: every answer of the new policy is corrected by its user."""
     store: Any = running.store
     harmful = an_experiment(name="harm", least_units=10, ripe_seconds=60.0, worse_by=0.05)
     runner = Runner(desk, store=store, issuer=clock, experiment=harmful, **OPTIONS)
