@@ -42,7 +42,8 @@ async def write(store: SqlSessionStore, key: SessionKey, *events: Event) -> None
 
 
 async def trials(store: SqlSessionStore, app: str, experiment: str | None, limit: int = 2) -> list[Any]:
-    found, after = [], None
+    found: list[Any] = []
+    after = None
     while True:
         page = await store.experiments.trials(app, experiment, after=after, limit=limit)
         found += page.items

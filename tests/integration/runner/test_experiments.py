@@ -192,9 +192,9 @@ async def test_an_experiment_ends_by_itself_when_an_arm_is_worse(running: Runner
     assert (ended.state, ended.actor) == ("rolled_back", "turnwise")
     assert "'fresh' was surely worse than 'control'" in ended.reason
     assert await end_if_worse(store, "app", "harm", clock.now() + timedelta(hours=1)) is None
-    result = await read_result(store.experiments, "app", ended, clock.now())
-    assert (result.winner, [each.arm for each in result.harmful], result.is_broken) == ("control", ["fresh"], False)
-    assert sum(arm.units for arm in result.arms) == 260
+    analysis = await read_result(store.experiments, "app", ended, clock.now())
+    assert (analysis.winner, [each.arm for each in analysis.harmful], analysis.is_broken) == ("control", ["fresh"], False)
+    assert sum(arm.units for arm in analysis.arms) == 260
 
 
 async def test_a_changed_experiment_goes_on_as_it_began(running: Runner, caplog: pytest.LogCaptureFixture) -> None:

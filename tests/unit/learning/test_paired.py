@@ -1,13 +1,14 @@
 """The paired comparison (behaviours H6, H7): who is right where two policies decide differently."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from trial_play import a_label, a_shadow, a_trial
 
 from turnwise.learning.paired import Paired, PairReader
 from turnwise.ports.experiments import Trial
 
-RANDOM = {"source": "operator", "picked": "random"}
+RANDOM: dict[str, Any] = {"source": "operator", "picked": "random"}
 
 
 def compared(trials: Iterable[Trial], first: str | None = "a", *, only_random: bool = False) -> Paired:

@@ -89,9 +89,11 @@ def test_the_expected_evidence_ratio_is_one_under_the_right_shares() -> None:
 
 def test_wrong_shares_are_found_and_right_ones_are_not() -> None:
     random = np.random.default_rng(5)
-    right = [always_valid_p(evidence_of_counts((random.random(3_000) < 0.5).astype(int), (0.5, 0.5))) for _ in range(200)]
+    right = [
+        always_valid_p(evidence_of_counts((random.random(3_000) < 0.5).astype(int).tolist(), (0.5, 0.5))) for _ in range(200)
+    ]
     assert sum(p < 0.05 for p in right) <= 10
-    wrong = always_valid_p(evidence_of_counts((random.random(20_000) < 0.46).astype(int), (0.5, 0.5)))
+    wrong = always_valid_p(evidence_of_counts((random.random(20_000) < 0.46).astype(int).tolist(), (0.5, 0.5)))
     assert wrong < 1e-6
 
 

@@ -1,16 +1,18 @@
 """The units of an experiment (behaviour H7): each counts once, when it is ripe, whatever its labels."""
 
+from typing import Any
+
 from trial_play import START, a_label, a_trial, an_experiment, minutes
 
 from turnwise.learning.units import UnitReader, is_failure, read_units
 from turnwise.ports.experiments import Trial
 
-RANDOM = {"source": "operator", "picked": "random"}
+RANDOM: dict[str, Any] = {"source": "operator", "picked": "random"}
 
 
 def only(*trials: Trial, **fields: object) -> dict[str, float]:
     (unit,) = read_units(an_experiment(**fields), trials).units()
-    return dict(unit.means)
+    return {str(metric): mean for metric, mean in unit.means.items()}
 
 
 def test_a_unit_counts_once_by_the_mean_of_its_decisions() -> None:
