@@ -33,6 +33,9 @@ def test_an_experiment_is_shown_and_rolled_back(shop: Path) -> None:
     assert "fewer than 10 ripe units in an arm" in shown.stdout
     assert "no winner yet" in shown.stdout
     assert "<script" not in (shop / "page.html").read_text()
+    decision = turnwise("decisions", "show", "0", "1", "--user", "ann", cwd=shop)
+    assert "experiment plain, arm " in decision.stdout
+    assert "The shadow " in decision.stdout
     ended = turnwise("experiments", "rollback", "plain", "--reason", "Users complain.", cwd=shop)
     assert ended.stdout == "The experiment plain is rolled back.\n"
     again = turnwise("experiments", "promote", "plain", "direct", cwd=shop)
