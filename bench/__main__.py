@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
+from bench.experiments import experiments
 from bench.flows import flows
 from bench.gateway import parts as gateway
 from bench.llm import llm
@@ -23,7 +24,7 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
-MEMORY = "memory"
+MEMORY, EXPERIMENTS = "memory", "experiments"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -62,7 +63,8 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, MEMORY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
+    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, ROUTING]
+    scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -74,7 +76,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
-    parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the databases are made (default: build/bench)")
     arguments = parser.parse_args()
@@ -148,6 +150,8 @@ def main() -> int:
             kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder)) and kept
     if any(scene.startswith(ROUTING) for scene in arguments.scenes):
         kept = routes(only(arguments.scenes, ROUTING), arguments) and kept
+    if EXPERIMENTS in arguments.scenes:
+        kept = experiments(quick=arguments.quick, seed=arguments.seed) and kept
     return int(not kept or any(figure.kept is False for figure in found))
 
 

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
 from turnwise.config.agent_factory import AgentFactory, Registered
-from turnwise.config.agent_section import stage_of
-from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
+from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference
 from turnwise.config.defined_agents import DefinedAgents
-from turnwise.config.defined_sets import DefinedSets
+from turnwise.config.defined_sets import ConfiguredPolicies, DefinedSets
 from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import resolve
 from turnwise.config.kept_definitions import KeptDefinitions
-from turnwise.config.policies import location_of_error, read_policy
+from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
@@ -31,6 +30,7 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
+from turnwise.learning.experiment_control import watch_experiment
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
@@ -96,6 +96,12 @@ class App:
         """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
         if self.watch is not None:
             await self.watch.forever()
+
+    async def watch_experiment(self) -> None:
+        """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once without one."""
+        store, assignments = self.runner.store, self.runner.experiments
+        if assignments.experiment is not None and isinstance(store, SqlSessionStore):
+            await watch_experiment(store, self.runner.app, assignments.experiment.name, assignments.now)
 
 
 class Report(NamedTuple):
@@ -293,6 +299,9 @@ class _Assembly:
                     Cascade(policy, self.tree, selectors)  # also reports problems of the policy
                 return None
             self._root, self._policy = root, policy
+            self._policies, self._experiment = read_policies(self.settings), read_experiment(self.settings)
+            if self.problems:
+                return None
             return Runner(
                 root,
                 app=self.settings.file.app,
@@ -300,6 +309,8 @@ class _Assembly:
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
                 memory=self._memory(),
+                policies=self._policies,
+                experiment=self._experiment,
                 **parts,
             )
         except PatternError as error:
@@ -323,7 +334,9 @@ class _Assembly:
         def bind(spec: PolicySpec, tree: AgentTree) -> Cascade:
             return runner.cascade.changed(spec, tree)
 
-        sets = DefinedSets(store, app, agents, self._policy, model_specs(self.settings), bind, kept)
+        arms = self._experiment.policies if self._experiment is not None else ()
+        policies = ConfiguredPolicies(self._policy, self._policies, arms)
+        sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
 
@@ -355,7 +368,7 @@ class _Assembly:
         """The user's selectors by name. One that a policy or team names by import path has that path as its name."""
         settings = self.settings
         named = {name: (("selectors", name), reference) for name, reference in settings.file.selectors.items()}
-        places = [*_stage_selector_paths(settings.file.policy), *team_selector_paths(settings)]
+        places = [*stage_selector_paths(settings), *team_selector_paths(settings)]
         return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
@@ -470,13 +483,6 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(where, error)
             return None
-
-
-def _stage_selector_paths(policy: Any) -> Iterator[tuple[Where, str]]:
-    for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
-        selector = stage_of(stage).selector
-        if ":" in selector:
-            yield ("policy", "stages", index), selector
 
 
 def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:

@@ -79,6 +79,19 @@ policy:
     - {selector: always, options: {agent: desk}}
   segments:
     - {when: {channel: [web, app], user_kind: new}, options: {patterns: {threshold: 0.6}}, default: asks, name: n}
+policies:
+  plain: adk
+  careful: {use: staples, options: {semantic: {threshold: 0.6}}, shadow: adk, shadow_may_ask: true}
+  written: {name: w, stages: [direct]}
+experiments:
+  name: trial
+  unit: user
+  arms: {today: {}, careful: {policy: careful, weight: 2.0}}
+  metric: answered
+  alpha: 0.01
+  ripe_seconds: 60.0
+  paired: false
+  stop: {worse_by: 0.1, least_units: 50}
 encoder: {url: 'http://127.0.0.1:1/v1', model: m, key: k}
 selectors: {always: {import: 'M:Always', options: {x: 1}}}
 store: sqlite://

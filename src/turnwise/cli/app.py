@@ -17,6 +17,7 @@ from turnwise.cli import (
     console,
     decisions,
     eval,
+    experiments,
     flow,
     holds,
     init,
@@ -76,6 +77,7 @@ app.add_typer(show.tree_app, name="tree")
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(experiments.app, name="experiments")
 app.add_typer(memory.app, name="memory")
 app.add_typer(users.app, name="users")
 app.add_typer(keys.app, name="keys")

@@ -48,6 +48,7 @@ def decision_data(decision: Decision) -> dict[str, Any]:
         "created_at": decision.created_at.isoformat(),
         "label": decision.label,
         "selection": decision.selection.model_dump(mode="json"),
+        "shadow": decision.shadow.model_dump(mode="json") if decision.shadow is not None else None,
     }
 
 
@@ -60,6 +61,11 @@ def decision_lines(decision: Decision) -> Iterator[Text]:
     for line in rendering.explanation_lines(decision.selection):
         yield rendering.indent(line, _INDENT)
     yield rendering.indent(rendering.summary_line(decision.selection), _INDENT)
+    if decision.selection.experiment is not None:
+        yield rendering.styled(one_line(f"experiment {decision.selection.experiment}, arm {decision.selection.arm}"), "dim")
+    if decision.shadow is not None:
+        shadow = decision.shadow
+        yield rendering.styled(one_line(f"The shadow {shadow.policy} decides: {shadow.agent} ({shadow.method})"), "dim")
     if decision.label is not None:
         verb = "agrees" if decision.label == decision.selection.agent else "contradicts"
         yield rendering.styled(one_line(f"The label {verb}: {decision.label}"), "green" if verb == "agrees" else "yellow")

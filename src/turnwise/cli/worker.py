@@ -97,14 +97,15 @@ async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> Non
 
 @asynccontextmanager
 async def following_definitions(app: "App") -> AsyncIterator[None]:
-    """Serves the newest definitions, and each new revision while the context is entered."""
+    """Serves the newest definitions, and each new revision while the context is entered. Watches the experiment."""
     with suppress(TurnwiseError):  # it is in the log, and the agents of code and configuration serve
         await app.serve_definitions()
-    following = asyncio.create_task(app.follow_definitions())
+    tasks = [asyncio.create_task(work) for work in (app.follow_definitions(), app.watch_experiment())]
     try:
         yield
     finally:
-        following.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 async def run_recovery(runner: "Runner", warn: Callable[[str], object]) -> None:

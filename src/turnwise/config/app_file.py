@@ -12,6 +12,7 @@ from turnwise.config.agent_section import AgentItem, ModelItem, ModelOptions, St
 from turnwise.config.document import kind_of
 from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
+from turnwise.facts.experiments import Metric, Unit
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 from turnwise.facts.retention import Retention
@@ -123,6 +124,10 @@ class ChangedPolicy(Section):
     default: str | None = None
     segments: tuple[SegmentSection, ...] = ()
     several: str | None = None
+    shadow: str | None = None
+    """The name of a policy that decides, too, for comparison only."""
+    shadow_may_ask: bool = False
+    """Whether the shadow's stages may ask somebody outside of the process, such as a model."""
 
 
 class WrittenPolicy(Section):
@@ -134,6 +139,10 @@ class WrittenPolicy(Section):
     default: str | None = None
     segments: tuple[SegmentSection, ...] = ()
     several: str | None = None
+    shadow: str | None = None
+    """The name of a policy that decides, too, for comparison only."""
+    shadow_may_ask: bool = False
+    """Whether the shadow's stages may ask somebody outside of the process, such as a model."""
 
 
 def _no_policy(value: Any) -> PydanticCustomError:
@@ -142,6 +151,51 @@ def _no_policy(value: Any) -> PydanticCustomError:
 
 
 PolicyItem = Annotated[Any, OneOf({str: PolicyName, "use": ChangedPolicy, dict: WrittenPolicy}, _no_policy)]
+
+
+# Experiments
+
+
+class ArmSection(Section):
+    """One of the policies that an experiment compares."""
+
+    thing: ClassVar[str] = "An arm"
+    weight: float = Field(default=1.0, gt=0, le=1_000_000, allow_inf_nan=False)
+    """The share of the units, relative to the other arms' weights."""
+    policy: str | None = Field(default=None, min_length=1, max_length=128)
+    """The name of the arm's policy. None = the app's own policy."""
+
+
+class StopSection(Section):
+    """When an experiment stops by itself."""
+
+    thing: ClassVar[str] = "A stop rule"
+    worse_by: float = Field(default=0.02, ge=0, le=1)
+    """It stops when an arm is surely worse than the control by more than this."""
+    least_units: int = Field(default=100, ge=10, le=1_000_000)
+    """How many ripe units an arm needs before there are intervals."""
+
+
+class ExperimentSection(Section):
+    """The experiment of the app: which policies are compared, on which units, and by which metric."""
+
+    thing: ClassVar[str] = "An experiment"
+    name: str = Field(min_length=1, max_length=64)
+    """Identifies the experiment. A changed one needs a new name."""
+    unit: Unit = "session"
+    """What gets an arm, and counts once: each session, or each user."""
+    arms: dict[str, ArmSection]
+    """The policies by arm. The first arm is the control."""
+    metric: Metric = "uncorrected"
+    """The primary metric, which alone decides."""
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """The probability that an experiment without a difference ever ends with a winner."""
+    ripe_seconds: float = Field(default=86_400.0, gt=0, le=31_536_000, allow_inf_nan=False)
+    """How long after its last message a unit counts."""
+    paired: bool = True
+    """Whether, with two arms, the other arm's policy decides each message, too, as its shadow."""
+    stop: StopSection = StopSection()
+    """When it stops by itself."""
 
 
 # Guardrails
@@ -297,6 +351,10 @@ class AppFile(Section):
     """The agents, in a list or nested."""
     policy: PolicyItem = "default"
     """How agents are chosen."""
+    policies: dict[str, PolicyItem] = {}
+    """Other policies by name, for the arms of an experiment and for shadows."""
+    experiments: ExperimentSection | None = None
+    """The experiment that compares policies. None = there is none."""
     encoder: EncoderItem = None
     """What turns texts into vectors. None = the built-in one."""
     selectors: dict[str, ReferenceItem] = {}

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from turnwise.agents.collect import collect
 from turnwise.config.defined_agents import DefinedAgents
@@ -12,11 +13,23 @@ from turnwise.facts.definitions import SERVED_POLICY, PolicyDefinition
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.definitions import Definitions, DefinitionSet
 from turnwise.runner.agent_sets import AgentSet
+from turnwise.selection.alternatives import alternatives
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 
 BindPolicy = Callable[[PolicySpec, AgentTree], Cascade]
 """Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory."""
+
+
+class ConfiguredPolicies(NamedTuple):
+    """The policies of the configuration."""
+
+    served: PolicySpec
+    """It decides while no policy definition serves."""
+    others: Mapping[str, PolicySpec] = {}
+    """The policies that arms and shadows may name."""
+    arms: Sequence[str] = ()
+    """The names of the policies of an experiment's arms."""
 
 
 class DefinedSets:
@@ -26,7 +39,7 @@ class DefinedSets:
         store: Stores the definitions.
         app: The app's name.
         agents: Applies definitions to the agents in code.
-        policy: The policy of the configuration. It decides while no policy definition serves.
+        policies: The policies of the configuration. A policy definition of the same name takes precedence.
         models: The models that policies may name.
         bind: Binds a policy to a tree.
         kept: Where this machine keeps the definitions that it served last; None = nowhere.
@@ -37,13 +50,13 @@ class DefinedSets:
         store: Definitions,
         app: str,
         agents: DefinedAgents,
-        policy: PolicySpec,
+        policies: ConfiguredPolicies,
         models: ModelSpecs,
         bind: BindPolicy,
         kept: KeptDefinitions | None = None,
     ) -> None:
         self._store, self._app, self._agents = store, app, agents
-        self._policy, self._models, self._bind, self._kept = policy, models, bind, kept
+        self._policies, self._models, self._bind, self._kept = policies, models, bind, kept
         self._lock = threading.Lock()
         self._newest = DefinitionSet(0, (), ())
         self._retired: frozenset[str] = frozenset()
@@ -76,7 +89,11 @@ class DefinedSets:
             agents, tree = collect(applied.root)
             served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)
             cascade = self._bind(self._policy_of(served), tree)
-            return AgentSet(agents, tree, cascade, definitions.revision, self._retired - {card.name for card in tree})
+            wanted = {*self._policies.arms, cascade.spec.shadow}
+            defined = self._defined([each for each in definitions.policies if each.name in wanted])
+            others = alternatives(cascade, self._policies.arms, {**self._policies.others, **defined})
+            retired = self._retired - {card.name for card in tree}
+            return AgentSet(agents, tree, cascade, definitions.revision, retired, others)
 
     async def last_known(self) -> AgentSet | None:
         """Returns the set that this machine served last; None = it kept none. Raises TurnwiseError."""
@@ -92,9 +109,13 @@ class DefinedSets:
         """Raises a ConfigError unless the policy, or that of the configuration, can decide over the tree's agents."""
         self._bind(self._policy_of(definition), tree)
 
+    def _defined(self, definitions: Sequence[PolicyDefinition]) -> dict[str, PolicySpec]:
+        """Returns the policies of definitions, by name."""
+        return {each.name: read_defined_policy(each, self._models) for each in definitions if not each.unknown_fields}
+
     def _policy_of(self, definition: PolicyDefinition | None) -> PolicySpec:
         if definition is None or definition.unknown_fields:
-            return self._policy
+            return self._policies.served
         return read_defined_policy(definition, self._models)
 
 

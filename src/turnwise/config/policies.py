@@ -1,14 +1,14 @@
 """Builds the policy of a configuration file, and locates the errors of a policy in it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from turnwise.config.agent_section import ModelOptions, stage_of
-from turnwise.config.app_file import ChangedPolicy, PolicyItem, SegmentSection, WrittenPolicy
+from turnwise.config.app_file import ChangedPolicy, ExperimentSection, PolicyItem, SegmentSection, WrittenPolicy
 from turnwise.config.document import Document, Where
 from turnwise.config.model_entries import build_model
 from turnwise.config.settings import Settings
@@ -16,7 +16,9 @@ from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
 from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.errors import PolicyError, TurnwiseError
-from turnwise.selection.named import named_policy
+from turnwise.facts.experiments import MAX_ARMS, Arm, Experiment
+from turnwise.facts.spelling import did_you_mean
+from turnwise.selection.named import NAMED, named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
@@ -98,16 +100,63 @@ def _with_models(value: JsonValue, models: ModelSpecs, named: str) -> JsonValue:
     return made
 
 
-def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy) -> PolicySpec | None:
-    for where, model in _models(item):
+def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy, at: Where = ("policy",)) -> PolicySpec | None:
+    for where, model in _models(item, at):
         build_model(document, where, model)
-    if document.has_problem(("policy",)):
+    if document.has_problem(at):
         return None
     try:
         return named_policy(item) if isinstance(item, str) else _policy_of(item)
     except PolicyError as error:
-        document.report_error(location_of_error(document, error), error)
+        document.report_error(location_of_error(document, error, at), error)
         return None
+
+
+def read_policies(settings: Settings) -> dict[str, PolicySpec]:
+    """Builds the file's other policies, by name. Leaves out those with problems, after it reported them."""
+    made = {}
+    for name, item in settings.file.policies.items():
+        policy = _build_policy(settings.document, item, ("policies", name))
+        if policy is not None:
+            made[name] = policy if isinstance(item, ChangedPolicy) and item.name else policy.replace(name=name)
+    return made
+
+
+def read_experiment(settings: Settings) -> Experiment | None:
+    """Returns the file's experiment; None if there is none, or after it reported the problems."""
+    section, document = settings.file.experiments, settings.document
+    if section is None or document.has_problem(("experiments",)):
+        return None
+    if not 2 <= len(section.arms) <= MAX_ARMS:
+        document.report(("experiments", "arms"), f"An experiment has 2 to {MAX_ARMS} arms.", "The first one is the control.")
+        return None
+    _refuse_unknown_policies(document, section, {*NAMED, *settings.file.policies})
+    values = {name: getattr(section, name) for name in ("name", "unit", "metric", "alpha", "ripe_seconds", "paired")}
+    try:
+        arms = tuple(Arm(name=name, weight=arm.weight, policy=arm.policy) for name, arm in section.arms.items())
+        return Experiment(arms=arms, least_units=section.stop.least_units, worse_by=section.stop.worse_by, **values)
+    except ValidationError:
+        fix = "Names have letters, digits, `.`, `_` and `-`, at most 64, and begin with a letter or digit."
+        document.report(("experiments",), "An experiment or an arm has a name that cannot be used.", fix)
+        return None
+
+
+def stage_selector_paths(settings: Settings) -> Iterator[tuple[Where, str]]:
+    """Yields the selectors that policies name by an import path, with their locations."""
+    policies: dict[Where, Any] = {("policy",): settings.file.policy}
+    policies |= {("policies", name): policy for name, policy in settings.file.policies.items()}
+    for at, policy in policies.items():
+        for index, stage in enumerate(policy.stages if isinstance(policy, WrittenPolicy) else ()):
+            selector = stage_of(stage).selector
+            if ":" in selector:
+                yield (*at, "stages", index), selector
+
+
+def _refuse_unknown_policies(document: Document, section: ExperimentSection, known: Collection[str]) -> None:
+    for name, arm in section.arms.items():
+        if arm.policy is not None and arm.policy not in known:
+            where = ("experiments", "arms", name, "policy")
+            document.report(where, f"There is no policy {arm.policy!r}.", did_you_mean(arm.policy, known))
 
 
 def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
@@ -116,7 +165,13 @@ def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
         stages = tuple(stage_of(stage) for stage in item.stages)
         return PolicySpec(**{**dict(item), "stages": stages, "segments": segments})
     policy = named_policy(item.use, options=_options(item), default=item.default)
-    return policy.replace(name=item.name or policy.name, segments=segments, several=item.several)
+    return policy.replace(
+        name=item.name or policy.name,
+        segments=segments,
+        several=item.several,
+        shadow=item.shadow,
+        shadow_may_ask=item.shadow_may_ask,
+    )
 
 
 def _segment(section: SegmentSection) -> SegmentSpec:
@@ -128,32 +183,35 @@ def _options(section: ChangedPolicy | SegmentSection) -> dict[str, dict[str, Jso
     return dumped
 
 
-def _models(item: str | ChangedPolicy | WrittenPolicy) -> Iterator[tuple[Where, Any]]:
+def _models(item: str | ChangedPolicy | WrittenPolicy, at: Where) -> Iterator[tuple[Where, Any]]:
     """The language models of a policy, with their locations."""
     if isinstance(item, str):
         return
     if isinstance(item, WrittenPolicy):
         for index, stage in enumerate(item.stages):
             if isinstance(getattr(stage, "options", None), ModelOptions):
-                yield ("policy", "stages", index, "options", "model"), stage.options.model
+                yield (*at, "stages", index, "options", "model"), stage.options.model
     places: list[tuple[Where, ChangedPolicy | SegmentSection]] = [
-        (("policy", "segments", index), segment) for index, segment in enumerate(item.segments)
+        ((*at, "segments", index), segment) for index, segment in enumerate(item.segments)
     ]
-    for where, section in [*places, *([(("policy",), item)] if isinstance(item, ChangedPolicy) else [])]:
+    for where, section in [*places, *([(at, item)] if isinstance(item, ChangedPolicy) else [])]:
         for stage_name, options in section.options.items():
             if isinstance(options, ModelOptions):
                 yield (*where, "options", stage_name, "model"), dict(options)["model"]
 
 
-def location_of_error(document: Document, error: TurnwiseError) -> Where:
-    """The most specific location below `policy` that the error's message quotes; the policy itself if it quotes none."""
+def location_of_error(document: Document, error: TurnwiseError, at: Where = ("policy",)) -> Where:
+    """The most specific location below a policy that the error's message quotes; the policy itself if it quotes none."""
     quoted = [one or other for one, other in _QUOTED.findall(error.problem)]
-    places = list(_places(document.data.get("policy"), ("policy",)))
+    value: Any = document.data
+    for step in at:
+        value = value.get(step) if isinstance(value, dict) else None
+    places = list(_places(value, at))
     for word in reversed(quoted):
         for text, where in places:
             if text == word:
                 return where
-    return ("policy",)
+    return at
 
 
 def _places(value: Any, where: Where) -> Iterator[tuple[str, Where]]:

@@ -117,4 +117,8 @@ class Selection(Fact):
     """None in a record of an older version."""
     segment: str | None = None
     """The segment of the policy that applied; None for the base policy."""
+    experiment: str | None = optional(None)
+    """The experiment that the decision counts for; None without one."""
+    arm: str | None = optional(None)
+    """The arm of the experiment whose policy decided."""
     ms: float = 0.0

@@ -33,6 +33,8 @@ class Decision(NamedTuple):
 
     None means unlabelled, or that no agent should have been chosen.
     """
+    shadow: Selection | None = None
+    """What the shadow policy decided, for comparison only; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

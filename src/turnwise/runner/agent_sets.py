@@ -35,6 +35,12 @@ class AgentSet:
     """The revision of the definitions; decisions record it."""
     retired: frozenset[str] = field(default=frozenset())
     """Agents that were retired on purpose. Their work is not left to other processes."""
+    policies: Mapping[str, Cascade] = field(default_factory=dict)
+    """The other policies that decide: those of an experiment's arms, and the shadow's, by name."""
+
+    def policy(self, name: str | None) -> Cascade:
+        """Returns the policy of that name; the served one for None, and for a name that this set does not have."""
+        return self.cascade if name is None else self.policies.get(name, self.cascade)
 
     def stamped(self, selection: Selection) -> Selection:
         """Returns the selection with this set's revision."""
@@ -162,7 +168,8 @@ class AgentSets:
         await asyncio.gather(*here, return_exceptions=True)
         with self._lock:
             agents = {id(agent): agent for each in self._users for agent in each.agents.values()}
-        self._current.cascade.close()
+        for cascade in (self._current.cascade, *self._current.policies.values()):
+            cascade.close()
         await close_agents(agents.values())
 
     def _enter(self, agent_set: AgentSet) -> None:

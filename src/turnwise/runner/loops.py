@@ -16,6 +16,7 @@ from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
+from turnwise.runner.message.shadow import ShadowCounts, Shadows
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import RecoveryLoop, SessionQueues
 from turnwise.runner.queue.retention import Pruning
@@ -50,6 +51,7 @@ class LoopRuntimes:
     ) -> None:
         self._services, self._sets, self._hooks = services, sets, hooks
         self._app, self.config, self._process = app, config, process
+        self.shadow_counts = ShadowCounts()
         self.pruning = Pruning(services.store, services.artifacts, app, retention, services.issuer.now)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
@@ -69,7 +71,8 @@ class LoopRuntimes:
         lease = Lease(holder, self._process.lease_seconds)
         unknown = UnknownAgents(self._process.unknown_agent_seconds)
         jobs = JobWorker(self._services, self._sets, self._hooks, self._app, self.config.limits, self._process, lease)
-        driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake)
+        shadows = Shadows(self._services.experiments.store, self.shadow_counts)
+        driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake, shadows)
         recovery = Recovery(self._services, self._sets, driver, self.config, unknown)
         queues = SessionQueues(driver, recovery, self._services.store, self.config, concurrency=self._process.concurrency)
         recovery_loop = RecoveryLoop(

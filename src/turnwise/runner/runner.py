@@ -9,6 +9,7 @@ from turnwise.agents.collect import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
+from turnwise.facts.experiments import Experiment
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.memory import MemoryConfig
@@ -19,6 +20,7 @@ from turnwise.facts.sessions import Head, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.encoder import Encoder
+from turnwise.ports.experiments import Experiments, ExperimentStore
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
@@ -34,6 +36,7 @@ from turnwise.runner.admission import (
 from turnwise.runner.agent_sets import AgentSet, AgentSets
 from turnwise.runner.allowances import Allowances
 from turnwise.runner.blocking_portal import BlockingPortal
+from turnwise.runner.experiments import ExperimentAssignments, deciding_policy
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.limited_artifacts import LimitedArtifacts
@@ -46,6 +49,7 @@ from turnwise.runner.record.events import message_of_event
 from turnwise.runner.rests import AgentRests, with_ends
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.turn.state import Services
+from turnwise.selection.alternatives import alternatives
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec
@@ -83,6 +87,8 @@ class Runner:
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
         memory: What the app remembers by itself. Without it, agents still have `context.memory`.
+        policies: The policies that an experiment's arms and a policy's shadow may name, beside the named ones.
+        experiment: The experiment whose arms decide. It starts with the first message.
 
     Raises:
         ConfigError: The arguments are invalid or do not fit together.
@@ -106,6 +112,8 @@ class Runner:
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
         memory: MemoryConfig | None = None,
+        policies: Mapping[str, PolicySpec] | None = None,
+        experiment: Experiment | None = None,
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
@@ -128,16 +136,20 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         shared = getattr(store, "index_cache", None)
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
-        self.sets = AgentSets(AgentSet(agents, tree, cascade))
+        others = alternatives(cascade, experiment.policies if experiment is not None else (), policies)
+        self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
+        self.experiments = ExperimentAssignments(_experiments_of(store, experiment), app, experiment, self._issuer.now)
         self.memory = MemoryService(store, app, memory, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
         self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
-        services = Services(store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)
+        parts = (store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)
+        services = Services(*parts, self.experiments)
         rules = retention or Retention()
         self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules)
         self.pruning = self._loop_runtimes.pruning
         self.checks = CHECKS
+        self.shadow_counts = self._loop_runtimes.shadow_counts
         self._blocking_portal = BlockingPortal(_IN_A_LOOP)
         self.sessions = Sessions(services, self.sets, self._loop_runtimes, tuple(hooks), app)
 
@@ -160,7 +172,9 @@ class Runner:
         Args:
             progress: Called from another thread with (what, done, total).
         """
-        await self.cascade.prepare(progress)
+        current = self.sets.current
+        for cascade in (current.cascade, *current.policies.values()):
+            await cascade.prepare(progress)
 
     async def start(
         self,
@@ -240,17 +254,19 @@ class Runner:
     ) -> Selection:
         """Returns the selection for this message without storing anything or running an agent. Raises SessionMissing."""
         content, context = checked_message(message, self.config.limits), context or MessageContext()
-        head = Head()
+        head, assigned = Head(), None
         if session is not None:
-            head = (await self.sessions.get(self.key(user, session))).head
+            found = await self.sessions.get(self.key(user, session))
+            head, assigned = found.head, await self.experiments.of(found, starts=False)
         key = self.key(user, session or self._issuer.new_id("session"))
         with self.sets.hold() as hold:
             resting = self.rests.resting()
             noted = await self.memory.noted(content, key, context.roles, hold.agent_set.tree)
-            decided = await hold.agent_set.cascade.decide(
+            policy = deciding_policy(hold.agent_set, assigned)
+            decided = await policy.cascade.decide(
                 head=head, message=content, context=context, noted=noted, resting=frozenset(resting)
             )
-            return hold.agent_set.stamped(with_ends(decided, resting))
+            return hold.agent_set.stamped(policy.stamped(with_ends(decided, resting)))
 
     async def regenerate(
         self,
@@ -412,6 +428,16 @@ class Runner:
             raise blocked
         self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
+
+
+def _experiments_of(store: object, experiment: Experiment | None) -> Experiments | None:
+    """Returns the store's experiments; None if it has none. Raises ConfigError if the experiment needs them."""
+    if isinstance(store, ExperimentStore):
+        return store.experiments
+    if experiment is not None:
+        fix = "Use a store that has `experiments`, such as SqlSessionStore."
+        raise ConfigError(f"The session store cannot store the experiment {experiment.name!r}.", fix=fix)
+    return None
 
 
 def _shipped_encoder() -> Encoder:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
+    from turnwise.facts.experiments import Arm as Arm, Experiment as Experiment
     from turnwise.facts.selections import (
         Candidate as Candidate,
         Exclusion as Exclusion,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = face(
     __name__,
     {
+        "turnwise.facts.experiments": "Arm Experiment",
         "turnwise.facts.selections": "Candidate Exclusion Selection Verdict",
         "turnwise.ports.selector": "SelectionRequest Selector",
         "turnwise.selection.cascade": "Cascade",

@@ -75,6 +75,10 @@ class PolicySpec(Fact):
 
     None = the chosen agent gets the message and does its part.
     """
+    shadow: str | None = None
+    """The name of a policy that decides, too, for comparison only; None = no shadow. It is not part of the fingerprint."""
+    shadow_may_ask: bool = False
+    """Whether the shadow's stages may ask somebody outside of the process, such as a model."""
 
     @property
     def general(self) -> str | None:
@@ -172,9 +176,8 @@ def policy_from(data: Mapping[str, Any]) -> PolicySpec:
     try:
         spec = PolicySpec.model_validate(plain, strict=False, extra="forbid")
     except ValidationError as problem:
-        raise PolicyError(
-            _first_mistake(problem), fix="A policy has `name`, `stages`, `default`, `several` and `segments`."
-        ) from None
+        keys = ", ".join(f"`{name}`" for name in PolicySpec.model_fields)
+        raise PolicyError(_first_mistake(problem), fix=f"A policy has {keys}.") from None
     spec.stage_names()
     return spec
 

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from importlib.metadata import version
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Selection
@@ -46,6 +46,9 @@ class ObservedRunner(Protocol):
 
     @property
     def checks(self) -> "Checks": ...
+
+    @property
+    def shadow_counts(self) -> "ShadowCounts": ...
 
 
 class ServedSet(Protocol):
@@ -83,6 +86,13 @@ class Checks(Protocol):
     def stuck(self) -> int: ...
 
 
+class ShadowCounts(Protocol):
+    """The decisions of shadow policies."""
+
+    @property
+    def results(self) -> Mapping[str, int]: ...
+
+
 class Metrics:
     """Counts what a runner does, in a Prometheus registry of its own. It is one of the runner's hooks.
 
@@ -101,6 +111,7 @@ class Metrics:
             LabelSet(more=MAX_LABELS),
             LabelSet(more=MAX_LABELS),
         )
+        self._experiments, self._arms = LabelSet(more=MAX_LABELS), LabelSet(more=MAX_LABELS)
         self._runner: ObservedRunner | None = None
         self._running: dict[tuple[SessionKey, str], float] = {}
         self._awaiting_first_words: set[tuple[SessionKey, str]] = set()
@@ -109,10 +120,12 @@ class Metrics:
         self._create_metrics()
         ProcessCollector(registry=self.registry)
         self.registry.register(self._inbox_gauges)
+        self.registry.register(_ShadowCounter(lambda: {} if self._runner is None else self._runner.shadow_counts.results))
 
     def _create_metrics(self) -> None:
         counter, histogram = self._counter, self._histogram
         self._selections = counter("selections", "Decisions.", "agent", "method", "outcome")
+        self._trials = counter("experiment_decisions", "Decisions of experiments.", "experiment", "arm", "outcome")
         self._confidence = histogram("selection_confidence", "How sure decisions were.", CONFIDENCES, "method")
         self._selection_seconds = histogram("selection_seconds", "Deciding who answers a message.", FAST)
         self._selector_seconds = histogram("selector_seconds", "One selector on the way to a decision.", FAST, "selector")
@@ -162,6 +175,9 @@ class Metrics:
         method = self._methods.of(selection.method)
         self._selections.labels(self._agents.of(selection.agent), method, selection.outcome).inc()
         self._confidence.labels(method).observe(selection.confidence)
+        if selection.experiment is not None:
+            names = self._experiments.of(selection.experiment), self._arms.of(selection.arm or "")
+            self._trials.labels(*names, selection.outcome).inc()
         if selection.occasion == "message":  # other selections are part of a turn
             self._selection_seconds.observe(selection.ms / 1000)
         for verdict in selection.verdicts:
@@ -256,6 +272,20 @@ class _InboxGauges:
         yield GaugeMetricFamily("turnwise_inbox_messages", "Messages that wait, in all processes.", lengths.messages)
         yield GaugeMetricFamily("turnwise_inbox_sessions", "Sessions in which messages wait.", lengths.sessions)
         yield GaugeMetricFamily("turnwise_inbox_longest", "Messages that wait in the session with the most.", lengths.longest)
+
+
+class _ShadowCounter:
+    """A collector of what became of the shadow's decisions."""
+
+    def __init__(self, results: Callable[[], Mapping[str, int]]) -> None:
+        self._results = results
+
+    def collect(self) -> Iterable[Metric]:
+        about = "Decisions of shadow policies: decided, dropped under load, failed, or not made because a stage asks somebody."
+        family = CounterMetricFamily("turnwise_shadow_decisions", about, labels=("result",))
+        for result, count in self._results().items():
+            family.add_metric((result,), count)
+        return (family,)
 
 
 class _WithoutCreationTimes:

@@ -35,6 +35,7 @@ agents:
     tasks:
       - {name: research, agents: [reader]}
       - {name: approval, agents: [editor], depends_on: [research], interactive: true}
+experiments: {name: trial, arms: {today: {}, other: {policy: adk}}}
 """
 NO_DATA = {
     ("chat",): "a conversation",
@@ -122,9 +123,21 @@ def test_each_prints_one_document(project: Path) -> None:
     assert told("keys", "revoke", key["id"]) == {"id": key["id"], "name": "mine", "revoked": True}
     assert told("keys", "revoke", key["id"])["revoked"] is False
     assert told("init", "new")["written"]
+    experiments_in_json(told)
     definitions_in_json(told, project)
     records_in_json(told)
     assert seen == {path for path, _ in every_command()} - set(NO_DATA) - LINES
+
+
+def experiments_in_json(told: Callable[..., Any]) -> None:
+    """The experiment began with the first message, and ends in all ways."""
+    assert [each["state"] for each in told("experiments", "list")["experiments"]] == ["running"]
+    shown = told("experiments", "show", "trial")
+    assert (shown["winner"], [arm["arm"] for arm in shown["arms"]]) == (None, ["today", "other"])
+    assert told("experiments", "shadow")["decisions"] == 0
+    assert told("experiments", "stop", "trial")["state"] == "stopped"
+    assert told("experiments", "promote", "trial", "other")["promoted"] == "other"
+    assert told("experiments", "rollback", "trial", "--reason", "Bees.")["reason"] == "Bees."
 
 
 def definitions_in_json(told: Callable[..., Any], folder: Path) -> None:

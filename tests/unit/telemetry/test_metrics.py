@@ -54,7 +54,8 @@ def runner(lengths: Any = WAITS, stuck: int = 0) -> Any:
     current = SimpleNamespace(tree=tree, revision=3)
     sets = SimpleNamespace(current=current, problem=None, on_swap=[].append)
     rests = SimpleNamespace(resting=lambda: {"help_": None})
-    return SimpleNamespace(app="app", tree=tree, store=store, checks=checks, sets=sets, rests=rests)
+    shadows = SimpleNamespace(results={"decided": 2, "dropped": 1})
+    return SimpleNamespace(app="app", tree=tree, store=store, checks=checks, sets=sets, rests=rests, shadow_counts=shadows)
 
 
 def chose(name: str = "help_", **more: Any) -> Selection:
@@ -185,6 +186,17 @@ async def test_stuck_threads_of_guardrails_are_counted() -> None:
     assert (await numbers(metrics))["turnwise_guardrail_threads_stuck"] == 0
     metrics.attach(runner(stuck=3))
     assert (await numbers(metrics))["turnwise_guardrail_threads_stuck"] == 3
+
+
+async def test_decisions_of_experiments_and_shadows_are_counted() -> None:
+    """H6, H7"""
+    metrics = Metrics()
+    metrics.attach(runner())
+    await metrics.selected(KEY, chose(experiment="trial", arm="b"))
+    found = await numbers(metrics)
+    assert found['turnwise_experiment_decisions_total{arm="b",experiment="trial",outcome="chosen"}'] == 1
+    assert found['turnwise_shadow_decisions_total{result="decided"}'] == 2
+    assert found['turnwise_shadow_decisions_total{result="dropped"}'] == 1
 
 
 async def test_a_store_that_is_away_takes_only_its_own_numbers_along() -> None:

@@ -27,9 +27,11 @@ from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.agent_sets import AgentSets, Hold
+from turnwise.runner.experiments import deciding_policy
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.message.recovery_rules import UnknownAgents
+from turnwise.runner.message.shadow import Shadows
 from turnwise.runner.record.events import closing_events, empty_event, error_text, revision_of, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
@@ -37,6 +39,7 @@ from turnwise.runner.rests import is_outage, with_ends
 from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
 from turnwise.runner.turn.state import Handoff, InvocationState, Services, record_answer_decision
+from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
 from turnwise.telemetry.log_context import message_context
 
@@ -50,6 +53,7 @@ class Driver:
 
     Args:
         wake_jobs: Called after a background job was stored.
+        shadows: Decides as the shadow, after the answers.
     """
 
     def __init__(
@@ -60,12 +64,15 @@ class Driver:
         lease: Lease,
         unknown: UnknownAgents,
         wake_jobs: Callable[[], object],
+        shadows: Shadows,
     ) -> None:
+        self._shadows = shadows
         self._services, self._sets, self._hooks, self.lease, self._wake_jobs = services, sets, hooks, lease, wake_jobs
         self._planner = Planner(services, lease.holder, unknown)
 
     async def close(self) -> None:
         """Waits for what is stored in the background."""
+        await self._shadows.close()
         await self._planner.close()
 
     async def prepare(self, run: MessageRun) -> None:
@@ -101,7 +108,11 @@ class Driver:
                 await recorder.release()
                 raise run.blocked or AssertionError("A message is refused because it is blocked.")
             run.accept()
-            return await self.run(run, recorder, plan, hold)
+            sequence = recorder.session.last_sequence
+            try:
+                return await self.run(run, recorder, plan, hold)
+            finally:
+                self._shadows.submit(run.key, sequence, plan.shadow)
 
     async def run(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> Session | None:
         """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work, with the
@@ -282,7 +293,7 @@ class Driver:
                 if context.card.name != probe or not is_outage(error) or context.emitter.last is not None:
                     raise
                 invocation.handoff = await self._next_candidate(invocation, context)
-            handoff = invocation.handoff or self._named_next(invocation, context)
+            handoff = invocation.handoff or await self._named_next(invocation, context)
             if handoff is None:
                 return end
             reason = stop_reason(holders, handoff.target, invocation.config.limits.transfers)
@@ -294,7 +305,12 @@ class Driver:
             holders.append(handoff.target)
             turn, message = turn + 1, handoff.brief or invocation.message
 
-    def _named_next(self, invocation: InvocationState, context: TurnContext) -> Handoff | None:
+    async def _policy(self, invocation: InvocationState) -> Cascade:
+        """Returns the policy that decides in the invocation's session."""
+        assigned = await self._services.experiments.of(invocation.recorder.session, starts=False)
+        return deciding_policy(invocation.runtime.agent_set, assigned).cascade
+
+    async def _named_next(self, invocation: InvocationState, context: TurnContext) -> Handoff | None:
         """Returns the handoff to the agent that the answer names, if the policy follows tags (B7). Records the decision.
 
         Only the answer of the agent that has the turn counts. Names in nested answers, as in a team, were decided there.
@@ -303,7 +319,7 @@ class Driver:
         if answer is None or answer.branch != context.branch or invocation.stopped is not None:
             return None
         agent_set = invocation.runtime.agent_set
-        selection = agent_set.cascade.after(
+        selection = (await self._policy(invocation)).after(
             answer,
             head=invocation.recorder.session.head,
             message=invocation.message,
@@ -322,7 +338,7 @@ class Driver:
     async def _next_candidate(self, invocation: InvocationState, context: TurnContext) -> Handoff:
         """Decides again without the agent that failed its probe. Raises NobodyEligible."""
         failed, agent_set, rests = context.card.name, invocation.runtime.agent_set, self._services.rests.resting()
-        selection = await agent_set.cascade.decide(
+        selection = await (await self._policy(invocation)).decide(
             head=invocation.recorder.session.head,
             message=invocation.message,
             context=invocation.context,

@@ -13,6 +13,7 @@ from turnwise.facts.sessions import Head, Session
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.agent_sets import AgentSet
+from turnwise.runner.experiments import DecidingPolicy, deciding_policy
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.memory_guard import MemoryGuard
@@ -26,6 +27,7 @@ from turnwise.runner.turn.state import Services
 from turnwise.selection.cascade import moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
+from turnwise.selection.shadow import ShadowRequest
 from turnwise.selection.verdicts import recorded, shortened
 
 QUESTION_EVENTS = 20
@@ -44,6 +46,8 @@ class Plan:
     selection: Selection
     invocation_id: str
     continues: Continuation | None
+    shadow: ShadowRequest | None = None
+    """What the shadow policy decides on after the answer; None without one."""
 
     @property
     def holder(self) -> str:
@@ -187,10 +191,11 @@ class Planner:
         # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
         admission = _Admission(self._services.store, run, session)
-        selection = await self._select(run, head, content, admission, agent_set)
-        self._versions.note(run.key.app, selection, agent_set.cascade)
+        policy = deciding_policy(agent_set, await self._services.experiments.of(session))
+        selection, shadow = await self._select(run, head, content, admission, agent_set, policy)
+        self._versions.note(run.key.app, selection, policy.cascade)
         guardrails = MemoryGuard(self._services.guardrails, run.config.limits.guardrail_seconds)
-        selection = agent_set.stamped(await guardrails.selection(selection))
+        selection = agent_set.stamped(policy.stamped(await guardrails.selection(selection)))
         continues = None
         if selection.outcome == "chosen":
             roles, answers = run.message.context.roles, run.message.context.answers
@@ -219,17 +224,25 @@ class Planner:
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
-        return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
+        return Plan(admission.session, brief or content, events, selection, invocation_id, continues, shadow)
 
     async def _select(
-        self, run: MessageRun, head: Head, content: Content, admission: "_Admission", agent_set: AgentSet
-    ) -> Selection:
-        """Returns the selection. The first message for an agent whose rest is over is its probe."""
+        self,
+        run: MessageRun,
+        head: Head,
+        content: Content,
+        admission: "_Admission",
+        agent_set: AgentSet,
+        policy: DecidingPolicy,
+    ) -> tuple[Selection, ShadowRequest | None]:
+        """Returns the selection, and what the shadow decides on. The first message for an agent whose rest is over is its
+        probe.
+        """
         rests, context = self._services.rests, run.message.context
         noted = await self._services.memory.noted(content, run.key, context.roles, agent_set.tree)
         resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
         while True:
-            selection = await agent_set.cascade.decide(
+            selection = await policy.cascade.decide(
                 head=head,
                 message=content,
                 context=context,
@@ -245,7 +258,7 @@ class Planner:
             if selection.agent not in resting:
                 break
         run.probe = selection.agent if claimed else run.probe
-        return with_ends(selection, resting)
+        return with_ends(selection, resting), _shadow_of(run, head, content, policy, selection, frozenset(resting))
 
     async def _entities(
         self, run: MessageRun, content: Content, selection: Selection, guardrails: MemoryGuard, tree: AgentTree
@@ -330,6 +343,26 @@ class _Admission:
         run.queued = True
         run.accept()
         self.session = opened
+
+
+def _shadow_of(
+    run: MessageRun, head: Head, content: Content, policy: DecidingPolicy, selection: Selection, resting: frozenset[str]
+) -> ShadowRequest | None:
+    if policy.shadow is None:
+        return None
+    paired = policy.assigned if policy.assigned is not None and policy.assigned.shadow is not None else None
+    return ShadowRequest(
+        cascade=policy.shadow,
+        head=head,
+        message=content,
+        context=run.message.context,
+        noted=selection.request.noted if selection.request is not None else (),
+        resting=resting,
+        message_id=run.message.id,
+        may_ask=policy.cascade.spec.shadow_may_ask,
+        experiment=paired.experiment if paired is not None else None,
+        arm=paired.shadow.name if paired is not None and paired.shadow is not None else None,
+    )
 
 
 def _was_answered_by_question(event: Event) -> bool:

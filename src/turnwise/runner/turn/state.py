@@ -22,6 +22,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.allowances import Allowances, check_agent_state
+from turnwise.runner.experiments import ExperimentAssignments
 from turnwise.runner.guards.memory_guard import MemoryGuard
 from turnwise.runner.guards.stream_guard import StreamGuard
 from turnwise.runner.memory import MemoryService
@@ -48,11 +49,12 @@ class Services:
     issuer: Issuer
     rests: AgentRests
     memory: MemoryService
+    experiments: ExperimentAssignments
 
     def runtime(self, agent_set: AgentSet) -> "Runtime":
         """Returns the runtime of an invocation that uses this set of agents."""
         values = (self.store, self.artifacts, self.allowances, self.guardrails, self.issuer, self.rests, self.memory)
-        return Runtime(*values, agent_set)
+        return Runtime(*values, self.experiments, agent_set)
 
 
 @dataclass(frozen=True, slots=True)

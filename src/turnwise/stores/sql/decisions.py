@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, and_, bindparam, select
 
 from turnwise.facts.labels import Label
+from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision
 from turnwise.stores.sql.labels import place_of, put, remove_operators
@@ -21,6 +22,7 @@ COLUMNS = (
     *(_d[name] for name in DECISION_COLUMNS),
     _d.created_at,
     _d.label,
+    _d.shadow,
 )
 WITH_SESSION = decisions.outerjoin(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
 _IS_ONE = and_(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_log"), _d.sequence == bindparam("at_sequence"))
@@ -34,8 +36,9 @@ def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | N
 
 
 def decision_of(key: SessionKey, row: AnyRow) -> Decision:
-    label = row.label or None
-    return Decision(key, row.sequence, row.invocation_id, row.text, selection_of(row), moment(row.created_at), label)
+    label, made = row.label or None, selection_of(row)
+    shadow = Selection.model_validate_json(row.shadow) if row.shadow is not None else None
+    return Decision(key, row.sequence, row.invocation_id, row.text, made, moment(row.created_at), label, shadow)
 
 
 def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None, actor: str, now: str) -> None:

@@ -1,4 +1,4 @@
-"""The tables of what processes share about agents: vectors of phrases, fitted matchers, and rests. The same for all users."""
+"""The tables of what processes share: vectors of phrases, fitted matchers, rests, experiments. The same for all users."""
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Table, Text
 
@@ -35,6 +35,16 @@ rests = Table(
     metadata,
     Column("app", _Name, primary_key=True),
     Column("agent", _Name, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+# The experiments of an app, by name; `version` as for rests.
+experiments = Table(
+    "turnwise_experiments",
+    metadata,
+    Column("app", _Name, primary_key=True),
+    Column("name", _Name, primary_key=True),
     Column("version", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
 )

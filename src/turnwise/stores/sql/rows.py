@@ -202,6 +202,9 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "record": selection.model_dump_json(exclude=set(_SELECTION_COLUMNS), exclude_defaults=True),
         "state": None,
         "changed_at": None,
+        "experiment": selection.experiment,
+        "arm": selection.arm,
+        "shadow": None,
     }
 
 

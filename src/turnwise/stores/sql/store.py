@@ -27,6 +27,7 @@ from turnwise.ports.decisions import (
     VersionKind,
 )
 from turnwise.ports.definitions import Definitions
+from turnwise.ports.experiments import Experiments
 from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.labels import Labels
@@ -54,6 +55,7 @@ from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.decision_counts import DecisionQueries
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
+from turnwise.stores.sql.experiments import SqlExperiments
 from turnwise.stores.sql.heartbeats import Heartbeats
 from turnwise.stores.sql.holds import SqlHolds
 from turnwise.stores.sql.index_cache import SqlIndexCache
@@ -121,6 +123,7 @@ class SqlSessionStore:
         self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
         self.rests: Rests = SqlRests(self._executor)
+        self.experiments: Experiments = SqlExperiments(self._executor)
         self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)

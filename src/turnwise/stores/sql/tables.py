@@ -34,7 +34,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0008"
+SCHEMA = "0009"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -54,6 +54,8 @@ _STOPS = "stop IS NOT NULL"
 _HAS_STATE = "changed_at IS NOT NULL"
 _NOT_CHOSEN = "outcome <> 'chosen'"
 _HAS_LABEL = "label IS NOT NULL"
+_IS_TRIAL = "experiment IS NOT NULL"
+_HAS_SHADOW = "shadow IS NOT NULL"
 _IS_OPEN = "state = 'open'"
 _IS_HELD = "holder IS NOT NULL"
 
@@ -194,7 +196,8 @@ messages = Table(
 # `id` increases with the time of the decision (`new_decision_id`). `record` is the selection without the columns. `state` and
 # `changed_at` are set for a decision that began an invocation: its status, and since when. `tenth` is the confidence in whole
 # tenths, and `label` repeats the label that counts, '' for no agent. Both are for the search, whose pages each index returns
-# newest first. The words of `text` have an index of the database's kind (`words`).
+# newest first. The words of `text` have an index of the database's kind (`words`). `experiment` and `arm` repeat the record's;
+# `shadow` is the selection of the shadow policy, which the log does not know.
 decisions = Table(
     "turnwise_decisions",
     metadata,
@@ -217,6 +220,9 @@ decisions = Table(
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("record", Text, nullable=False),
+    Column("experiment", Name),
+    Column("arm", Name),
+    Column("shadow", Text),
     Index(None, "app", "id"),
     Index(None, "owner", "id"),
     Index(None, "app", "agent", "id"),
@@ -239,6 +245,21 @@ decisions = Table(
         "agent",
         sqlite_where=text(_HAS_LABEL),
         postgresql_where=text(_HAS_LABEL),
+    ),
+    Index(
+        "turnwise_decisions_experiment_ix",
+        "app",
+        "experiment",
+        "id",
+        sqlite_where=text(_IS_TRIAL),
+        postgresql_where=text(_IS_TRIAL),
+    ),
+    Index(
+        "turnwise_decisions_shadow_ix",
+        "app",
+        "id",
+        sqlite_where=text(_HAS_SHADOW),
+        postgresql_where=text(_HAS_SHADOW),
     ),
     Index(
         "turnwise_decisions_changed_ix",
