@@ -1,7 +1,7 @@
 """Collects signals from the log of all sessions, and keeps them as labels (behaviour H2)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,8 +12,8 @@ from turnwise.facts.events import Event
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.signals import COUNTS, Found, SignalReader, label_of, triage_agents
-from turnwise.ports.decisions import DecisionFilter
+from turnwise.learning.signals import COUNTS, Found, Name, SignalReader, label_of, triage_agents
+from turnwise.ports.decisions import Decision, DecisionFilter
 from turnwise.ports.labels import Labels
 from turnwise.ports.stores import SessionStore
 
@@ -37,7 +37,7 @@ class Collected:
 
     decisions: int = 0
     sessions: int = 0
-    signals: Counter[str] = field(default_factory=Counter)
+    signals: Counter[Name] = field(default_factory=Counter)
     """How often each signal was found."""
     labels: int = 0
     """The number of labels by signals now."""
@@ -51,10 +51,11 @@ class Collected:
 
     def data(self) -> dict[str, JsonValue]:
         """Returns all as plain data."""
+        counted: list[tuple[str, JsonValue]] = [*self.signals.most_common()]
         return {
             "decisions": self.decisions,
             "sessions": self.sessions,
-            "signals": dict[str, JsonValue](self.signals.most_common()),
+            "signals": dict(counted),
             "labels": self.labels,
             "unsure": self.unsure,
             "changed": self.changed,
@@ -122,19 +123,27 @@ def _is_hand_over(found: Found) -> bool:
     return found.signal == "handed_over"
 
 
-async def _decided(store: SessionStore, app: str, since: datetime | None, limit: int) -> dict[SessionKey, _Decided]:
-    """Returns the newest decisions by session."""
-    sessions: defaultdict[SessionKey, _Decided] = defaultdict(_Decided)
+async def newest_decisions(
+    store: SessionStore, app: str, *, since: datetime | None = None, limit: int = MAX_DECISIONS
+) -> AsyncIterator[Decision]:
+    """Yields the newest decisions of an app, newest first. Raises StoreError."""
     count, after = 0, None
     while count < limit:
         size = min(_PAGE, limit - count)
         page = await store.decisions.search(app, filter=DecisionFilter(since=since), after=after, limit=size)
         for each in page.items:
-            sessions[each.key].at[each.sequence] = each.created_at
-            sessions[each.key].chosen[each.selection.agent] += 1
+            yield each
         count, after = count + len(page.items), page.next
         if after is None:
-            break
+            return
+
+
+async def _decided(store: SessionStore, app: str, since: datetime | None, limit: int) -> dict[SessionKey, _Decided]:
+    """Returns the newest decisions by session."""
+    sessions: defaultdict[SessionKey, _Decided] = defaultdict(_Decided)
+    async for each in newest_decisions(store, app, since=since, limit=limit):
+        sessions[each.key].at[each.sequence] = each.created_at
+        sessions[each.key].chosen[each.selection.agent] += 1
     return dict(sessions)
 
 

@@ -31,7 +31,7 @@ class Log:
         self.events: list[Event] = []
         self._now, self._messages = NOON, 0
 
-    def _add(self, author: str, content: Content | None, actions: Actions, **more: object) -> None:
+    def _add(self, author: str, content: Content | None, actions: Actions, branch: str = "1") -> None:
         sequence = len(self.events) + 1
         event = Event(
             id=f"e{sequence}",
@@ -41,20 +41,20 @@ class Log:
             content=content,
             actions=actions,
             sequence=sequence,
-            branch=Branch("1"),
+            branch=Branch(branch),
         )
-        self.events.append(event.replace(**more))
+        self.events.append(event)
 
     def user(self, text: str, agent: str, method: str = "contextual_route", outcome: str = "chosen", wait: float = 1) -> "Log":
         self._messages, self._now = self._messages + 1, self._now + timedelta(minutes=wait)
         selection = Selection(agent=agent, method=method, confidence=0.9, outcome=outcome)  # type: ignore[arg-type]
-        self._add(USER, text_content(text, "user"), Actions(selection=selection), branch=Branch(""))
+        self._add(USER, text_content(text, "user"), Actions(selection=selection), branch="")
         return self
 
     def reply(self, text: str, agent: str) -> "Log":
         """A message that answers a question of the invocation before it."""
         selection = Selection(agent=agent, method="reply", confidence=1.0)
-        self._add(USER, text_content(text, "user"), Actions(selection=selection), branch=Branch(""))
+        self._add(USER, text_content(text, "user"), Actions(selection=selection), branch="")
         return self
 
     def says(self, agent: str, text: str = "ok", reason: str = "completed", *, ends: bool = True) -> "Log":
