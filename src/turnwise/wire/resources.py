@@ -51,6 +51,15 @@ class LabelDecision(Body):
     agent: str | None = Field(max_length=64, pattern=PLAIN)
 
 
+class GiveFeedback(Body):
+    """A user's rating of a decision: `up` if the right agent answered, `down` if not; null takes the rating back. With `down`,
+    `agent` may name the right one.
+    """
+
+    rating: Literal["up", "down"] | None
+    agent: str | None = Field(default=None, max_length=64, pattern=PLAIN)
+
+
 class LabelledPlace(Body):
     """A decision. `user` is the caller if omitted."""
 
@@ -69,7 +78,7 @@ class LabelDecisions(Body):
 
 
 class LabelShown(BaseModel):
-    """A label. `source` is the kind of author: `operator`, `user`, `model`, or a name of the app."""
+    """A label. `source` is the kind of author: `operator`, `user`, `signal`, `model`, or a name of the app."""
 
     source: str
     author: str

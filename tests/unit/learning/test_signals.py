@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -237,3 +238,9 @@ def test_signals_weigh_less_than_a_label_that_somebody_gave() -> None:
     label = label_of("orders", everything)
     assert label is not None
     assert label.weight == 0.95
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "learning.md").read_text()
+    for name, each in SIGNALS.items():
+        assert f"| `{name}` | {each.says} | {each.weight:g} | {each.about} |\n" in page
