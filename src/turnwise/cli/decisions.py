@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli import decision_export, decision_label, decision_review, decision_signals
+from turnwise.cli import decision_export, decision_label, decision_report, decision_review, decision_signals
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import DEFAULT_USER, TIMES, ConfigOption, JsonOption, SinceOption, UserOption
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnwise.ports.decisions import Decision, DecisionFilter, Decisions, Page
 
 app = typer.Typer(help="Search, explain, label and export decisions.", rich_markup_mode=None, no_args_is_help=True)
-for command in (decision_label, decision_review, decision_signals, decision_export):
+for command in (decision_label, decision_review, decision_signals, decision_report, decision_export):
     command.register(app)
 
 _Until = Annotated[

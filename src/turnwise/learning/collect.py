@@ -27,8 +27,8 @@ Step = Callable[[str, int, int], None]
 """Called with the description of the work, the number of sessions that are done, and their total."""
 
 
-def _no_step(what: str, done: int, total: int) -> None:
-    pass
+def no_step(what: str, done: int, total: int) -> None:
+    """Shows nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,7 +80,7 @@ async def collect_signals(
     default: str | None = None,
     since: datetime | None = None,
     limit: int = MAX_DECISIONS,
-    step: Step = _no_step,
+    step: Step = no_step,
 ) -> Collected:
     """Reads the log of the newest decisions, and stores a label for each decision that signals speak of.
 
