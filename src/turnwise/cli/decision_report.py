@@ -37,8 +37,8 @@ def report(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the decisions say: frequent misroutes, agents that take each other's messages, what falls to nobody, conflicts of
-    patterns, right and wrong by method and confidence, and drift over weeks.
+    """Show what the decisions say: frequent misroutes, agents that take each other's messages, what falls to nobody, conflicts
+    of patterns, right and wrong by method and confidence, and drift over weeks.
 
     Accuracy is estimated from randomly picked labels, or by inverse probability; the report says from how many.
     """

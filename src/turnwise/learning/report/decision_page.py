@@ -69,7 +69,8 @@ def _tiles(found: DecisionReport) -> Markup:
 def _plots(found: DecisionReport) -> list[Child]:
     plots: list[Child] = []
     if found.calibration and found.accuracy is not None:
-        note = f"On the dashed line, 80 % of the decisions with a confidence of 80 % are right. From {found.accuracy.labels:,} labels."
+        note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right."
+        note = f"{note} From {found.accuracy.labels:,} labels."
         plots.append(figure("Confidence calibration", bins_plot(found.calibration), note))
     if found.labels:
         tenths = [(each.right, each.wrong, each.decisions) for each in found.by_confidence]
