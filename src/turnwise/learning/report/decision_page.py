@@ -22,15 +22,18 @@ def decision_page(found: DecisionReport) -> str:
 
 def _body(found: DecisionReport) -> Markup:
     parts: list[Child] = [tag("header", tag("h1", "Decisions"), *(tag("p", each) for each in _about(found)))]
-    parts += [_tiles(found), tag("div", *_plots(found), class_="plots")]
+    plots = _plots(found)
+    parts += [_tiles(found), tag("div", *plots, class_="plots") if plots else None]
     parts += [_misroutes(found), _rivals(found.rivals), _groups(found), _conflicts(found)]
     parts.append(section("Right and wrong by method", _note(_LABELS), _methods(found.by_method)))
-    parts.append(section("Weeks", _weeks(found.weeks)))
+    parts.append(section("Drift over weeks", _note(_DRIFT), _drift(found.weeks), _weeks(found.weeks)))
     parts.append(tag("footer", "The documentation explains the page, under learning."))
     return tag("main", *parts)
 
 
 _LABELS = "From all labels that count. Labels of complaints are where the router errs, so these shares are not its accuracy."
+
+_DRIFT = "What changes here changed in the traffic, the agents or the policy."
 
 
 def _about(found: DecisionReport) -> list[str]:
@@ -75,15 +78,6 @@ def _plots(found: DecisionReport) -> list[Child]:
     if found.labels:
         tenths = [(each.right, each.wrong, each.decisions) for each in found.by_confidence]
         plots.append(figure("Right and wrong by confidence", confidence_plot(tenths), f"Green: right, red: wrong. {_LABELS}"))
-    if len(found.weeks) > 1:
-        shares = {
-            "default agent": ([_share(week.nobody, week) for week in found.weeks], "curve"),
-            "confidence below 60 %": ([_share(week.unsure, week) for week in found.weeks], "mark"),
-            "asked the user": ([_share(week.asked, week) for week in found.weeks], "ideal"),
-        }
-        lines = [(name, values, class_) for name, (values, class_) in shares.items()]
-        drawn = weeks_plot([week.start for week in found.weeks], lines)
-        plots.append(figure("Drift over weeks", drawn, "What changes here changed in the traffic, the agents or the policy."))
     return plots
 
 
@@ -168,6 +162,18 @@ def _split(each: Tally) -> Markup:
         return tag("td", "no label", class_="wide")
     good = tag("i", class_="good", style=f"width:{100 * each.right / labelled:.1f}%")
     return tag("td", tag("span", good, class_="split"), class_="wide")
+
+
+def _drift(found: Sequence[Week]) -> Markup | None:
+    """Draws the shares by week; None for a single week."""
+    if len(found) < 2:
+        return None
+    lines = [
+        ("default agent", [_share(week.nobody, week) for week in found], "curve"),
+        ("confidence below 60 %", [_share(week.unsure, week) for week in found], "mark"),
+        ("asked the user", [_share(week.asked, week) for week in found], "ideal"),
+    ]
+    return weeks_plot([week.start for week in found], lines)
 
 
 def _weeks(found: Sequence[Week]) -> Markup:

@@ -8,7 +8,7 @@ from turnwise.learning.report.markup import Markup, joined, tag
 
 Columns = Sequence[tuple[int, int, int]]
 """Right, wrong, and all decisions."""
-_TICKS = 8
+_TICKS = 13
 
 
 def confidence_plot(tenths: Columns) -> Markup:
@@ -47,16 +47,14 @@ def weeks_plot(weeks: Sequence[date], lines: Sequence[tuple[str, Sequence[float]
     """
     most = max((share for _, shares, _ in lines for share in shares), default=0.0)
     top = min(1.0, max(0.1, int(most * 10 + 1) / 10))
-    frame = Frame(x1=float(len(weeks) - 1), y1=top, height=260.0)
+    frame = Frame(width=1040.0, height=280.0, top=40.0, x1=float(len(weeks) - 1), y1=top)
     every = max(1, -(-len(weeks) // _TICKS))
     marks: list[Markup] = []
     for place, (name, shares, class_) in enumerate(lines):
         marks.append(line(frame, list(enumerate(map(float, shares))), class_))
-        at = frame.width - 150
-        marks.append(
-            tag("line", x1=at, x2=at + 22, y1=frame.top + 6 + 15 * place, y2=frame.top + 6 + 15 * place, class_=class_)
-        )
-        marks.append(tag("text", name, x=at + 28, y=frame.top + 10 + 15 * place, class_="note"))
+        x, y = frame.left + 200 * place, 14.0
+        marks.append(tag("line", x1=x, x2=x + 22, y1=y, y2=y, class_=class_))
+        marks.append(tag("text", name, x=x + 28, y=y + 4, class_="note"))
     return plot(
         frame,
         *marks,
