@@ -16,8 +16,9 @@ from turnwise.gateway.api.representations import decision_details, decision_row
 from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionFilter
+from turnwise.wire.labels import GiveFeedback, LabelDecision
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown, GiveFeedback, LabelDecision
+from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
