@@ -1,8 +1,9 @@
 """What signals alone teach: a simulated population whose signals are partly wrong (behaviours H2, H5).
 
-Examples of agents, traffic and a test set come from files of single messages. A user who was served wrongly corrects it in 7 of 10
-cases; 2 of 10 corrections are wrong: they follow a right decision and name another agent. Half of the other users say thanks,
-whatever was decided. One user in 20 contradicts every decision. The gain is the change of accuracy on the test set, in points.
+Examples of agents, traffic and a test set come from files of single messages. A user who was served wrongly corrects it in 7
+of 10 cases; 2 of 10 corrections are wrong: they follow a right decision and name another agent. Half of the other users say
+thanks, whatever was decided. One user in 20 contradicts every decision. The gain is the change of accuracy on the test set, in
+points.
 
     python -m bench.signals TRAIN.jsonl TEST.jsonl --seeds 20
 """
