@@ -15,6 +15,11 @@ def flow_names(context: typer.Context, incomplete: str) -> list[str]:
     return _with_prefix(incomplete, _names_from_file(context, _flows))
 
 
+def agent_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of agents in the configuration file."""
+    return _with_prefix(incomplete, _names_from_file(context, lambda agent: [agent.get("name")]))
+
+
 def agent_roles(context: typer.Context, incomplete: str) -> list[str]:
     """Roles that configured agents require."""
     return _with_prefix(incomplete, _names_from_file(context, _roles))

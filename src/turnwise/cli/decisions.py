@@ -1,4 +1,4 @@
-"""`turnwise decisions`: searches decisions across sessions, and shows one with all verdicts."""
+"""`turnwise decisions`: searches decisions across sessions, shows one with all verdicts, and holds the commands on labels."""
 
 import asyncio
 from datetime import datetime
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli import decision_export, decision_label, decision_report, decision_review, decision_signals
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+from turnwise.cli.options import DEFAULT_USER, TIMES, ConfigOption, JsonOption, SinceOption, UserOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,18 +16,13 @@ if TYPE_CHECKING:
     from turnwise.facts.sessions import SessionKey
     from turnwise.ports.decisions import Decision, DecisionFilter, Decisions, Page
 
-app = typer.Typer(help="Search decisions, and show one with its reasons.", rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(help="Search, explain, label and export decisions.", rich_markup_mode=None, no_args_is_help=True)
+for command in (decision_label, decision_review, decision_signals, decision_report, decision_export):
+    command.register(app)
 
-_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
-
-
-_Since = Annotated[
-    datetime | None,
-    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
-]
 _Until = Annotated[
     datetime | None,
-    typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC)."),
+    typer.Option("--until", metavar="TIME", formats=TIMES, help="Only decisions made before then (UTC)."),
 ]
 _MinConfidence = Annotated[
     float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
@@ -51,7 +47,7 @@ def list_decisions(
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only decisions for this agent.")] = None,
     method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only decisions by this method.")] = None,
-    since: _Since = None,
+    since: SinceOption = None,
     until: _Until = None,
     min_confidence: _MinConfidence = None,
     max_confidence: _MaxConfidence = None,

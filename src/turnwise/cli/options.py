@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -26,6 +27,12 @@ ConfigOption = Annotated[
 UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="The session's user.")]
 SessionOption = Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="The session.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
+"""The forms of a time on the command line."""
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", formats=TIMES, help="Only decisions made then (UTC) or later."),
+]
 ContextOption = Annotated[
     str | None,
     typer.Option("--context", metavar="JSON", help='Context of the message, such as {"channel": "web", "roles": ["staff"]}.'),
@@ -39,6 +46,11 @@ RoleOption = Annotated[
         autocompletion=agent_roles,
     ),
 ]
+
+
+def utc(time: datetime | None) -> datetime | None:
+    """Returns the time of an option in UTC."""
+    return time if time is None or time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def message_context(given: str | None, roles: Sequence[str] | None = None) -> "MessageContext":

@@ -213,6 +213,20 @@ class Decisions:
         """Stores the agent that should have been chosen; None removes the label. For operators. Raises InvocationMissing."""
         await self._gateway.fetch(ApiRequest("PUT", _decision_path(session, sequence) + "/label", body={"agent": agent}))
 
+    async def rate(
+        self, session: str, sequence: int, rating: Literal["up", "down"] | None, *, agent: str | None = None
+    ) -> None:
+        """Stores whether the right agent answered in an own session; None takes the rating back. Raises InvocationMissing.
+
+        Args:
+            session: The session.
+            sequence: The number of the event that holds the decision.
+            rating: `up` or `down`.
+            agent: The agent that should have answered, with `down`.
+        """
+        body = {"rating": rating, "agent": agent}
+        await self._gateway.fetch(ApiRequest("POST", _decision_path(session, sequence) + "/feedback", body=body))
+
 
 def _decision_path(session: str, sequence: int) -> str:
     return session_path(session, "decisions", str(int(sequence)))

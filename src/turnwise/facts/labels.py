@@ -10,6 +10,10 @@ from turnwise.facts.sessions import SessionKey
 
 OPERATOR = "operator"
 """The source of labels that a person gave for the operator of the app. They take precedence over all others."""
+BY_USER = "user"
+"""The source of labels that users gave for their own sessions."""
+SIGNAL = "signal"
+"""The source of labels that the log of a conversation implies."""
 NOTE_CHARACTERS = 4000
 
 Name = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
@@ -19,13 +23,13 @@ class Label(Fact):
     """One author's label of a decision."""
 
     source: Name = OPERATOR
-    """The kind of author: `operator`, `user`, `model`, or a name of the app."""
+    """The kind of author: `operator`, `user`, `signal`, `model`, or a name of the app."""
     author: Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")] = ""
     """The author within the source, such as a credential's id."""
     agent: str | None
     """The agent that should have been chosen; None means that no agent should have been chosen."""
     unsure: bool = False
-    """Whether the author doubts the label."""
+    """Whether the author doubts the label. Without an agent: the choice is wrong, and the author names no better one."""
     note: Annotated[str, Field(max_length=NOTE_CHARACTERS, pattern=r"^[^\x00]*$")] = ""
     """A remark for people. It may quote the user."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)

@@ -32,7 +32,7 @@ class Labelled:
     at: float
     """When it was decided, in seconds. Only the order counts."""
     author: str = ""
-    """Who labelled it, within the source."""
+    """Who labelled it, within the source; empty for a label that the user's conversation implies."""
     by_operator: bool = True
     """Operators overrule: their labels have no cap."""
     opens: bool = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.labels import OPERATOR, Label, LabelledDecision
+from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import Case
 from turnwise.learning.evaluate import evaluate
@@ -72,7 +72,7 @@ class LogTraffic:
                     user=each.place.key.user,
                     session=each.place.key.id,
                     at=decision.decided_at.timestamp(),
-                    author=f"{label.source}\n{label.author}",
+                    author="" if label.source == SIGNAL else f"{label.source}\n{label.author}",
                     by_operator=label.source == OPERATOR,
                     opens=(expected or default) != each.active_agent,
                     probability=label.probability,

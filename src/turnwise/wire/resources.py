@@ -8,10 +8,9 @@ from pydantic import BaseModel, Field, JsonValue
 from turnwise.facts import cards, definitions
 from turnwise.facts.events import Event
 from turnwise.facts.fact import optional
-from turnwise.facts.labels import NOTE_CHARACTERS, Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.waits import WaitKind
-from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT, Body, OptionalSessionId
+from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, OptionalSessionId
 
 InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
@@ -43,66 +42,6 @@ class ForkSession(Body):
 
     id: OptionalSessionId = Field(default=None, examples=["s-2"])
     before_invocation_id: InvocationId | None = None
-
-
-class LabelDecision(Body):
-    """Labels a decision with the agent that should have been chosen. Null removes the label."""
-
-    agent: str | None = Field(max_length=64, pattern=PLAIN)
-
-
-class LabelledPlace(Body):
-    """A decision. `user` is the caller if omitted."""
-
-    user: str | None = Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)
-    session_id: str = Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)
-    sequence: int = Field(ge=1, le=MOST_SEQUENCE)
-
-
-class LabelDecisions(Body):
-    """Labels decisions with the agent that should have been chosen. Null removes the labels."""
-
-    decisions: list[LabelledPlace] = Field(min_length=1, max_length=MOST_ROWS)
-    agent: str | None = Field(max_length=64, pattern=PLAIN)
-    note: str = Field(default="", max_length=NOTE_CHARACTERS, pattern=r"^[^\x00]*$")
-    unsure: bool = False
-
-
-class LabelShown(BaseModel):
-    """A label. `source` is the kind of author: `operator`, `user`, `model`, or a name of the app."""
-
-    source: str
-    author: str
-    agent: str | None
-    unsure: bool
-    note: str
-    at: datetime | None
-
-    @classmethod
-    def of(cls, label: Label) -> "LabelShown":
-        return cls(**{name: getattr(label, name) for name in cls.model_fields})
-
-
-class LabelChangeShown(BaseModel):
-    """A change of a label. `before` is null for a new one, `after` for a removed one."""
-
-    at: datetime
-    actor: str
-    before: LabelShown | None
-    after: LabelShown | None
-
-
-class DecisionLabels(BaseModel):
-    labels: list[LabelShown]
-    changes: list[LabelChangeShown]
-
-
-class ClaimShown(BaseModel):
-    """The claim of a decision's review. `mine` says whether it is the caller's."""
-
-    reviewer: str
-    seconds: float
-    mine: bool
 
 
 class SessionRow(BaseModel):

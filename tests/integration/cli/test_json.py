@@ -172,6 +172,13 @@ def records_in_json(told: Callable[..., Any]) -> None:
     assert told("prune", "--dry-run")["dry_run"] is True
     assert told("migrate", "--check")["current"] is True
     assert told("replay")["decisions"] >= 1
+    (queued,) = told("decisions", "review", "--size", "1")["queue"]
+    place = (queued["session"], str(queued["sequence"]))
+    labelled = told("decisions", "label", *place, "desk", "--user", queued["user"])
+    assert (labelled["label"]["agent"], labelled["label"]["source"]) == ("desk", "operator")
+    assert told("decisions", "signals")["decisions"] >= 1
+    assert told("decisions", "report")["labels"] == 1
+    assert len(told("decisions", "export")["cases"]) == 1
     assert told("learn", code=1)["learned"] is False
 
 

@@ -172,3 +172,37 @@ async def test_nobody_in_particular_has_none_of_it(make_runner: MakeRunner, path
     async with served(make_runner(desk), LOCKED) as client:
         answer = await client.get(f"{API}/{path}")
         assert (answer.status_code, answer.json()["code"]) == (401, "access.unauthenticated")
+
+
+async def test_users_rate_their_own_decisions(make_runner: MakeRunner) -> None:
+    """H2: one rating for each decision and credential, of own sessions alone; an operator overrules."""
+    runner = make_runner(desk, policy="staples")
+    async with served(runner, LOCKED) as client:
+        ann, olga = await key_for(runner, user="ann"), await key_for(runner, role="admin", user="olga")
+        await client.send_message("my order", headers=ann)
+        one = f"{API}/sessions/s/decisions/1"
+
+        async def rate(who: dict[str, str], status: int = 204, path: str = one, **body: Any) -> None:
+            assert (await client.post(f"{path}/feedback", json=body, headers=who)).status_code == status
+
+        async def labels() -> list[tuple[str, str | None, bool]]:
+            found = (await client.get(f"{one}/labels?user=ann", headers=olga)).json()["labels"]
+            return [(each["source"], each["agent"], each["unsure"]) for each in found]
+
+        await rate(ann, rating="up")
+        assert await labels() == [("user", "orders", False)]
+        await rate(ann, rating="down")
+        assert await labels() == [("user", None, True)]  # wrong, but nobody knows who is right
+        await rate(ann, rating="down", agent="desk")
+        await client.put(f"{one}/label?user=ann", json={"agent": "orders"}, headers=olga)
+        assert await labels() == [("operator", "orders", False), ("user", "desk", False)]
+        assert (await client.get(f"{one}?user=ann", headers=olga)).json()["label"] == "orders"
+        await rate(ann, rating=None)
+        assert await labels() == [("operator", "orders", False)]
+
+        for body in ({"rating": "sideways"}, {"rating": "up", "agent": "desk"}, {"rating": "down", "agent": "vault"}, {}):
+            await rate(ann, 422, **body)
+        for path in (f"{API}/sessions/s/decisions/2", f"{API}/sessions/none/decisions/1"):
+            await rate(ann, 404, path, rating="down")
+        others = await client.post(f"{one}/feedback?user=ann", json={"rating": "up"}, headers=olga)
+        assert others.status_code == 403

@@ -222,3 +222,7 @@ async def test_overviews_of_sessions_and_decisions(make_runner: MakeRunner) -> N
         assert (counts.total, counts.agents[0].labelled) == (3, 3)
         await client.decisions.label_all([each async for each in client.decisions.search(session="s2")], None)
         assert (await client.decisions.count(labelled=False)).total == 1
+        await client.decisions.rate("s2", 1, "down", agent="orders")
+        assert (await client.decisions.explain("s2", 1)).label == "orders"
+        await client.decisions.rate("s2", 1, None)
+        assert (await client.decisions.explain("s2", 1)).label is None

@@ -112,6 +112,7 @@ ROUTES: Routes = {
     ("GET", f"{_DECISION}/labels"): (Asked("decisions:label"),),
     ("POST", "/api/v1/decision-labels"): (Asked("decisions:label", _labelled, names="", ok=204),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+    ("POST", f"{_DECISION}/feedback"): (Asked("messages:write", lambda _: {"rating": "up"}, ok=204),),
     ("GET", "/api/v1/holds"): (Asked("audit:read", everybody=True),),
     ("POST", "/api/v1/holds"): (Asked("holds:write", lambda _: {"user": "held", "reason": "x"}, names="", ok=201),),
     ("DELETE", "/api/v1/holds/{hold_id}"): (Asked("holds:write", names="", ok=404),),

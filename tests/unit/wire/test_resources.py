@@ -5,7 +5,8 @@ import json
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from turnwise.wire.resources import AgentShown, ArtifactShown, CreateSession, ForkSession, LabelDecision, SessionShown, Version
+from turnwise.wire.labels import LabelDecision
+from turnwise.wire.resources import AgentShown, ArtifactShown, CreateSession, ForkSession, SessionShown, Version
 
 SESSION = {
     "id": "s",

@@ -16,8 +16,9 @@ from turnwise.gateway.api.representations import decision_details, decision_row
 from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionFilter
+from turnwise.wire.labels import GiveFeedback, LabelDecision
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown, LabelDecision
+from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
@@ -192,3 +193,21 @@ async def label_decision(session_id: SessionId, sequence: Sequence, body: LabelD
     A label of `null` removes the label. The session's log does not change.
     """
     await services.decisions.label(session_id, sequence, body.agent)
+
+
+@router.post(
+    "/sessions/{session_id}/decisions/{sequence}/feedback",
+    summary="Rate a decision",
+    status_code=204,
+    response_class=Response,
+    response_description="The rating is stored.",
+    responses=problems(404, body=True),
+)
+async def rate_decision(session_id: SessionId, sequence: Sequence, body: GiveFeedback, services: UserServices) -> None:
+    """Stores whether the right agent answered, as the session's user says. Needs the permission `messages:write`, so nobody
+    rates the decisions of another user's session.
+
+    One credential has one rating for each decision; a new one replaces it, and `null` takes it back. Operators' labels come
+    before ratings, and no user, session or credential teaches the router more than a tenth of what is not theirs.
+    """
+    await services.decisions.rate(session_id, sequence, body.rating, body.agent)

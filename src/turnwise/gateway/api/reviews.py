@@ -7,7 +7,7 @@ from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import Sequence, SessionId, UserServices
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.reviews import DecisionPlace
-from turnwise.wire.resources import ClaimShown, DecisionLabels, LabelChangeShown, LabelDecisions, LabelShown
+from turnwise.wire.labels import ClaimShown, DecisionLabels, LabelChangeShown, LabelDecisions, LabelShown
 
 router = api_router("decisions")
 _AT = "/sessions/{session_id}/decisions/{sequence}"

@@ -1,10 +1,14 @@
 """Search, lookup and labelling of selection decisions."""
 
 from collections.abc import Sequence
+from typing import Literal
 
+from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
+from turnwise.facts.labels import BY_USER, Label
 from turnwise.facts.sessions import SessionKey
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page
 from turnwise.runner import Runner
@@ -119,6 +123,47 @@ class Decisions:
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
         await self._runner.store.decisions.label(key, sequence, agent, actor=self._scope.caller.id)
+
+    async def rate(self, session: str, sequence: int, rating: Literal["up", "down"] | None, agent: str | None) -> None:
+        """Stores a user's rating of a decision in an own session as a label; None takes it back.
+
+        A credential that acts for users stores one rating for each decision, under its own id. An operator's label comes first.
+
+        Args:
+            session: The session.
+            sequence: The number of the event that holds the decision.
+            rating: `up`: the chosen agent is right. `down`: it is wrong.
+            agent: The right agent, with `down`; None if the user names none.
+
+        Raises:
+            Forbidden: The session is another user's.
+            RequestInvalid: The caller reaches no such agent, or the rating is not `down`.
+            InvocationMissing: There is no decision at this number.
+        """
+        key = self._scope.session("messages:write", session)
+        author, labels = self._scope.caller.id, record_store_of(self._runner.store).labels
+        self._check_named(rating, agent)
+        if rating is None:
+            await labels.remove(key, sequence, BY_USER, author, actor=author)
+            return
+        found = await self._runner.store.decisions.find(key, sequence)
+        if found is None:
+            raise InvocationMissing(
+                f"Session {session!r} has no decision at sequence number {sequence}.",
+                fix="Search its decisions for the numbers.",
+            )
+        right = found.selection.agent if rating == "up" else agent
+        label = Label(source=BY_USER, author=author, agent=right, unsure=right is None, picked="complaint")
+        await labels.put(key, sequence, label, actor=author)
+
+    def _check_named(self, rating: str | None, agent: str | None) -> None:
+        if agent is None:
+            return
+        where = ("body", "agent")
+        if rating != "down":
+            raise RequestInvalid("An agent is named without the rating 'down'.", fix="Leave out 'agent'.", where=where)
+        if agent not in self._runner.tree or not Redactor(self._scope.caller, self._runner.tree).reaches(agent):
+            raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one that you reach.", where=where)
 
 
 def _decision_sequence(events: Sequence[Event]) -> int | None:

@@ -16,8 +16,12 @@ _FEW = 5
 
 def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
     """Plots accuracy by reported confidence; the diagonal is ideal."""
+    return bins_plot(reliability(in_scope))
+
+
+def bins_plot(bins: Sequence[Bin]) -> Markup:
+    """Plots the accuracy of bins of the confidence; the diagonal is ideal."""
     frame = Frame()
-    bins = reliability(in_scope)
     most = max(each.cases for each in bins)
     columns = [_column(frame, each, each.cases / most) for each in bins]
     dots = [_dot(frame, each) for each in bins]
