@@ -1,13 +1,12 @@
 """`turnwise decisions`: searches decisions across sessions, and shows one with all verdicts."""
 
 import asyncio
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, SinceOption, UntilOption, UserOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Search decisions, and show one with its reasons.", rich_markup_mode=None, no_args_is_help=True)
 
-_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
-
-
-_Since = Annotated[
-    datetime | None,
-    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
-]
-_Until = Annotated[
-    datetime | None,
-    typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC)."),
-]
 _MinConfidence = Annotated[
     float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
 ]
@@ -51,8 +39,8 @@ def list_decisions(
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only decisions for this agent.")] = None,
     method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only decisions by this method.")] = None,
-    since: _Since = None,
-    until: _Until = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     min_confidence: _MinConfidence = None,
     max_confidence: _MaxConfidence = None,
     outcome: Annotated[

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -26,6 +27,14 @@ ConfigOption = Annotated[
 UserOption = Annotated[str, typer.Option("--user", "-u", metavar="USER", help="The session's user.")]
 SessionOption = Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="The session.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
+]
+UntilOption = Annotated[
+    datetime | None, typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC).")
+]
 ContextOption = Annotated[
     str | None,
     typer.Option("--context", metavar="JSON", help='Context of the message, such as {"channel": "web", "roles": ["staff"]}.'),

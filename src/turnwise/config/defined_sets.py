@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from typing import Protocol
 
 from turnwise.agents.collect import collect
 from turnwise.config.defined_agents import DefinedAgents
@@ -15,8 +15,14 @@ from turnwise.runner.agent_sets import AgentSet
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 
-BindPolicy = Callable[[PolicySpec, AgentTree], Cascade]
-"""Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory."""
+
+class BindPolicy(Protocol):
+    """Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory.
+
+    With `aside`, the agents are only tried: preparing and closing the cascade does not touch those that serve.
+    """
+
+    def __call__(self, spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade: ...
 
 
 class DefinedSets:
@@ -88,9 +94,13 @@ class DefinedSets:
         if self._kept is not None:
             await asyncio.to_thread(self._kept.write, self._newest)
 
-    def check_policy(self, definition: PolicyDefinition | None, tree: AgentTree) -> None:
-        """Raises a ConfigError unless the policy, or that of the configuration, can decide over the tree's agents."""
-        self._bind(self._policy_of(definition), tree)
+    def tried(self, definition: PolicyDefinition | None, tree: AgentTree) -> Cascade:
+        """Returns the policy, or that of the configuration, bound to these agents only to try them.
+
+        Raises:
+            ConfigError: The policy cannot decide over the agents.
+        """
+        return self._bind(self._policy_of(definition), tree, aside=True)
 
     def _policy_of(self, definition: PolicyDefinition | None) -> PolicySpec:
         if definition is None or definition.unknown_fields:
