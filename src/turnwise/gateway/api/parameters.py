@@ -7,11 +7,24 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import BeforeValidator, WithJsonSchema
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
+
+
+def _register(name: str, regex: str) -> None:
+    convertor = StringConvertor()
+    convertor.regex = regex
+    register_url_convertor(name, convertor)
+
+
+# Ids of agents and users may contain slashes. They end before the resources below them, so a path has one meaning.
+_register("agent", r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|try)$).)+")
+_register("user", r"(?:(?!/(?:memories(?:/[^/]+)?|export)$).)+")
+_register("memory", r"(?!search$)[^/]+")
 
 SessionId = Annotated[
     str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="The session's id.", examples=["s-1"])
