@@ -254,7 +254,7 @@ async def roll_back_policy(
     return _shown(stored, response)
 
 
-@router.post("/agents/{agent_name:path}/try", summary="Try a version", **_TRIED)
+@router.post("/agents/{agent_name:agent}/try", summary="Try a version", **_TRIED)
 async def try_agent_version(agent_name: AgentId, body: TryVersion, services: TheServices) -> TrialShown:
     """Decides recorded messages with what serves, and with a version such as a draft. No agent runs, and nothing is stored.
 
