@@ -10,9 +10,17 @@ import pytest
 from cli_play import written
 from runner_play import soon
 
+from turnwise import Result
 from turnwise.assemble import App, load_app
 from turnwise.facts.cards import Pattern
-from turnwise.facts.definitions import AnyDefinition, Definition, MadeOfTemplates, PolicyDefinition, ReplyTemplate
+from turnwise.facts.definitions import (
+    AnyDefinition,
+    Definition,
+    MadeByFactory,
+    MadeOfTemplates,
+    PolicyDefinition,
+    ReplyTemplate,
+)
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.matching.disk_cache import VARIABLE
@@ -26,7 +34,7 @@ agents: ['definition_agents:desk', 'definition_agents:parcels']
 store: {store!r}
 policy: {{stages: [{{selector: patterns}}, {{selector: semantic, options: {{threshold: 0.6}}}}]}}
 encoder: {{import: 'turnwise.testing.fake_encoder:BagOfWordsEncoder'}}
-definitions: {{makers: {{}}}}
+definitions: {{makers: {{asker: "definition_agents:asker"}}}}
 """
 
 
@@ -150,6 +158,42 @@ async def test_each_kind_of_change_decides_in_all_processes_and_no_message_fails
         for app in apps:
             await app.runner.idle()
             assert app.runner.sets.kept <= 2
+
+
+async def test_fifty_waiting_invocations_whose_agent_changes_is_rolled_back_and_retired(folder: Path) -> None:
+    """F3, F6: the version that asked takes the reply, in any process; once it is retired, the reply is a message like any."""
+
+    def named(word: str) -> Definition:
+        made = MadeByFactory(use="asker", options={"word": word})
+        return Definition(name="asker", patterns=(Pattern(regex="^ask"),), made_by=made)
+
+    async with processes(folder, 2) as apps:
+        asking, other = apps
+        await put(asking, named("one"), PolicyDefinition(policy={"stages": ["resume", "patterns"]}))
+        await soon(decides(apps, "ask me", "asker"))
+        waiting = [f"s{number}" for number in range(50)]
+        for session in waiting:
+            assert (await said(asking, "ask me", session)).end is None
+        editor, author = other.editor, Author("test", SystemIssuer().now())
+        assert editor is not None
+        await put(other, named("two"))
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {2})
+        assert await replies(apps, waiting[:16]) == ["one: 7"] * 16
+        await editor.activate("agent", "asker", 1, 2, author)
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {3})
+        assert await replies(apps, waiting[16:32]) == ["one: 7"] * 16
+        await editor.retire("agent", "asker", 3, author)
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {4})
+        assert await replies(apps, waiting[32:]) == ["desk"] * 18
+
+
+async def said(app: App, text: str, session: str) -> Result:
+    return await (await app.runner.start(text, user="ada", session=session)).result()
+
+
+async def replies(apps: list[App], sessions: list[str]) -> list[str]:
+    """The answers to a reply in each session, by one process after the other."""
+    return [(await said(app, "7", session)).text for app, session in zip(itertools.cycle(apps), sessions, strict=False)]
 
 
 async def test_what_does_not_fit_this_process_is_not_served(folder: Path) -> None:
