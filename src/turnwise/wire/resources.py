@@ -328,14 +328,28 @@ class ProcessShown(BaseModel):
     sessions: int
 
 
+class RestingAgent(BaseModel):
+    """An agent that gets no messages, because its surroundings failed for several users."""
+
+    agent: str
+    until: datetime
+    """The end of the rest. The next message after it is a probe."""
+    rests: int
+    """How many rests followed each other."""
+    probing: bool
+    """Whether a probe is being answered."""
+
+
 class Operations(BaseModel):
-    """The processes and queues of the app."""
+    """The processes and queues of the app, and its resting agents."""
 
     processes: list[ProcessShown]
     queued_messages: int
     queued_sessions: int
     longest_queue: int
     guardrail_threads_stuck: int
+    resting: list[RestingAgent]
+    """The agents that rest now."""
 
 
 class SkillShown(BaseModel):
