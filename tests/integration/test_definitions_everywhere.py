@@ -2,12 +2,14 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from cli_play import written
+from following_process import Follower
 from runner_play import soon
 
 from turnwise import Result
@@ -194,6 +196,35 @@ async def said(app: App, text: str, session: str) -> Result:
 async def replies(apps: list[App], sessions: list[str]) -> list[str]:
     """The answers to a reply in each session, by one process after the other."""
     return [(await said(app, "7", session)).text for app, session in zip(itertools.cycle(apps), sessions, strict=False)]
+
+
+TEXTS = ("where is my package", "a letter for my aunt", "crates and barrels by ship", "my parcel", "a refund please")
+KINDS: tuple[tuple[AnyDefinition, str, str], ...] = (
+    (Definition(name="parcels", patterns=(Pattern(regex="package"),)), TEXTS[0], "parcels"),
+    (Definition(name="parcels", examples=(TEXTS[1],)), TEXTS[1], "parcels"),
+    (Definition(name="parcels", description=TEXTS[2]), TEXTS[2], "parcels"),
+    (Definition(name="parcels", enabled=False), TEXTS[3], "desk"),
+    (REFUNDS, TEXTS[4], "refunds"),
+    (PolicyDefinition(policy={"stages": [{"selector": "default"}]}), TEXTS[4], "desk"),
+    (PolicyDefinition(policy={"stages": [{"selector": "patterns"}]}), TEXTS[4], "refunds"),
+    (REFUNDS.replace(status="retired"), TEXTS[4], "desk"),
+)
+"""Changes, with a text that another agent answers then."""
+
+
+async def test_three_processes_follow_each_change_and_no_message_fails(folder: Path) -> None:
+    """F3, F4, F6: real processes, which answer messages all the time."""
+    writer = load_app(folder)
+    await writer.serve_definitions()
+    followers = await asyncio.gather(*(Follower.start(folder, TEXTS) for _ in range(3)))
+    for definition, text, agent in KINDS:
+        await put(writer, definition)
+        committed = time.time()
+        ats = await soon(asyncio.gather(*(each.decides(text, agent) for each in followers)))
+        print(f"{definition.what} {definition.name}: {max(ats) - committed:.2f} s after the commit")
+    ends = await soon(asyncio.gather(*(each.stop() for each in followers)))
+    assert ends == [{"completed"}] * 3
+    await writer.runner.close()
 
 
 async def test_what_does_not_fit_this_process_is_not_served(folder: Path) -> None:
