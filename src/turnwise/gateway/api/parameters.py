@@ -15,16 +15,22 @@ from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 
 
-def _register(name: str, regex: str) -> None:
-    convertor = StringConvertor()
-    convertor.regex = regex
-    register_url_convertor(name, convertor)
-
-
 # Ids of agents and users may contain slashes. They end before the resources below them, so a path has one meaning.
-_register("agent", r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|try)$).)+")
-_register("user", r"(?:(?!/(?:memories(?:/[^/]+)?|export)$).)+")
-_register("memory", r"(?!search$)[^/]+")
+class _AgentConvertor(StringConvertor):
+    regex = r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|try)$).)+"
+
+
+class _UserConvertor(StringConvertor):
+    regex = r"(?:(?!/(?:memories(?:/[^/]+)?|export)$).)+"
+
+
+class _MemoryConvertor(StringConvertor):
+    regex = r"(?!search$)[^/]+"
+
+
+register_url_convertor("agent", _AgentConvertor())
+register_url_convertor("user", _UserConvertor())
+register_url_convertor("memory", _MemoryConvertor())
 
 SessionId = Annotated[
     str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="The session's id.", examples=["s-1"])
