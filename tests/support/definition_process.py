@@ -12,13 +12,13 @@ from pathlib import Path
 
 from memory_process import Dying
 
-from turnwise.facts.definitions import Definition, PolicyDefinition
-from turnwise.ports.definitions import Author
+from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
+from turnwise.ports.definitions import Author, DefinitionKey
 from turnwise.stores.sql import SqlSessionStore
 
 FOLDER = Path(__file__).resolve().parent
-OLD = [Definition(name="a", description="old"), PolicyDefinition(policy="default")]
-NEW = [Definition(name="a", description="new"), Definition(name="b"), PolicyDefinition(policy="staples")]
+OLD: list[AnyDefinition] = [Definition(name="a", description="old"), PolicyDefinition(policy="default")]
+NEW: list[AnyDefinition] = [Definition(name="a", description="new"), Definition(name="b"), PolicyDefinition(policy="staples")]
 
 
 async def start(url: str, app: str, commits: int, when: str) -> str:
@@ -38,7 +38,7 @@ async def main(url: str, app: str, commits: str, when: str) -> None:
     await store.close()
     Dying(int(commits), when)
     store = SqlSessionStore(url)
-    expected = {("agent", "a"): 1, ("policy", "main"): 1}
+    expected: dict[DefinitionKey, int] = {("agent", "a"): 1, ("policy", "main"): 1}
     await store.definitions.put(app, NEW, expected, Author("dying", datetime.now(UTC)))
     await store.definitions.revision(app)
     print("done", flush=True)

@@ -1,7 +1,7 @@
 """A process that follows definitions while it answers messages: `python -m following_process FOLDER TEXT…`.
 
-It sends the texts in turn. It prints a line of JSON whenever another agent answers one of them: the text, the agent, the time. When
-its input ends, it prints how its messages ended.
+It sends the texts in turn. When another agent answers one of them, it prints a line of JSON with the text, the agent, the time.
+At the end of its input, it prints how its messages ended.
 """
 
 import asyncio

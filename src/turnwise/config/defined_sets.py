@@ -4,7 +4,6 @@ import asyncio
 import threading
 from typing import Protocol
 
-from turnwise.agents.collect import collect
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import ModelSpecs, read_defined_policy
@@ -79,10 +78,10 @@ class DefinedSets:
         """Returns the set of these definitions. Raises TurnwiseError."""
         with self._lock:
             applied = self._agents.apply(definitions.agents)
-            agents, tree = collect(applied.root)
+            tree = applied.tree
             served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)
             cascade = self._bind(self._policy_of(served), tree)
-            return AgentSet(agents, tree, cascade, definitions.revision, self._retired - {card.name for card in tree})
+            return AgentSet(applied.agents, tree, cascade, definitions.revision, self._retired - {card.name for card in tree})
 
     async def last_known(self) -> AgentSet | None:
         """Returns the set that this machine served last; None = it kept none. Raises TurnwiseError."""
