@@ -331,14 +331,14 @@ class _Assembly:
         folder = folder_from_environment()
         kept = KeptDefinitions(folder, app, str(self.settings.file.store)) if folder is not None else None
 
-        def bind(spec: PolicySpec, tree: AgentTree) -> Cascade:
-            return runner.cascade.changed(spec, tree)
+        def bind(spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade:
+            return runner.cascade.changed(spec, tree, aside=aside)
 
         arms = self._experiment.policies if self._experiment is not None else ()
         policies = ConfiguredPolicies(self._policy, self._policies, arms)
         sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
-        return DefinitionEditor(store, app, agents, sets.check_policy, watch.announce), sets, watch
+        return DefinitionEditor(store, app, agents, sets.tried, watch.announce), sets, watch
 
     def _memory(self) -> MemoryConfig | None:
         section = self.settings.file.memory

@@ -7,11 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from turnwise.facts.definitions import Definition
+from turnwise.facts.events import Actions
 from turnwise.facts.labels import Label
-from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
+from turnwise.facts.retention import AgeRule, DefinitionRule, Retention, RetentionRules, SessionRule
+from turnwise.facts.selections import Selection
+from turnwise.ports.definitions import Author
 from turnwise.ports.holds import Hold
+from turnwise.runner.queue.retention import Pruning
 from turnwise.stores.sql import SqlSessionStore, pruning
-from turnwise.testing.session_store_cases.making import LEASE, NOW, asked, fresh_key, message, opened, told
+from turnwise.testing.session_store_cases.making import LEASE, NOW, asked, ended, fresh_key, message, opened, told
 
 LATER = NOW + timedelta(days=10)
 EVERY = AgeRule(days=5)
@@ -101,3 +106,49 @@ async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
     assert event.text == "hello"
     assert event.actions.selection is not None
     assert (event.actions.selection.agent, event.actions.selection.verdicts) == (before[0].selection.agent, ())
+
+
+async def test_versions_of_definitions_that_nobody_names_are_pruned(store: SqlSessionStore) -> None:
+    """F1, F3: decisions keep the versions that served at their revision; pruned decisions do not."""
+    key = fresh_key()
+    author = Author("ann", NOW)
+    for version in range(7):
+        await store.definitions.put(key.app, [Definition(name="a")], {("agent", "a"): version}, author)
+    for revision in (2, 4):
+        selection = Selection(agent="a", method="resume", confidence=0.5, reason="", revision=revision)
+        event = asked(invocation=f"i-{revision}").replace(actions=Actions(selection=selection))
+        await store.append(
+            await store.create(key._replace(id=f"s-{revision}")), [event, ended("a", invocation=f"i-{revision}")]
+        )
+    rules = Retention(definitions=DefinitionRule(versions=1))
+
+    async def passed(rules: Retention, *, dry_run: bool = False) -> int:
+        work = Pruning(store, None, key.app, rules, lambda: LATER).whole_pass(dry_run=dry_run)
+        return [counts async for counts in work][-1]["definitions"]
+
+    async def kept() -> list[int]:
+        return [each.version for each in (await store.definitions.history(key.app, "agent", "a")).items]
+
+    assert await passed(rules, dry_run=True) == 4
+    assert await passed(rules) == 4
+    assert await kept() == [7, 4, 2]
+    assert await passed(rules.replace(decisions=EVERY)) == 2
+    assert await kept() == [7]
+
+
+async def test_versions_that_served_while_a_pass_ran_stay(store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F3: a decision may name them that was made after its user was read."""
+    monkeypatch.setattr(pruning, "USERS", 1)
+    key = fresh_key()
+    for user in ("a", "b"):
+        await told(store, key._replace(user=user), "i-1")
+    for version in range(3):
+        await store.definitions.put(key.app, [Definition(name="a")], {("agent", "a"): version}, Author("ann", NOW))
+    rules = Retention(definitions=DefinitionRule(versions=1))
+    work = Pruning(store, None, key.app, rules, lambda: LATER).whole_pass()
+    await anext(work)
+    for version in range(3, 5):
+        await store.definitions.put(key.app, [Definition(name="a")], {("agent", "a"): version}, Author("ann", NOW))
+    counts = [each async for each in work]
+    assert counts[-1]["definitions"] == 2
+    assert [each.version for each in (await store.definitions.history(key.app, "agent", "a")).items] == [5, 4, 3]

@@ -2,17 +2,27 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from cli_play import written
+from following_process import Follower
 from runner_play import soon
 
+from turnwise import Result
 from turnwise.assemble import App, load_app
 from turnwise.facts.cards import Pattern
-from turnwise.facts.definitions import AnyDefinition, Definition, MadeOfTemplates, PolicyDefinition, ReplyTemplate
+from turnwise.facts.definitions import (
+    AnyDefinition,
+    Definition,
+    MadeByFactory,
+    MadeOfTemplates,
+    PolicyDefinition,
+    ReplyTemplate,
+)
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.matching.disk_cache import VARIABLE
@@ -26,7 +36,7 @@ agents: ['definition_agents:desk', 'definition_agents:parcels']
 store: {store!r}
 policy: {{stages: [{{selector: patterns}}, {{selector: semantic, options: {{threshold: 0.6}}}}]}}
 encoder: {{import: 'turnwise.testing.fake_encoder:BagOfWordsEncoder'}}
-definitions: {{makers: {{}}}}
+definitions: {{makers: {{asker: "definition_agents:asker"}}}}
 """
 
 
@@ -150,6 +160,71 @@ async def test_each_kind_of_change_decides_in_all_processes_and_no_message_fails
         for app in apps:
             await app.runner.idle()
             assert app.runner.sets.kept <= 2
+
+
+async def test_fifty_waiting_invocations_whose_agent_changes_is_rolled_back_and_retired(folder: Path) -> None:
+    """F3, F6: the version that asked takes the reply, in any process; once it is retired, the reply is a message like any."""
+
+    def named(word: str) -> Definition:
+        made = MadeByFactory(use="asker", options={"word": word})
+        return Definition(name="asker", patterns=(Pattern(regex="^ask"),), made_by=made)
+
+    async with processes(folder, 2) as apps:
+        asking, other = apps
+        await put(asking, named("one"), PolicyDefinition(policy={"stages": ["resume", "patterns"]}))
+        await soon(decides(apps, "ask me", "asker"))
+        waiting = [f"s{number}" for number in range(50)]
+        for session in waiting:
+            assert (await said(asking, "ask me", session)).end is None
+        editor, author = other.editor, Author("test", SystemIssuer().now())
+        assert editor is not None
+        await put(other, named("two"))
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {2})
+        assert await replies(apps, waiting[:16]) == ["one: 7"] * 16
+        await editor.activate("agent", "asker", 1, 2, author)
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {3})
+        assert await replies(apps, waiting[16:32]) == ["one: 7"] * 16
+        await editor.retire("agent", "asker", 3, author)
+        await until(lambda: {app.runner.sets.current.revision for app in apps} == {4})
+        assert await replies(apps, waiting[32:]) == ["desk"] * 18
+
+
+async def said(app: App, text: str, session: str) -> Result:
+    return await (await app.runner.start(text, user="ada", session=session)).result()
+
+
+async def replies(apps: list[App], sessions: list[str]) -> list[str]:
+    """The answers to a reply in each session, by one process after the other."""
+    return [(await said(app, "7", session)).text for app, session in zip(itertools.cycle(apps), sessions, strict=False)]
+
+
+TEXTS = ("where is my package", "a letter for my aunt", "crates and barrels by ship", "my parcel", "a refund please")
+KINDS: tuple[tuple[AnyDefinition, str, str], ...] = (
+    (Definition(name="parcels", patterns=(Pattern(regex="package"),)), TEXTS[0], "parcels"),
+    (Definition(name="parcels", examples=(TEXTS[1],)), TEXTS[1], "parcels"),
+    (Definition(name="parcels", description=TEXTS[2]), TEXTS[2], "parcels"),
+    (Definition(name="parcels", enabled=False), TEXTS[3], "desk"),
+    (REFUNDS, TEXTS[4], "refunds"),
+    (PolicyDefinition(policy={"stages": [{"selector": "default"}]}), TEXTS[4], "desk"),
+    (PolicyDefinition(policy={"stages": [{"selector": "patterns"}]}), TEXTS[4], "refunds"),
+    (REFUNDS.replace(status="retired"), TEXTS[4], "desk"),
+)
+"""Changes, with a text that another agent answers then."""
+
+
+async def test_three_processes_follow_each_change_and_no_message_fails(folder: Path) -> None:
+    """F3, F4, F6: real processes, which answer messages all the time."""
+    writer = load_app(folder)
+    await writer.serve_definitions()
+    followers = await asyncio.gather(*(Follower.start(folder, TEXTS) for _ in range(3)))
+    for definition, text, agent in KINDS:
+        await put(writer, definition)
+        committed = time.time()
+        ats = await soon(asyncio.gather(*(each.decides(text, agent) for each in followers)))
+        print(f"{definition.what} {definition.name}: {max(ats) - committed:.2f} s after the commit")
+    ends = await soon(asyncio.gather(*(each.stop() for each in followers)))
+    assert ends == [{"completed"}] * 3
+    await writer.runner.close()
 
 
 async def test_what_does_not_fit_this_process_is_not_served(folder: Path) -> None:

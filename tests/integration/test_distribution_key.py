@@ -19,7 +19,7 @@ from turnwise.testing.postgres import new_postgres_database
 
 # Small tables that a sharded database keeps everywhere.
 EVERYWHERE = {"app_state", "keys", "version", "versions", "processes", "counters", "places"}
-EVERYWHERE |= {"definitions", "definition_revisions", "definition_changes", "vectors", "matchers", "rests"}
+EVERYWHERE |= {"definitions", "definition_revisions", "vectors", "matchers", "rests"}
 OF_USERS = {table.name for table in metadata.sorted_tables} - {f"turnwise_{name}" for name in EVERYWHERE}
 VALUE = r"(?:-?\d+|\?|%\(\w+\)s(?:::\w+)?|\$\d+)"
 # A process looks at the work of all users now and then: pending deletions, and requests to stop its own turns. The erasure of a

@@ -1,6 +1,8 @@
 """Agents in code, for the tests of definitions."""
 
-from turnwise import agent
+from typing import Any
+
+from turnwise import AgentContext, agent
 
 
 @agent
@@ -11,3 +13,13 @@ def desk(message: str) -> str:
 @agent(patterns=["parcel"])
 def parcels(message: str) -> str:
     return "parcels"
+
+
+def asker(word: str = "one") -> Any:
+    """An agent that waits for a reply, and answers with its word."""
+
+    async def ask(context: AgentContext) -> str:
+        reply = await context.ask("What is the number?")
+        return f"{word}: {reply.text}"
+
+    return ask

@@ -52,12 +52,15 @@ class Dying:
         if isinstance(connection, sqlite3.Connection):
             connection.set_trace_callback(self._run)
         else:
-            connection.cursor_factory = type("Cursor", (psycopg.Cursor,), {"execute": self._execute})
+            connection.cursor_factory = type("Cursor", (psycopg.Cursor,), {"execute": self._executing()})
             connection.commit = partial(self._commit, connection.commit)
 
-    def _execute(self, cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        self._run("")
-        return psycopg.Cursor.execute(cursor, query, *arguments, **options)
+    def _executing(self) -> Callable[..., Any]:
+        def execute(cursor: Any, *arguments: Any, **options: Any) -> Any:
+            self._run("")
+            return psycopg.Cursor.execute(cursor, *arguments, **options)
+
+        return execute  # a function, not a bound method: a cursor is its first argument
 
     def _commit(self, commit: Callable[[], None]) -> None:
         self._run("COMMIT")
@@ -90,6 +93,7 @@ async def start(url: str, commits: int, when: str) -> str:
         env={**os.environ, "PYTHONPATH": path},
     )
     printed, _ = await process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL)
     return printed.decode().strip()
 
 

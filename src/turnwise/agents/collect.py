@@ -38,7 +38,7 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
             raise _two_places(name, parents[id(agent)], parent)
         parents[id(agent)] = parent
         agents.setdefault(name, agent)
-        cards.append(agent.card.replace(parent=parent))
+        cards.append(agent.card if agent.card.parent == parent else agent.card.replace(parent=parent))
     tree = AgentTree(cards)
     for agent in agents.values():
         check = getattr(agent, "check", None)

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import ConfigOption, JsonOption, open_app
+from turnwise.cli import agents_try
+from turnwise.cli.definition_options import (
+    ExpectOption,
+    MaxOption,
+    MinOption,
+    NameArgument,
+    NoteOption,
+    PolicyOption,
+    VersionArgument,
+    kind_of,
+    open_editor,
+)
+from turnwise.cli.exits import FAILED, UsageProblem
+from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.config.definition_editor import DefinitionEditor
@@ -20,13 +32,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Show and change the definitions of agents and policies in the database.", rich_markup_mode=None, no_args_is_help=True
 )
-
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
-PolicyOption = Annotated[bool, typer.Option("--policy", help="A policy is meant, not an agent.")]
-NoteOption = Annotated[str, typer.Option("--note", "-m", metavar="TEXT", help="Why it changes; kept with the version.")]
-ExpectOption = Annotated[
-    int | None, typer.Option("--expect", metavar="VERSION", min=0, help="Refuse if another version is the newest one.")
-]
 
 
 @app.command("list")
@@ -45,7 +50,7 @@ def list_definitions(config: ConfigOption = None, as_json: JsonOption = False) -
 @app.command()
 def show(
     name: NameArgument,
-    version: Annotated[int | None, typer.Argument(metavar="VERSION", min=1, help="By default the newest one.")] = None,
+    version: VersionArgument = None,
     config: ConfigOption = None,
     policy: PolicyOption = False,
     as_json: JsonOption = False,
@@ -55,7 +60,7 @@ def show(
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output
 
-        agents_output.print_definition(await editor.version(_kind(policy), name, version), as_json=as_json)
+        agents_output.print_definition(await editor.version(kind_of(policy), name, version), as_json=as_json)
 
     _run(config, work)
 
@@ -67,8 +72,8 @@ def history(name: NameArgument, config: ConfigOption = None, policy: PolicyOptio
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output
 
-        await editor.version(_kind(policy), name)
-        page = await editor.store.history(editor.app, _kind(policy), name, limit=1000)
+        await editor.version(kind_of(policy), name)
+        page = await editor.store.history(editor.app, kind_of(policy), name, limit=1000)
         agents_output.print_history(page.items, as_json=as_json)
 
     _run(config, work)
@@ -89,7 +94,7 @@ def diff(
         from turnwise.cli import agents_output
         from turnwise.facts.definitions import differences
 
-        before, after = await editor.version(_kind(policy), name, old), await editor.version(_kind(policy), name, new)
+        before, after = await editor.version(kind_of(policy), name, old), await editor.version(kind_of(policy), name, new)
         agents_output.print_differences(differences(before, after), as_json=as_json)
 
     _run(config, work)
@@ -115,7 +120,7 @@ def set_fields(
         merged = {**written, **changes, "status": "draft" if draft else "active"}
         return {key: value for key, value in merged.items() if value is not _ABSENT}
 
-    _run(config, lambda editor: _change(editor, _kind(policy), name, change, note, expect, as_json))
+    _run(config, lambda editor: _change(editor, kind_of(policy), name, change, note, expect, as_json))
 
 
 @app.command()
@@ -160,21 +165,31 @@ def disable(name: NameArgument, config: ConfigOption = None, note: NoteOption = 
 @app.command()
 def activate(
     name: NameArgument,
-    version: Annotated[int | None, typer.Argument(metavar="VERSION", min=1, help="By default the newest one.")] = None,
+    version: VersionArgument = None,
     config: ConfigOption = None,
     policy: PolicyOption = False,
     note: NoteOption = "",
     expect: ExpectOption = None,
     as_json: JsonOption = False,
+    at_least: MinOption = None,
+    at_most: MaxOption = None,
 ) -> None:
-    """Serve a version, such as a draft, as a new version."""
+    """Serve a version, such as a draft, as a new version. With --min or --max, only if a trial keeps the bounds."""
+    gates = agents_try.trial_gates(at_least, at_most)
 
-    async def work(editor: "DefinitionEditor") -> None:
-        newest = await editor.version(_kind(policy), name)
-        wanted, seen = newest.version if version is None else version, newest.version if expect is None else expect
-        _print_stored(await editor.activate(_kind(policy), name, wanted, seen, _author(note)), as_json)
+    async def work() -> bool:
+        async with open_editor(config, serve=bool(gates)) as (app_, editor):
+            seen, newest = await _seen(editor, kind_of(policy), name, expect)
+            wanted = newest if version is None else version
+            if gates:
+                tried = await editor.version(kind_of(policy), name, wanted)
+                if agents_try.print_missed(await agents_try.run_trial(app_, editor, tried), gates):
+                    return False
+            _print_stored(await editor.activate(kind_of(policy), name, wanted, seen, _author(note)), as_json)
+            return True
 
-    _run(config, work)
+    if not asyncio.run(work()):
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -192,10 +207,9 @@ def rollback(
     """Go back to an earlier version: its content serves again as a new version."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        newest = await editor.version(_kind(policy), name)
-        earlier = await editor.previous(_kind(policy), name) if version is None else version
-        seen = newest.version if expect is None else expect
-        _print_stored(await editor.activate(_kind(policy), name, earlier, seen, _author(note)), as_json)
+        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        earlier = await editor.previous(kind_of(policy), name) if version is None else version
+        _print_stored(await editor.activate(kind_of(policy), name, earlier, seen, _author(note)), as_json)
 
     _run(config, work)
 
@@ -212,11 +226,13 @@ def retire(
     """Take a definition out of service. An agent in code is then as in code; another one is gone."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        newest = await editor.version(_kind(policy), name)
-        seen = newest.version if expect is None else expect
-        _print_stored(await editor.retire(_kind(policy), name, seen, _author(note)), as_json)
+        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        _print_stored(await editor.retire(kind_of(policy), name, seen, _author(note)), as_json)
 
     _run(config, work)
+
+
+agents_try.register(app)
 
 
 @app.command("import")
@@ -272,18 +288,16 @@ _ABSENT = _Absent()
 
 def _run(config: Path | None, work: Callable[["DefinitionEditor"], Any]) -> None:
     async def opened() -> None:
-        from turnwise.facts.errors import ConfigError
-
-        async with open_app(config, serve=False) as app_:
-            if app_.editor is None:
-                raise ConfigError("The session store of this app keeps no definitions.", fix="Use a SQL database as `store`.")
-            await work(app_.editor)
+        async with open_editor(config) as (_, editor):
+            await work(editor)
 
     asyncio.run(opened())
 
 
-def _kind(policy: bool) -> "DefinitionKind":
-    return "policy" if policy else "agent"
+async def _seen(editor: "DefinitionEditor", what: "DefinitionKind", name: str, expect: int | None) -> tuple[int, int]:
+    """Returns the version that has to be the newest one, and the newest one. Raises DefinitionMissing."""
+    newest = (await editor.version(what, name)).version
+    return newest if expect is None else expect, newest
 
 
 def _author(note: str) -> "Author":

@@ -1,14 +1,13 @@
 """`turnwise decisions`: searches decisions across sessions, shows one with all verdicts, and holds the commands on labels."""
 
 import asyncio
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli import decision_export, decision_label, decision_report, decision_review, decision_signals
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import DEFAULT_USER, TIMES, ConfigOption, JsonOption, SinceOption, UserOption
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, SinceOption, UntilOption, UserOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +19,6 @@ app = typer.Typer(help="Search, explain, label and export decisions.", rich_mark
 for command in (decision_label, decision_review, decision_signals, decision_report, decision_export):
     command.register(app)
 
-_Until = Annotated[
-    datetime | None,
-    typer.Option("--until", metavar="TIME", formats=TIMES, help="Only decisions made before then (UTC)."),
-]
 _MinConfidence = Annotated[
     float | None, typer.Option("--min-confidence", min=0, max=1, metavar="0..1", help="The lowest confidence.")
 ]
@@ -48,7 +43,7 @@ def list_decisions(
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only decisions for this agent.")] = None,
     method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only decisions by this method.")] = None,
     since: SinceOption = None,
-    until: _Until = None,
+    until: UntilOption = None,
     min_confidence: _MinConfidence = None,
     max_confidence: _MaxConfidence = None,
     outcome: Annotated[

@@ -55,7 +55,7 @@ def lint(
         findings = [finding.data() for finding in found]
         terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
-        terminal.print_lines(wrap([*_finding_lines(found), _summary(agents, counts)], terminal.width()))
+        terminal.print_lines(wrap([*finding_lines(found), _summary(agents, counts)], terminal.width()))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 
@@ -118,7 +118,8 @@ def vectors_for(
     return vectors_of(plain, encoder, cache=DiskCache(folder) if folder else None, progress=step)
 
 
-def _finding_lines(found: "Iterable[Finding]") -> "Iterator[Text]":
+def finding_lines(found: "Iterable[Finding]") -> "Iterator[Text]":
+    """The lines of findings: the problem, the texts that show it, and the fix."""
     from rich.text import Text
 
     from turnwise.cli.rendering import styled

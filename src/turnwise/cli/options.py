@@ -33,6 +33,9 @@ SinceOption = Annotated[
     datetime | None,
     typer.Option("--since", metavar="TIME", formats=TIMES, help="Only decisions made then (UTC) or later."),
 ]
+UntilOption = Annotated[
+    datetime | None, typer.Option("--until", metavar="TIME", formats=TIMES, help="Only decisions made before then (UTC).")
+]
 ContextOption = Annotated[
     str | None,
     typer.Option("--context", metavar="JSON", help='Context of the message, such as {"channel": "web", "roles": ["staff"]}.'),

@@ -1,7 +1,6 @@
 """`turnwise replay`: decides recorded messages again, and shows which decisions change."""
 
 import asyncio
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from turnwise.cli.completion import policy_names
 from turnwise.cli.eval import check_writable, gates_of, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
-from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from turnwise.ports.decisions import DecisionFilter
     from turnwise.selection.policy import PolicySpec
 
-_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 FIGURES = (
     "decisions",
     "replayed",
@@ -48,13 +46,6 @@ _Agents = Annotated[
         "--agents", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
     ),
 ]
-_Since = Annotated[
-    datetime | None,
-    typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
-]
-_Until = Annotated[
-    datetime | None, typer.Option("--until", metavar="TIME", formats=_TIMES, help="Only decisions made before then (UTC).")
-]
 _Report = Annotated[Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with pictures, one file.")]
 _Min = Annotated[
     list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail if a figure is lower, such as gain=0.")
@@ -77,8 +68,8 @@ def replay(
     session: Annotated[
         str | None, typer.Option("--session", "-s", metavar="ID", help="Only decisions of this session of the user.")
     ] = None,
-    since: _Since = None,
-    until: _Until = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     labelled: Annotated[bool, typer.Option("--labelled", help="Only labelled decisions.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many decisions, the newest ones.")] = 100_000,
     as_json: JsonOption = False,

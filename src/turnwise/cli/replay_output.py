@@ -16,17 +16,36 @@ FLIPS_SHOWN, _EXAMPLE = 20, 60
 
 def result_lines(found: ReplayResult, width: int | None = None) -> Iterator[Text]:
     """The lines of a replay: the share that changes, labelled accuracy, the changes, and what could not be decided again."""
-    changed = found.replayed - found.equal
-    yield styled(f"{changed:,} of {found.replayed:,} decisions change ({percent(found.share(changed))})", "bold")
+    yield _headline(found)
     yield styled(f"policy {one_line(found.policy)} ({found.fingerprint})", "dim")
+    yield from _labelled(found)
+    if found.other_inputs:
+        note = f"{found.other_inputs:,} were recorded under another policy, other agents or other examples"
+        yield styled(note, "dim")
+    yield from _changes(found, width)
+
+
+def trial_lines(found: ReplayResult, width: int | None = None) -> Iterator[Text]:
+    """The lines of a trial's decisions, as those of a replay."""
+    yield _headline(found)
+    yield from _labelled(found)
+    yield from _changes(found, width)
+
+
+def _headline(found: ReplayResult) -> Text:
+    changed = found.replayed - found.equal
+    return styled(f"{changed:,} of {found.replayed:,} decisions change ({percent(found.share(changed))})", "bold")
+
+
+def _labelled(found: ReplayResult) -> Iterator[Text]:
     if found.labelled:
         before, after = percent(found.accuracy(found.right_before)), percent(found.accuracy(found.right_after))
         colour = "green" if (found.gain or 0) >= 0 else "red"
         points = f"{100 * (found.gain or 0):+.1f} points"
         yield styled(f"right: {before} before, {after} now ({points}), of {found.labelled:,} labelled decisions", colour)
-    if found.other_inputs:
-        note = f"{found.other_inputs:,} were recorded under another policy, other agents or other examples"
-        yield styled(note, "dim")
+
+
+def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
     for reason, count in found.obstacles.items():
         yield styled(f"not decided again: {count:,} ({OBSTACLES[reason]})", "yellow")
     if found.flips:

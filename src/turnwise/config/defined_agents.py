@@ -21,9 +21,31 @@ from turnwise.ports.jobs import DoesJobs
 class AppliedDefinitions(NamedTuple):
     """The agents after definitions were applied."""
 
-    root: Agent
+    agents: Mapping[str, Agent]
+    """The agents by name, the root first."""
+    tree: AgentTree
     newer: tuple[str, ...]
     """Agents whose definition a newer release wrote. They are as in code, or missing."""
+
+    @property
+    def root(self) -> Agent:
+        return self.agents[self.tree.root]
+
+
+class _Applied(NamedTuple):
+    """What one definition makes. Sets share it as long as the version serves."""
+
+    definition: Definition
+    instance: Instance | None
+    """None = a newer release wrote the definition."""
+    card: AgentCard | None
+    """None, as `instance`."""
+
+
+def _is_same(one: Definition, other: Definition) -> bool:
+    """Returns whether they are one stored version. Versions never change."""
+    stored = one.version > 0 and one.revision > 0
+    return one is other or (stored and (one.version, one.revision) == (other.version, other.revision))
 
 
 class DefinedAgent(PlacedAgent):
@@ -67,6 +89,7 @@ class DefinedAgents:
         self._root = root
         self._code, self._tree = collect(root)
         self._instances = {name: Instance(_unwrapped(agent)) for name, agent in self._code.items()}
+        self._last: Mapping[str, _Applied] = {}
         self._sharers: weakref.WeakKeyDictionary[Instance, _Sharers] = weakref.WeakKeyDictionary()
 
     @property
@@ -82,38 +105,41 @@ class DefinedAgents:
         Raises:
             TurnwiseError: The definitions do not fit together, or an agent cannot be made. Names the agent.
         """
-        known = {each.name: each for each in definitions}
-        newer = tuple(sorted(name for name, each in known.items() if each.unknown_fields))
-        served = {name: each for name, each in known.items() if not each.unknown_fields}
-        made = {name: self.instance_of(definition) for name, definition in served.items()}
-        cards = {card.name: card for card in self._cards(served.values(), made)}
+        known = {each.name: self._applied(each) for each in definitions}
+        self._last = known
+        newer = tuple(sorted(name for name, each in known.items() if each.card is None))
+        cards = {card.name: card for card in self._cards(known)}
         tree = AgentTree(cards.values())
-        instances = {**self._instances, **made}
+        instances = {**self._instances, **{name: each.instance for name, each in known.items() if each.instance is not None}}
         built: dict[str, Agent] = {}
         for name in _children_first(tree):
             children = [built[child] for child in tree.children(name)]
             built[name] = self._placed(cards[name], instances[name], children)
-        root = built[tree.root]
-        collect(root)  # checks the agents that others refer to
-        return AppliedDefinitions(root, newer)
+        agents, tree = collect(built[tree.root])  # also checks the agents that others refer to
+        return AppliedDefinitions(agents, tree, newer)
 
     def tree_of(self, definitions: Iterable[Definition]) -> AgentTree:
         """Returns the tree with these definitions, without building it whole. Raises as `apply`."""
-        served = [each for each in definitions if not each.unknown_fields]
-        made = {each.name: self.instance_of(each) for each in served}
-        return AgentTree(self._cards(served, made))
+        return AgentTree(self._cards({each.name: self._applied(each) for each in definitions}))
 
-    def _cards(self, definitions: Iterable[Definition], made: Mapping[str, Instance]) -> list[AgentCard]:
+    def _applied(self, definition: Definition) -> "_Applied":
+        """Returns the agent and the card of one definition: those of the last set, if the version is the same."""
+        last = self._last.get(definition.name)
+        if last is not None and _is_same(last.definition, definition):
+            return last
+        if definition.unknown_fields:
+            return _Applied(definition, None, None)
+        name, instance = definition.name, self.instance_of(definition)
+        if name in self._tree:
+            return _Applied(definition, instance, definition.card_of(self._tree.card(name)))
+        card = definition.card_of(instance.agent.card.replace(name=name, parent=None))
+        return _Applied(definition, instance, card if card.parent is not None else card.replace(parent=self._tree.root))
+
+    def _cards(self, applied: Mapping[str, "_Applied"]) -> list[AgentCard]:
         """Returns the cards of all agents, those of code first, as they are with these definitions. Raises TreeError."""
-        defined = {each.name: each for each in definitions}
-        cards = []
-        for card in self._tree:
-            definition = defined.pop(card.name, None)
-            cards.append(definition.card_of(card) if definition is not None else card)
-        for name, definition in sorted(defined.items()):
-            own = made[name].agent.card.replace(name=name, parent=None)
-            card = definition.card_of(own)
-            cards.append(card if card.parent is not None else card.replace(parent=self._tree.root))
+        defined = {name: each.card for name, each in applied.items() if each.card is not None}
+        cards = [defined.pop(card.name, card) for card in self._tree]
+        cards += [card for _, card in sorted(defined.items())]
         self._check_places(cards)
         return cards
 

@@ -2,10 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from turnwise.agents.collect import collect
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import ModelSpecs, read_defined_policy
@@ -17,8 +16,14 @@ from turnwise.selection.alternatives import alternatives
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 
-BindPolicy = Callable[[PolicySpec, AgentTree], Cascade]
-"""Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory."""
+
+class BindPolicy(Protocol):
+    """Binds a policy to a tree, with the app's selectors and encoder. Shares what earlier agents had in memory.
+
+    With `aside`, the agents are only tried: preparing and closing the cascade does not touch those that serve.
+    """
+
+    def __call__(self, spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade: ...
 
 
 class ConfiguredPolicies(NamedTuple):
@@ -86,14 +91,14 @@ class DefinedSets:
         """Returns the set of these definitions. Raises TurnwiseError."""
         with self._lock:
             applied = self._agents.apply(definitions.agents)
-            agents, tree = collect(applied.root)
+            tree = applied.tree
             served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)
             cascade = self._bind(self._policy_of(served), tree)
             wanted = {*self._policies.arms, cascade.spec.shadow}
             defined = self._defined([each for each in definitions.policies if each.name in wanted])
             others = alternatives(cascade, self._policies.arms, {**self._policies.others, **defined})
             retired = self._retired - {card.name for card in tree}
-            return AgentSet(agents, tree, cascade, definitions.revision, retired, others)
+            return AgentSet(applied.agents, tree, cascade, definitions.revision, retired, others)
 
     async def last_known(self) -> AgentSet | None:
         """Returns the set that this machine served last; None = it kept none. Raises TurnwiseError."""
@@ -105,9 +110,13 @@ class DefinedSets:
         if self._kept is not None:
             await asyncio.to_thread(self._kept.write, self._newest)
 
-    def check_policy(self, definition: PolicyDefinition | None, tree: AgentTree) -> None:
-        """Raises a ConfigError unless the policy, or that of the configuration, can decide over the tree's agents."""
-        self._bind(self._policy_of(definition), tree)
+    def tried(self, definition: PolicyDefinition | None, tree: AgentTree) -> Cascade:
+        """Returns the policy, or that of the configuration, bound to these agents only to try them.
+
+        Raises:
+            ConfigError: The policy cannot decide over the agents.
+        """
+        return self._bind(self._policy_of(definition), tree, aside=True)
 
     def _defined(self, definitions: Sequence[PolicyDefinition]) -> dict[str, PolicySpec]:
         """Returns the policies of definitions, by name."""

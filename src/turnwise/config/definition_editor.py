@@ -24,10 +24,11 @@ from turnwise.facts.errors import (
 )
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.definitions import Author, DefinitionKey, Definitions, DefinitionSet
+from turnwise.selection.cascade import Cascade
 
 TRIES = 5
-CheckPolicy = Callable[[PolicyDefinition | None, AgentTree], None]
-"""Raises a ConfigError unless the policy, or that of the configuration, can decide over the agents of the tree."""
+TryPolicy = Callable[[PolicyDefinition | None, AgentTree], Cascade]
+"""Binds the policy, or that of the configuration, to the agents of a tree, only to try them. Raises a ConfigError."""
 
 
 class DefinitionEditor:
@@ -37,7 +38,7 @@ class DefinitionEditor:
         store: Stores the definitions.
         app: The app's name.
         agents: Applies definitions to the agents in code.
-        check_policy: Checks a policy with a tree.
+        try_policy: Tries a policy with a tree.
         announce: Called after a change was stored, to tell all processes.
     """
 
@@ -46,13 +47,13 @@ class DefinitionEditor:
         store: Definitions,
         app: str,
         agents: DefinedAgents,
-        check_policy: CheckPolicy,
+        try_policy: TryPolicy,
         announce: Callable[[], object] = lambda: None,
     ) -> None:
         self.store = store
         self.app = app
         self.agents = agents
-        self._check_policy = check_policy
+        self._try_policy = try_policy
         self._announce = announce
 
     async def put(
@@ -94,6 +95,23 @@ class DefinitionEditor:
     async def retire(self, what: DefinitionKind, name: str, expected: int, author: Author) -> AnyDefinition:
         """Serves the definition no more. An agent in code is then as in code; another one is gone."""
         return await self._copy(what, name, None, "retired", expected, author)
+
+    async def tried(self, definition: AnyDefinition) -> Cascade:
+        """Returns the policy bound to the agents that would serve with the definition. Stores nothing; the caller closes it.
+
+        Raises:
+            DefinitionInvalid: It has mistakes, or does not fit what serves.
+        """
+        problems = [*size_mistakes(definition), *await self._mistakes([definition])]
+        if problems:
+            raise invalid(problems)
+        active = definition.replace(status="active")
+        try:
+            return self._cascade_with(await self.store.served(self.app), [active])
+        except DefinitionInvalid:
+            raise
+        except TurnwiseError as error:
+            raise invalid([error]) from error
 
     async def version(self, what: DefinitionKind, name: str, version: int | None = None) -> AnyDefinition:
         """Returns that version, or the newest one. Raises DefinitionMissing."""
@@ -162,14 +180,15 @@ class DefinitionEditor:
         if not changed:
             return served.revision
         try:
-            self._check_set(served, changed)
+            self._cascade_with(served, changed)
         except DefinitionInvalid:
             raise
         except TurnwiseError as error:
             raise invalid([error]) from error
         return served.revision
 
-    def _check_set(self, served: DefinitionSet, changed: Sequence[AnyDefinition]) -> None:
+    def _cascade_with(self, served: DefinitionSet, changed: Sequence[AnyDefinition]) -> Cascade:
+        """Returns the policy that is served, or changed, with the agents that would serve. Raises what does not fit."""
         root = self.agents.tree.root
         for definition in changed:
             if definition.status == "retired" and (definition.what, definition.name) == ("agent", root):
@@ -182,10 +201,11 @@ class DefinitionEditor:
             if definition.status == "active":
                 known[definition.name] = definition
         tree = self.agents.tree_of(agents.values())
-        self._check_policy(policies.get(SERVED_POLICY), tree)
+        made = self._try_policy(policies.get(SERVED_POLICY), tree)
         for definition in changed:
             if isinstance(definition, PolicyDefinition) and definition.name != SERVED_POLICY and definition.status == "active":
-                self._check_policy(definition, tree)
+                made = self._try_policy(definition, tree)
+        return made
 
 
 def newer(definition: AnyDefinition) -> DefinitionNewer:

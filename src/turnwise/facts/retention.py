@@ -23,6 +23,13 @@ class SessionRule(AgeRule):
     """The size of all events of a user; the sessions that were updated longest ago go first. None means any size."""
 
 
+class DefinitionRule(Fact):
+    """Keeps versions of definitions. A version that an open invocation or a kept decision names stays, whatever its age."""
+
+    versions: int | None = Field(default=None, ge=1)
+    """The number of the newest versions of each definition that stay; None means all."""
+
+
 class RetentionRules(Fact):
     """The rules of one user, or of all."""
 
@@ -41,6 +48,8 @@ class RetentionRules(Fact):
 class Retention(RetentionRules):
     """How long an app keeps its data. By default, everything is kept. Sessions in use and users on hold are spared."""
 
+    definitions: DefinitionRule = DefinitionRule()
+    """Old versions of definitions of agents and policies."""
     users: Mapping[str, RetentionRules] = {}
     """Rules of single users, in place of the general ones."""
     every_seconds: float = Field(default=3600.0, gt=0, allow_inf_nan=False)
@@ -54,7 +63,7 @@ class Retention(RetentionRules):
     def is_empty(self) -> bool:
         """Whether everything is kept."""
         every = (self, *self.users.values())
-        return not any(
+        return self.definitions.versions is None and not any(
             rule.days or getattr(rule, "most", None) or getattr(rule, "megabytes", None)
             for rules in every
             for rule in (rules.sessions, rules.decisions, rules.invocations, rules.inbox, rules.pushes)

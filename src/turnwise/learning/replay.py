@@ -48,8 +48,8 @@ Step = Callable[[int], None]
 """Called with the number of decisions that are done since the last call."""
 
 
-def _no_step(done: int) -> None:
-    pass
+def no_step(done: int) -> None:
+    """Ignores the progress."""
 
 
 class Place(NamedTuple):
@@ -68,7 +68,7 @@ class Redecision:
     text: str
     """The message; empty when it is unknown."""
     before: Selection | None
-    """The recorded decision; None when its event is not there any more."""
+    """The recorded decision, or that of `base`; None when its event is not there any more."""
     after: Selection | None
     """The decision made now; None when there is an obstacle."""
     obstacle: Obstacle | None = None
@@ -113,7 +113,12 @@ async def places(
 
 
 async def replay(
-    store: SessionStore, cascade: Cascade, wanted: Sequence[Place], *, step: Step = _no_step
+    store: SessionStore,
+    cascade: Cascade,
+    wanted: Sequence[Place],
+    *,
+    base: Cascade | None = None,
+    step: Step = no_step,
 ) -> AsyncIterator[Redecision]:
     """Makes decisions again, session by session, and yields them in order. Runs no agent and asks no model.
 
@@ -121,6 +126,7 @@ async def replay(
         store: The store with the sessions.
         cascade: Decides. It should be prepared.
         wanted: The decisions, as returned by `places`.
+        base: Decides each message, too, and takes the place of the recorded decision. None = the recorded decisions count.
         step: Called after each batch.
 
     Raises:
@@ -128,11 +134,10 @@ async def replay(
         EncoderError: A message has no vector.
     """
     for key, session in _by_session(wanted):
-        async for batch in _replay_session(store, cascade, key, session):
+        async for batch in _replay_session(store, cascade, key, session, base):
             for each in batch:
                 yield each
             step(len(batch))
-            await asyncio.sleep(0)  # decisions may complete without awaiting; this allows cancellation
 
 
 def _by_session(wanted: Sequence[Place]) -> Iterator[tuple[SessionKey, dict[int, Place]]]:
@@ -143,7 +148,7 @@ def _by_session(wanted: Sequence[Place]) -> Iterator[tuple[SessionKey, dict[int,
 
 
 async def _replay_session(
-    store: SessionStore, cascade: Cascade, key: SessionKey, wanted: dict[int, Place]
+    store: SessionStore, cascade: Cascade, key: SessionKey, wanted: dict[int, Place], base: Cascade | None
 ) -> AsyncIterator[list[Redecision]]:
     """Folds the session once, in order, and decides at each wanted message."""
     session = Session(app=key.app, user=key.user, id=key.id, created_at=_WHEN, updated_at=_WHEN)
@@ -154,11 +159,14 @@ async def _replay_session(
             break
         last = events[-1].sequence or last
         batch: list[Redecision] = []
-        await _read_together(cascade, [event.text for event in events if event.sequence in left and event.author == USER])
+        texts = [event.text for event in events if event.sequence in left and event.author == USER]
+        for each in (cascade, base):
+            await _read_together(each, texts)
         for event in events:
             place = left.pop(event.sequence or 0, None)
             if place is not None:
-                batch.append(await decide_again(cascade, session, event, place))
+                batch.append(await decide_again(cascade, session, event, place, base=base))
+                await asyncio.sleep(0)  # decisions may complete without awaiting; others get their turn
             session = fold(session, [event])
             if len(batch) >= _BATCH:
                 yield batch
@@ -170,13 +178,15 @@ async def _replay_session(
         yield [Redecision(place, "", None, None, obstacle) for place in left.values()]
 
 
-async def _read_together(cascade: Cascade, texts: list[str]) -> None:
+async def _read_together(cascade: Cascade | None, texts: list[str]) -> None:
     """Reads messages in one batch, so that the decisions find them in the cache."""
-    if cascade.meaning is not None and len(texts) > 1:
+    if cascade is not None and cascade.meaning is not None and len(texts) > 1:
         await cascade.meaning.read([text for text in texts if text.strip()])
 
 
-async def decide_again(cascade: Cascade, session: Session, event: Event, place: Place) -> Redecision:
+async def decide_again(
+    cascade: Cascade, session: Session, event: Event, place: Place, *, base: Cascade | None = None
+) -> Redecision:
     """Makes the decision of one event again.
 
     Args:
@@ -184,6 +194,7 @@ async def decide_again(cascade: Cascade, session: Session, event: Event, place: 
         session: The session before the event.
         event: The event with the recorded decision.
         place: Where it is recorded.
+        base: Decides it, too, in place of the recorded decision. None = the recorded decision counts.
     """
     before = event.actions.selection
     if before is None:
@@ -191,21 +202,26 @@ async def decide_again(cascade: Cascade, session: Session, event: Event, place: 
     obstacle = _obstacle(event, before)
     if obstacle is not None:
         return Redecision(place, event.text, before, None, obstacle)
-    assert event.content is not None
-    assert before.request is not None
     try:
-        after = await cascade.decide(
-            head=session.head,
-            message=event.content,
-            context=_context_of(before.request),
-            resting=frozenset(each.agent for each in before.excluded if each.rule == "resting"),
-            recorded_verdict=_recorded_verdicts(before),
-        )
+        compared = before if base is None else await _decide(base, session, event, before)
+        after = await _decide(cascade, session, event, before)
     except _NotKept:
         return Redecision(place, event.text, before, None, "asked")
     except NobodyEligible:
         return Redecision(place, event.text, before, None, "nobody_eligible")
-    return Redecision(place, event.text, before, after, active_agent=session.head.active_agent)
+    return Redecision(place, event.text, compared, after, active_agent=session.head.active_agent)
+
+
+async def _decide(cascade: Cascade, session: Session, event: Event, recorded: Selection) -> Selection:
+    assert event.content is not None
+    assert recorded.request is not None
+    return await cascade.decide(
+        head=session.head,
+        message=event.content,
+        context=_context_of(recorded.request),
+        resting=frozenset(each.agent for each in recorded.excluded if each.rule == "resting"),
+        recorded_verdict=_recorded_verdicts(recorded),
+    )
 
 
 def _obstacle(event: Event, before: Selection) -> Obstacle | None:

@@ -41,7 +41,8 @@ class AuditEntry(Fact):
 class Audit(Protocol):
     """The audit log of an app. Raises StoreError.
 
-    The store records its own acts in their transactions: changes of labels, deletions, holds, retention. The erasure of a user
+    The store records its own acts in their transactions: changes of labels and definitions, deletions, holds,
+    retention. The erasure of a user
     clears that user's names and all details in the entries, and the entries stay.
     """
 

@@ -98,13 +98,14 @@ class Definitions(Protocol):
         """Returns the audit log, newest first. Raises CursorInvalid."""
         ...
 
-    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = ()) -> int:
+    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = (), dry_run: bool = False) -> int:
         """Deletes old versions. The newest and the served version of each name always stay.
 
         Args:
             keep: How many of the newest versions of each name stay.
             revisions: What was served at these revisions stays, whatever its age: open invocations and kept decisions name
                 them.
+            dry_run: Only count.
 
         Returns:
             How many versions were deleted. Their audit entries stay.

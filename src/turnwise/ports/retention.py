@@ -1,6 +1,6 @@
 """Deletes what the rules of retention no longer keep, in short steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -15,6 +15,8 @@ class Pruned(NamedTuple):
     """The number of deleted items by kind: sessions, decisions, invocations, inbox, pushes."""
     sessions: Sequence[SessionKey]
     """The deleted sessions; the caller deletes their artifacts."""
+    revisions: Collection[int]
+    """The revisions of definitions that these users' decisions name. Empty unless versions of definitions are to be pruned."""
     next: str | None
     """The user after which the next step continues; None at the end."""
 

@@ -182,14 +182,14 @@ class Cascade:
             meaning = self.meaning
         return self._recreate(spec, tree=tree or self.tree, meaning=meaning)
 
-    def changed(self, spec: PolicySpec, tree: AgentTree) -> "Cascade":
+    def changed(self, spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> "Cascade":
         """Returns a cascade for changed agents or a changed policy. It shares what did not change, such as fitted heads.
 
-        Raises the same errors as the constructor.
+        With `aside`, they are only tried: preparing and closing it does not touch this one. Raises as the constructor.
         """
         meaning = self.meaning
-        if meaning is not None and (tree is not self.tree or spec.default != self.spec.default):
-            meaning = meaning.changed(tree, default=spec.default)
+        if meaning is not None and (aside or tree is not self.tree or spec.default != self.spec.default):
+            meaning = meaning.changed(tree, default=spec.default, aside=aside)
         return self._recreate(spec, tree=tree, meaning=meaning, before=self)
 
     async def warm(self) -> None:

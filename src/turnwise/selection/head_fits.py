@@ -47,10 +47,10 @@ class NeedsHeads(Protocol):
 class HeadFits:
     """The fits of one app's agents. Shared by the `Meaning` objects of successive trees, which use the same encoder."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: FittedHeads | None = None) -> None:
         self.closed = threading.Event()
         self._lock = threading.Lock()
-        self._base: FittedHeads | None = None
+        self._base = base
         self._newest: weakref.ref[NeedsHeads] | None = None
         self._failed = ""
         self._is_running = False

@@ -20,7 +20,7 @@ from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.head_fits import FittedHeads, HeadFits
 from turnwise.selection.layered_cache import Claim, LayeredCache
-from turnwise.selection.phrases import TreePhrases
+from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
 from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, vectors_of
 
@@ -116,14 +116,15 @@ class Meaning:
         """Identifies the phrases, encoder, dictionary and matching version."""
         return _fingerprint(self._tree_phrases(), self.encoder)
 
-    def changed(self, tree: AgentTree, *, default: str | None = None) -> "Meaning":
+    def changed(self, tree: AgentTree, *, default: str | None = None, aside: bool = False) -> "Meaning":
         """Returns the meaning of a changed tree, with the same encoder. This object does not change.
 
         Args:
             tree: The agents.
             default: The default agent; None = the tree's root.
+            aside: The tree is only tried. Its fits and its closing do not touch those of the trees that serve.
         """
-        return Meaning(
+        made = Meaning(
             tree,
             self.encoder,
             self._cache_folder,
@@ -133,6 +134,9 @@ class Meaning:
             before=self,
             shared=self._shared,
         )
+        if aside:
+            made._fits, made._memory = HeadFits(self._fits.base), self._memory.copy()
+        return made
 
     @property
     def fingerprint(self) -> str:
@@ -186,6 +190,10 @@ class Meaning:
         """
         whole, *parts = await self.read([message, *segments(message)])
         return with_parts(whole, parts)
+
+    def vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Returns one row of length 1 for each text of a card, from the caches where possible. Raises EncoderError."""
+        return self._vectors([legible(text[:PHRASE_CHARACTERS]) for text in texts], self._stoppable(_no_progress, self._closed))
 
     def held(self) -> AbstractContextManager[Snapshot]:
         """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""

@@ -34,6 +34,12 @@ class MemoryCache:
         self._lock = threading.Lock()
         self._known: Vectors | None = None
 
+    def copy(self) -> "MemoryCache":
+        """Returns another cache with the same vectors. What one keeps or drops later does not change the other."""
+        made = MemoryCache(self._is_alone)
+        made._known = self._known
+        return made
+
     def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
         """Returns the known vectors among these keys."""
         import numpy as np

@@ -344,6 +344,7 @@ async def old_versions_are_pruned_unless_used(store: Definitions) -> None:
     for number in range(1, 7):
         await put(store, app, Definition(name="a", description=str(number), status="active" if number < 4 else "draft"))
     await put(store, app, Definition(name="b"))
+    assert await store.prune(app, keep=2, revisions=(1,), dry_run=True) == 2
     assert await store.prune(app, keep=2, revisions=(1,)) == 2
     kept = [each.version for each in (await store.history(app, "agent", "a")).items]
     assert kept == [6, 5, 3, 1], "the newest two, the served one, and the one that revision 1 served"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from turnwise.facts import cards, definitions
+from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.fact import optional
 from turnwise.facts.selections import Selection
@@ -267,14 +267,28 @@ class ProcessShown(BaseModel):
     sessions: int
 
 
+class RestingAgent(BaseModel):
+    """An agent that gets no messages, because its surroundings failed for several users."""
+
+    agent: str
+    until: datetime
+    """The end of the rest. The next message after it is a probe."""
+    rests: int
+    """How many rests followed each other."""
+    probing: bool
+    """Whether a probe is being answered."""
+
+
 class Operations(BaseModel):
-    """The processes and queues of the app."""
+    """The processes and queues of the app, and its resting agents."""
 
     processes: list[ProcessShown]
     queued_messages: int
     queued_sessions: int
     longest_queue: int
     guardrail_threads_stuck: int
+    resting: list[RestingAgent]
+    """The agents that rest now."""
 
 
 class SkillShown(BaseModel):
@@ -311,76 +325,6 @@ class AgentShown(BaseModel):
 class AgentPage(BaseModel):
     agents: list[AgentShown]
     next: str | None = None
-
-
-class DefinitionShown(BaseModel):
-    """One version of a definition. `content` has what its author wrote."""
-
-    kind: definitions.DefinitionKind
-    name: str
-    version: int
-    status: definitions.Status
-    revision: int
-    author: str
-    created_at: datetime | None
-    note: str
-    content: dict[str, JsonValue]
-    unknown_fields: list[str] = Field(
-        default=[], description="Fields that a newer release wrote. This release does not serve the version."
-    )
-
-
-class DefinitionPage(BaseModel):
-    definitions: list[DefinitionShown]
-    next: str | None = None
-
-
-class DefinitionChangeShown(BaseModel):
-    """An entry of the audit log. `values` has before and after of the fields that decide about access."""
-
-    revision: int
-    kind: definitions.DefinitionKind
-    name: str
-    before: int
-    after: int
-    author: str
-    created_at: datetime
-    note: str
-    fields: list[str]
-    values: dict[str, list[JsonValue]]
-
-
-class DefinitionChangePage(BaseModel):
-    changes: list[DefinitionChangeShown]
-    next: str | None = None
-
-
-class ActivateVersion(Body):
-    """Serves this version as a new version."""
-
-    version: int = Field(ge=1, le=2**53)
-    note: str = Field(default="", max_length=2_000)
-
-
-class RollBackVersion(Body):
-    """Serves an earlier version again, as a new version."""
-
-    version: int | None = Field(default=None, ge=1, le=2**53, description="None = the version that served before.")
-    note: str = Field(default="", max_length=2_000)
-
-
-class AddExample(Body):
-    """One more example of an agent."""
-
-    text: str = Field(min_length=1, max_length=2_000)
-
-
-class AddPattern(Body):
-    """One more pattern of an agent."""
-
-    regex: str = Field(min_length=1, max_length=10_000)
-    confidence: float = Field(default=0.8, ge=0, le=1)
-    label: str = Field(default="", max_length=300)
 
 
 class Alive(BaseModel):

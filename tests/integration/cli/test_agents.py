@@ -82,6 +82,25 @@ def test_a_draft_serves_when_it_is_activated(project: Path) -> None:
     assert "version 2, active" in turnwise("agents", "show", "parcels", cwd=project).stderr
 
 
+def test_a_draft_is_tried_and_has_to_keep_the_bounds(project: Path) -> None:
+    """F5: nothing of it serves before; `activate` refuses what misses a bound, and stores nothing."""
+    sent = messages({"message": "hello"}, {"message": "my package"}, {"message": "my box"})
+    assert turnwise("run", "-", cwd=project, stdin=sent).returncode == 0
+    done(project, "set", "parcels", "patterns=[{regex: package}]", "examples=[My box]", "--draft")
+    text = done(project, "try", "parcels")
+    assert "1 of 2 decisions change" in text
+    assert "1 messages are examples of this version" in text
+    assert "note[example.few]" in text
+    trial = json.loads(done(project, "try", "parcels", "1", "--json"))
+    assert [(each["before"], each["after"]) for each in trial["flips"]] == [("desk", "parcels")]
+    assert "changed is 1, it should be at most 0" in done(project, "try", "parcels", "--max", "changed=0", code=1)
+    assert "nothing to measure" in done(project, "activate", "parcels", "--min", "gain=0", code=1)
+    assert json.loads(done(project, "list", "--json"))["revision"] == 1
+    assert "no figure 'speed'" in done(project, "activate", "parcels", "--min", "speed=1", code=2)
+    done(project, "activate", "parcels", "--max", "changed=1", "--max", "errors=0")
+    assert chosen(project, "my package") == "parcels"
+
+
 def test_a_policy_of_the_database(project: Path) -> None:
     done(project, "add-pattern", "parcels", "package")
     done(project, "set", "main", "--policy", "policy={stages: [identity]}")

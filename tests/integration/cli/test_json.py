@@ -151,6 +151,7 @@ def definitions_in_json(told: Callable[..., Any], folder: Path) -> None:
     assert [each["path"] for each in told("agents", "diff", "reader", "1", "2")["changes"]] == ["examples"]
     assert told("agents", "disable", "reader")["enabled"] is False
     assert told("agents", "enable", "reader")["enabled"] is True
+    assert told("agents", "try", "reader", "1")["changed"] == 0
     assert told("agents", "activate", "reader", "1")["version"] == 6
     assert told("agents", "rollback", "reader", "2")["version"] == 7
     exported = turnwise("agents", "export", "exported.yaml", cwd=folder)

@@ -1,6 +1,7 @@
 """The REST API of definitions: versions, preconditions, rights, audit, and what is refused."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,28 @@ from typing import Any
 import pytest
 from cli_play import written
 from gateway_play import Served, key_for
+from mcp_client_play import client_of
+from runner_play import soon
 
 from turnwise.assemble import App, load_app
-from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.facts.gateway import AuthConfig, GatewayConfig, McpConfig, Protocols
 from turnwise.gateway.server import front_for, serving
 
 CONFIGURATION = """
 app: test
 root: desk
 agents: ['definition_agents:desk', 'definition_agents:parcels']
-policy: {stages: [{selector: patterns}]}
+policy: {stages: [direct, {selector: patterns}]}
 """
+GREETER = {"made_by": {"kind": "reply", "templates": [{"text": ["Hello."]}]}}
 
 
 @asynccontextmanager
 async def serving_app(folder: Path) -> AsyncIterator[tuple[App, Served, dict[str, str]]]:
     """A served app of turnwise.yaml, and the headers of an admin."""
     app = load_app(written(folder, CONFIGURATION))
-    front = front_for(app.runner, GatewayConfig(auth=AuthConfig()), editor=app.editor)
+    protocols = Protocols(mcp=McpConfig(agents=True))
+    front = front_for(app.runner, GatewayConfig(auth=AuthConfig(), protocols=protocols), editor=app.editor)
     front.ready.set()
     try:
         admin = await key_for(app.runner, role="admin", user="adam")
@@ -163,6 +168,48 @@ async def test_bad_input_is_refused_and_changes_nothing(tmp_path: Path, name: st
         assert len(answer.text) < 2_000
         assert app.editor is not None
         assert await app.editor.store.revision("test") == 0
+
+
+async def test_every_protocol_lists_the_agents_that_serve(tmp_path: Path) -> None:
+    """F4: the A2A card, MCP's tools, the models and the agents are of one revision, also when they were read before."""
+    async with serving_app(tmp_path) as (app, client, admin):
+
+        async def listed() -> list[dict[str, str]]:
+            card = (await client.get("/.well-known/agent-card.json")).json()
+            models = (await client.get("/v1/models", headers=admin)).json()["data"]
+            agents = (await client.get("/api/v1/agents", headers=admin)).json()["agents"]
+            async with client_of(client.address, key=admin) as mcp:
+                tools = (await mcp.list_tools()).tools
+            return [
+                {each["name"]: each["description"] for each in card["skills"]},
+                {each["id"]: "" for each in models},
+                {each["name"]: each["description"] for each in agents},
+                {str(each.title): str(each.description) for each in tools},
+            ]
+
+        async def all_list(described: str | None) -> bool:
+            card, models, agents, tools = await listed()
+            names = ["greeter" in each for each in (card, models, agents, tools)]
+            if described is None:
+                return not any(names)
+            return all(names) and all(described in each["greeter"] for each in (card, agents, tools))
+
+        following = asyncio.create_task(app.follow_definitions())
+        url, match = "/api/v1/agents/greeter", {**admin, "If-Match": "*"}
+        assert await all_list(None)
+        await client.put(url, json={**GREETER, "description": "Says hello."}, headers={**admin, "If-Match": '"0"'})
+        await soon(until(lambda: all_list("Says hello.")))
+        await client.patch(url, json={"description": "Says good day."}, headers=match)
+        await soon(until(lambda: all_list("Says good day.")))
+        await client.delete(url, headers=match)
+        await soon(until(lambda: all_list(None)))
+        following.cancel()
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until that holds."""
+    while not await holds():  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
 
 
 async def test_a_definition_of_a_newer_release_is_kept_and_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from gateway_play import Served, key_for, served
 from runner_play import Fails, Holds, InFront, soon
@@ -115,6 +116,26 @@ async def test_metrics_are_at_the_top_for_whoever_may_read_them(make_runner: Mak
         told = await client.get("/metrics", headers=olga)
         assert told.headers["content-type"].startswith("text/plain; version=")
         assert "turnwise_" in told.text
+
+
+async def test_operations_name_the_agents_that_rest(make_runner: MakeRunner) -> None:
+    """C20: an agent rests after failures of its surroundings for three users."""
+
+    @agent(patterns=["rain"])
+    def weather() -> str:
+        raise ConnectionRefusedError("no route")
+
+    @agent(children=[weather])
+    def house(message: str) -> str:
+        return message
+
+    async with served(make_runner(house)) as client:
+        assert (await client.get(f"{API}/operations")).json()["resting"] == []
+        for user in ("ada", "bob", "eve"):
+            await client.send_message("does it rain?", params={"user": user})
+        (resting,) = (await client.get(f"{API}/operations")).json()["resting"]
+        assert resting.pop("until") > f"{datetime.now(UTC):%Y-%m-%d}"
+        assert resting == {"agent": "weather", "rests": 1, "probing": False}
 
 
 async def test_without_auth_metrics_are_open_on_this_machine(make_runner: MakeRunner) -> None:

@@ -26,6 +26,7 @@ def desk() -> str:
         ("/agents/desk/versions/1", {"GET", "HEAD"}),
         ("/agents/desk/activate", {"POST"}),
         ("/agents/desk/rollback", {"POST"}),
+        ("/agents/team/desk/try", {"POST"}),
         ("/agents/desk/examples", {"POST"}),
         ("/agents/team/desk/patterns", {"POST"}),
         ("/users/ann", {"DELETE"}),

@@ -55,6 +55,8 @@ ROUTES: Routes = {
     ("POST", f"{_AGENT}/rollback"): (_writes(),),
     ("POST", f"{_AGENT}/examples"): (_writes(text="hi"),),
     ("POST", f"{_AGENT}/patterns"): (_writes(regex="hi"),),
+    ("POST", f"{_AGENT}/try"): (_READS._replace(body=lambda _: {}),),
+    ("POST", "/api/v1/policies/{policy_name}/try"): (_READS._replace(body=lambda _: {}),),
     ("PUT", "/api/v1/policies/{policy_name}"): (_writes(policy="default"),),
     ("POST", "/api/v1/policies/{policy_name}/rollback"): (_writes(),),
     ("POST", "/api/v1/sessions"): (

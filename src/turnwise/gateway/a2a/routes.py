@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.ids import SystemIssuer
+from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.calls import (
     METHODS,
     Method,
@@ -227,13 +228,15 @@ async def get_card(request: Request, front: TheFront) -> Response:
 
 
 def _card(request: Request, front: Front) -> dict[str, Any]:
-    """Returns the card with URLs for this request. The rest is built once, because anyone may ask and there may be thousands of
-    agents.
+    """Returns the card with URLs for this request. The rest is built once for each set of agents, because anyone may ask and
+    there may be thousands of agents.
     """
-    state = request.app.state
-    if not hasattr(state, _CACHED_CARD):
-        setattr(state, _CACHED_CARD, message_json(public_card(front, "")))
-    card: dict[str, Any] = getattr(state, _CACHED_CARD)
+    state, tree = request.app.state, front.runner.tree
+    known: tuple[AgentTree, dict[str, Any]] | None = getattr(state, _CACHED_CARD, None)
+    if known is None or known[0] is not tree:
+        known = tree, message_json(public_card(front, ""))
+        setattr(state, _CACHED_CARD, known)
+    card = known[1]
     base, interfaces = base_of(request, front), card["supportedInterfaces"]
     return card | {"supportedInterfaces": [interface | {"url": base + interface["url"]} for interface in interfaces]}
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Path, Response
 from pydantic import JsonValue
 
-from turnwise.facts.definitions import AnyDefinition
+from turnwise.facts.definitions import AnyDefinition, DefinitionKind
 from turnwise.gateway.api.conditions import RequiredIfMatch, mark_version
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
 from turnwise.gateway.api.parameters import After, AgentId, Limit
 from turnwise.gateway.front import TheServices
-from turnwise.wire.messages import PLAIN
-from turnwise.wire.resources import (
+from turnwise.gateway.services.bound import Services
+from turnwise.wire.definitions import (
     ActivateVersion,
     AddExample,
     AddPattern,
@@ -23,7 +23,10 @@ from turnwise.wire.resources import (
     DefinitionPage,
     DefinitionShown,
     RollBackVersion,
+    TrialShown,
+    TryVersion,
 )
+from turnwise.wire.messages import PLAIN
 
 router = api_router("definitions")
 
@@ -44,6 +47,10 @@ _PolicyId = Annotated[
 
 def _answers(*statuses: int, ok: int = 200, body: bool = True, headers: Mapping[str, Any] = MappingProxyType({})) -> Responses:
     return {**problems(*statuses, body=body), ok: {"headers": {**_TAG, **headers}}}
+
+
+_CHANGED: Any = {"response_description": "The new version.", "responses": _answers(404, 409, 412, 428)}
+_TRIED: Any = {"response_description": "What the version would change.", "responses": problems(404, body=True)}
 
 
 def _shown(definition: AnyDefinition, response: Response) -> DefinitionShown:
@@ -104,8 +111,7 @@ async def create_agent_definition(body: _NewContent, services: TheServices, resp
 @router.put(
     "/agents/{agent_name:agent}",
     summary="Replace a definition",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def replace_agent_definition(
     agent_name: AgentId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -117,8 +123,7 @@ async def replace_agent_definition(
 @router.patch(
     "/agents/{agent_name:agent}",
     summary="Change a definition",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def change_agent_definition(
     agent_name: AgentId, body: _Changes, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -165,8 +170,7 @@ async def get_agent_version(agent_name: AgentId, version: _Version, services: Th
 @router.post(
     "/agents/{agent_name:agent}/activate",
     summary="Activate a version",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def activate_agent_version(
     agent_name: AgentId, body: ActivateVersion, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -179,8 +183,7 @@ async def activate_agent_version(
 @router.post(
     "/agents/{agent_name:agent}/rollback",
     summary="Roll back",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def roll_back_agent(
     agent_name: AgentId, body: RollBackVersion, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -193,8 +196,7 @@ async def roll_back_agent(
 @router.post(
     "/agents/{agent_name:agent}/examples",
     summary="Add an example",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def add_agent_example(
     agent_name: AgentId, body: AddExample, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -206,8 +208,7 @@ async def add_agent_example(
 @router.post(
     "/agents/{agent_name:agent}/patterns",
     summary="Add a pattern",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def add_agent_pattern(
     agent_name: AgentId, body: AddPattern, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -231,8 +232,7 @@ async def get_policy_definition(policy_name: _PolicyId, services: TheServices, r
 @router.put(
     "/policies/{policy_name}",
     summary="Replace a policy",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def replace_policy_definition(
     policy_name: _PolicyId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -244,8 +244,7 @@ async def replace_policy_definition(
 @router.post(
     "/policies/{policy_name}/rollback",
     summary="Roll a policy back",
-    response_description="The new version.",
-    responses=_answers(404, 409, 412, 428),
+    **_CHANGED,
 )
 async def roll_back_policy(
     policy_name: _PolicyId, body: RollBackVersion, expected: RequiredIfMatch, services: TheServices, response: Response
@@ -253,3 +252,26 @@ async def roll_back_policy(
     """Serves an earlier version of a policy again as a new version."""
     stored = await services.definitions.roll_back("policy", policy_name, body.version, expected, body.note)
     return _shown(stored, response)
+
+
+@router.post("/agents/{agent_name:agent}/try", summary="Try a version", **_TRIED)
+async def try_agent_version(agent_name: AgentId, body: TryVersion, services: TheServices) -> TrialShown:
+    """Decides recorded messages with what serves, and with a version such as a draft. No agent runs, and nothing is stored.
+
+    Needs the permissions `decisions:read` and `decisions:label`, too.
+    """
+    return await _tried(services, "agent", agent_name, body)
+
+
+@router.post("/policies/{policy_name}/try", summary="Try a policy", **_TRIED)
+async def try_policy_version(policy_name: _PolicyId, body: TryVersion, services: TheServices) -> TrialShown:
+    """Decides recorded messages with what serves, and with a version of a policy. No agent runs, and nothing is stored.
+
+    Needs the permissions `decisions:read` and `decisions:label`, too.
+    """
+    return await _tried(services, "policy", policy_name, body)
+
+
+async def _tried(services: Services, what: DefinitionKind, name: str, body: TryVersion) -> TrialShown:
+    trial = await services.definitions.try_version(what, name, body.version, labelled=body.labelled, limit=body.limit)
+    return TrialShown.model_validate(trial.data())

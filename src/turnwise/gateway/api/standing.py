@@ -6,7 +6,8 @@ from turnwise.access.rights import RIGHTS, may, reaches_all
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheFront, TheServices
-from turnwise.wire.resources import Me, Operations, PolicyShown, ProcessShown, SegmentShown, StageShown
+from turnwise.runner.rests import AgentRests
+from turnwise.wire.resources import Me, Operations, PolicyShown, ProcessShown, RestingAgent, SegmentShown, StageShown
 
 router = api_router("standing")
 
@@ -77,8 +78,9 @@ async def get_policy(front: TheFront, services: TheServices) -> PolicyShown:
     responses=problems(),
 )
 async def get_operations(front: TheFront, services: TheServices) -> Operations:
-    """Returns the processes that share this app's store, their leases, and the queued messages. Needs the permission
-    `metrics:read`.
+    """Returns the processes that share this app's store, their leases, the queued messages, and the resting agents.
+
+    Needs the permission `metrics:read`.
     """
     services.scope.require("metrics:read")
     store, app = front.runner.store, front.runner.app
@@ -99,4 +101,14 @@ async def get_operations(front: TheFront, services: TheServices) -> Operations:
         queued_sessions=queued.sessions,
         longest_queue=queued.longest,
         guardrail_threads_stuck=front.runner.checks.stuck,
+        resting=await _resting(front.runner.rests),
     )
+
+
+async def _resting(rests: AgentRests) -> list[RestingAgent]:
+    await rests.refresh()
+    return [
+        RestingAgent(agent=name, until=rest.until, rests=rest.count, probing=rest.probed_at is not None)
+        for name, rest in sorted(rests.resting().items())
+        if rest.until is not None
+    ]

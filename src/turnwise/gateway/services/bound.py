@@ -89,7 +89,8 @@ class Services:
 
     @cached_property
     def definitions(self) -> Definitions:
-        return Definitions(self._state.editor, self.scope, self._state.issuer)
+        state = self._state
+        return Definitions(state.editor, self._runner, self.scope, state.issuer, state.locks)
 
     @cached_property
     def invocations(self) -> Invocations:

@@ -1,5 +1,6 @@
 """Definitions of agents and policies, for callers that may read or change them."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,18 @@ from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.facts.definitions import AnyDefinition, DefinitionChange, DefinitionKind
 from turnwise.facts.errors import DefinitionConflict, DefinitionExists, NothingHere
 from turnwise.facts.ids import Issuer
+from turnwise.gateway.services.background import Locks
 from turnwise.gateway.services.revisions import Expected
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.decisions import Page
+from turnwise.learning.replay import places
+from turnwise.learning.trial import Trial, try_definition
+from turnwise.ports.decisions import DecisionFilter, Page
 from turnwise.ports.definitions import Author
+from turnwise.runner import Runner
+from turnwise.selection.cascade import Cascade
+
+FIT_SECONDS = 20.0
+"""How long a trial waits for the heads of the tried agents. Then nearest examples stand in for them."""
 
 
 class Definitions:
@@ -22,8 +31,11 @@ class Definitions:
     Changes take the versions that the caller saw. Of two writers, one gets DefinitionConflict.
     """
 
-    def __init__(self, editor: DefinitionEditor | None, scope: SessionScope, issuer: Issuer) -> None:
-        self._optional_editor, self._scope, self._issuer = editor, scope, issuer
+    def __init__(
+        self, editor: DefinitionEditor | None, runner: Runner, scope: SessionScope, issuer: Issuer, locks: Locks
+    ) -> None:
+        self._optional_editor, self._runner, self._scope = editor, runner, scope
+        self._issuer, self._locks = issuer, locks
 
     async def page(self, what: DefinitionKind, *, after: str | None, limit: int) -> Page[AnyDefinition]:
         """Returns the newest version of each name, by name."""
@@ -115,6 +127,32 @@ class Definitions:
         seen = await self._seen(what, name, expected)
         return await self._editor.retire(what, name, seen, self._author(""))
 
+    async def try_version(self, what: DefinitionKind, name: str, version: int | None, *, labelled: bool, limit: int) -> Trial:
+        """Tries a version on the newest decisions of all users. One trial runs at a time in this process.
+
+        Needs the permissions `decisions:read` and `decisions:label`, too, for all users.
+
+        Args:
+            what: Agent or policy.
+            name: Its name.
+            version: None = the newest one.
+            labelled: Only labelled decisions.
+            limit: How many decisions.
+        """
+        self._scope.require("definitions:read")
+        for permission in ("decisions:read", "decisions:label"):
+            self._scope.users(permission, everybody=True)
+        definition = await self._editor.version(what, name, version)
+        runner, wanted = self._runner, DecisionFilter(labelled=True if labelled else None)
+        async with self._locks.of("trial"):
+            now, then = runner.cascade, await self._editor.tried(definition)
+            try:
+                fitted = await _prepared(now) and await _prepared(then)
+                found = await places(runner.store, runner.app, wanted=wanted, limit=limit)
+                return await try_definition(runner.store, definition, now, then, found, fitted=fitted)
+            finally:
+                then.close()
+
     @property
     def _editor(self) -> DefinitionEditor:
         if self._optional_editor is None:
@@ -132,3 +170,15 @@ class Definitions:
             wanted = max(expected.revisions, default=0)
             raise DefinitionConflict(f"the {what} {name!r}", expected=wanted, current=current)
         return current
+
+
+async def _prepared(cascade: Cascade) -> bool:
+    """Prepares a policy, and waits a while for its heads. Returns whether it has them."""
+    await cascade.warm()
+    if cascade.meaning is None:
+        return True
+    try:
+        async with asyncio.timeout(FIT_SECONDS):
+            return await cascade.meaning.fitted()
+    except TimeoutError:
+        return False

@@ -3,10 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.retention import Retention
+from turnwise.ports.definitions import Definitions, DefinitionStore
 from turnwise.ports.retention import PrunableStore
 from turnwise.ports.stores import ArtifactStore
 
@@ -39,33 +41,67 @@ class Pruning:
         self._store = store if isinstance(store, PrunableStore) else None
         self._artifacts, self._app, self._retention = artifacts, app, retention
         self._now, self._clock = now, clock
-        self._after: str | None = None
+        self._pass: _Pass | None = None
         self._next_pass = clock()
 
     async def step_when_due(self) -> None:
         """Runs the next step of a pass, if one is due. After the last step, the next pass is due in `every_seconds`."""
         if self._retention.is_empty or self._clock() < self._next_pass:
             return
-        _, self._after = await self._step(self._after, dry_run=False)
-        if self._after is None:
+        if self._pass is None:
+            self._pass = await self._begin()
+        await self._step(self._pass, dry_run=False)
+        if self._pass.after is None:
+            self._pass = None
             self._next_pass = self._clock() + self._retention.every_seconds
 
     async def whole_pass(self, *, dry_run: bool = False) -> AsyncIterator[Mapping[str, int]]:
         """Runs a whole pass. Yields the counts so far after each step."""
         total: Counter[str] = Counter()
-        after: str | None = None
+        current = await self._begin()
         while True:
-            counts, after = await self._step(after, dry_run=dry_run)
-            total.update(counts)
+            total.update(await self._step(current, dry_run=dry_run))
             yield dict(total)
-            if after is None:
+            if current.after is None:
                 return
 
-    async def _step(self, after: str | None, *, dry_run: bool) -> tuple[Mapping[str, int], str | None]:
+    async def _begin(self) -> "_Pass":
+        store = self._definitions
+        return _Pass(first=await store.revision(self._app) if store is not None else 0)
+
+    async def _step(self, current: "_Pass", *, dry_run: bool) -> Mapping[str, int]:
         if self._store is None:
-            return {}, None
-        pruned = await self._store.prune(self._app, self._retention, now=self._now(), after=after, dry_run=dry_run)
+            return {}
+        pruned = await self._store.prune(self._app, self._retention, now=self._now(), after=current.after, dry_run=dry_run)
+        current.after = pruned.next
+        current.revisions.update(pruned.revisions)
         if self._artifacts is not None and not dry_run:
             for key in pruned.sessions:
                 await self._artifacts.delete_session(key)
-        return pruned.counts, pruned.next
+        definitions = await self._prune_definitions(current, dry_run=dry_run) if pruned.next is None else 0
+        return {**pruned.counts, "definitions": definitions}
+
+    async def _prune_definitions(self, current: "_Pass", *, dry_run: bool) -> int:
+        """Prunes versions that no decision names. Decisions that came during the pass may name what served since it began."""
+        store, keep = self._definitions, self._retention.definitions.versions
+        if store is None or keep is None:
+            return 0
+        since = range(current.first, await store.revision(self._app) + 1)
+        return await store.prune(self._app, keep=keep, revisions={*current.revisions, *since}, dry_run=dry_run)
+
+    @property
+    def _definitions(self) -> Definitions | None:
+        wanted = self._retention.definitions.versions is not None
+        return self._store.definitions if wanted and isinstance(self._store, DefinitionStore) else None
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A pass that runs."""
+
+    first: int
+    """The revision of the definitions when it began."""
+    after: str | None = None
+    """The user after whom the next step begins; None at the beginning and at the end."""
+    revisions: set[int] = field(default_factory=set)
+    """The revisions that decisions name, as far as they were read."""

@@ -1,5 +1,6 @@
 """The audit log as rows."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -32,12 +33,21 @@ class SqlAudit:
     async def list(
         self, app: str, *, user: str | None = None, action: str | None = None, after: str | None = None, limit: int = 50
     ) -> Page[AuditEntry]:
-        return await self._executor.read(lambda connection: _list(connection, app, user, action, after, limit))
+        return await self._executor.read(lambda connection: entries(connection, app, user, action, after, limit))
 
 
 def record(connection: Connection, app: str, act: Act, now: str) -> None:
     """Appends an entry in the transaction of its act."""
-    row = {
+    record_all(connection, app, [act], now)
+
+
+def record_all(connection: Connection, app: str, acts: Iterable[Act], now: str) -> None:
+    """Appends entries in the transaction of their acts. The last one counts as the newest."""
+    connection.execute(insert(audit).inline(), [_row(app, act, now) for act in acts])
+
+
+def _row(app: str, act: Act, now: str) -> dict[str, Any]:
+    return {
         "owner": owner_of(app, act.user or ""),
         "id": new_id(),
         "app": app,
@@ -48,7 +58,6 @@ def record(connection: Connection, app: str, act: Act, now: str) -> None:
         "session_id": act.session,
         "details": to_json(dict(act.details)).decode(),
     }
-    connection.execute(insert(audit).inline(), row)
 
 
 @cache
@@ -61,9 +70,10 @@ def _page(*, user: bool, action: bool) -> Select[Any]:
     return found.order_by(_a.id.desc()).limit(bindparam("at_most"))
 
 
-def _list(
+def entries(
     connection: Connection, app: str, user: str | None, action: str | None, after: str | None, limit: int
 ) -> Page[AuditEntry]:
+    """Returns entries as `Audit.list`."""
     check_limit(limit)
     values: dict[str, Any] = {"at_app": app, "before": 2**63 - 1, "at_most": limit + 1}
     if after is not None:

@@ -32,14 +32,3 @@ definitions = Table(
     Column("body", Text, nullable=False),
     Index(None, "app", "revision"),
 )
-
-# The audit log of definitions. Entries outlive the versions that they name.
-definition_changes = Table(
-    "turnwise_definition_changes",
-    metadata,
-    Column("app", Name, primary_key=True),
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", Name, primary_key=True),
-    Column("name", Name, primary_key=True),
-    Column("body", Text, nullable=False),
-)

@@ -15,7 +15,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    or_,
     select,
 )
 from sqlalchemy.sql.dml import ReturningInsert
@@ -31,15 +30,17 @@ from turnwise.facts.definitions import (
     differences,
 )
 from turnwise.facts.errors import DefinitionConflict, DefinitionSetChanged, StoreError
+from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
+from turnwise.stores.sql.audit import entries, record_all
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.definition_tables import definition_changes, definition_revisions, definitions
+from turnwise.stores.sql.definition_tables import definition_revisions, definitions
 from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import insert_for
 from turnwise.stores.sql.threads import Executor
 
-_d, _r, _c = definitions.c, definition_revisions.c, definition_changes.c
+_d, _r = definitions.c, definition_revisions.c
 _later = definitions.alias("later")
 _TYPES: Mapping[str, type[Definition] | type[PolicyDefinition]] = {"agent": Definition, "policy": PolicyDefinition}
 _COLUMNS_OF_VERSION = {*Versioned.model_fields} - {"name"}
@@ -70,13 +71,8 @@ _HISTORY = (
     .order_by(_d.version.desc())
     .limit(bindparam("most", type_=Integer()))
 )
-_IN_ORDER = (_c.revision.desc(), _c.kind, _c.name)
-_CHANGES = (
-    select(_c.body, _c.revision, _c.kind, _c.name)
-    .where(_c.app == bindparam("at_app"))
-    .order_by(*_IN_ORDER)
-    .limit(bindparam("most", type_=Integer()))
-)
+_CHANGED = "definition.changed"
+"""The action of the audit entries."""
 _NAMES_AT_ONCE = 300
 _MOST = 2**62
 
@@ -127,8 +123,9 @@ class SqlDefinitions:
     async def changes(self, app: str, *, after: str | None = None, limit: int = 50) -> Page[DefinitionChange]:
         return await self._executor.read(partial(_changes, app=app, after=after, limit=limit))
 
-    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = ()) -> int:
-        return await self._executor.write(partial(_prune, app=app, keep=keep, revisions=revisions))
+    async def prune(self, app: str, *, keep: int, revisions: Collection[int] = (), dry_run: bool = False) -> int:
+        run = self._executor.read if dry_run else self._executor.write
+        return await run(partial(_prune, app=app, keep=keep, revisions=revisions, dry_run=dry_run))
 
 
 def _at(app: str, kind: str = "agent", name: str = "", version: int | None = None) -> dict[str, Any]:
@@ -185,16 +182,13 @@ def _history(connection: Connection, params: Mapping[str, Any], after: str | Non
 
 
 def _changes(connection: Connection, app: str, after: str | None, limit: int) -> Page[DefinitionChange]:
-    check_limit(limit)
-    statement = _CHANGES
-    if after is not None:
-        revision, kind, name = read_cursor("definition-changes", after, int, str, str)
-        further = or_(_c.kind > kind, and_(_c.kind == kind, _c.name > name))
-        statement = statement.where(or_(_c.revision < revision, and_(_c.revision == revision, further)))
-    rows = connection.execute(statement, {"at_app": _at(app)["at_app"], "most": limit + 1}).all()
-    found = tuple(DefinitionChange.model_validate_json(row.body) for row in rows[:limit])
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Page(found, cursor("definition-changes", last.revision, last.kind, last.name) if last is not None else None)
+    page = entries(connection, _at(app)["at_app"], None, _CHANGED, after, limit)
+    return Page(tuple(map(_change, page.items)), page.next)
+
+
+def _change(entry: AuditEntry) -> DefinitionChange:
+    known = {**entry.details, "author": entry.actor, "created_at": entry.at}
+    return DefinitionChange.model_validate(known, strict=False)
 
 
 # Writing
@@ -229,8 +223,9 @@ def _put(
     if at is not None and revision != at + 1:
         raise DefinitionSetChanged(f"The app {app!r} has revision {revision - 1}, but {at} was expected.", fix="Check again.")
     connection.execute(definitions.insert(), [_row(app, each) for each in stored])
-    entries = [change_between(newest.get((each.what, each.name)), each) for each in stored]
-    connection.execute(definition_changes.insert(), [_entry_row(app, entry) for entry in entries])
+    changes = [change_between(newest.get((each.what, each.name)), each) for each in stored]
+    newest_last = sorted(changes, key=lambda each: (each.what, each.name), reverse=True)
+    record_all(connection, app, map(_act, newest_last), time_text(author.at))
     return tuple(stored)
 
 
@@ -276,15 +271,15 @@ def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> d
     return found
 
 
-def _prune(connection: Connection, app: str, keep: int, revisions: Collection[int]) -> int:
+def _prune(connection: Connection, app: str, keep: int, revisions: Collection[int], dry_run: bool) -> int:
     if keep < 1:
         raise ValueError(f"The newest version always stays; keep is {keep}.")
     newer = select(func.count()).select_from(_later).where(_SAME_NAME).scalar_subquery()
     old = select(_d.kind, _d.name, _d.version).where(_OF_APP, newer >= keep)
     kept = {row for at in (_MOST, *revisions) for row in connection.execute(_SERVED_NAMES, {"at_app": app, "at_revision": at})}
     removed = [row for row in connection.execute(old, _at(app)) if row not in kept]
-    for row in removed:
-        connection.execute(_DELETE, _at(app, row.kind, row.name, row.version))
+    if removed and not dry_run:
+        connection.execute(_DELETE, [_at(app, row.kind, row.name, row.version) for row in removed])
     return len(removed)
 
 
@@ -304,14 +299,8 @@ def _row(app: str, definition: AnyDefinition) -> dict[str, Any]:
     }
 
 
-def _entry_row(app: str, entry: DefinitionChange) -> dict[str, Any]:
-    return {
-        "app": app,
-        "revision": entry.revision,
-        "kind": entry.what,
-        "name": entry.name,
-        "body": entry.model_dump_json(),
-    }
+def _act(change: DefinitionChange) -> Act:
+    return Act(change.author, _CHANGED, details=change.model_dump(mode="json", exclude={"author", "created_at"}))
 
 
 def _definition(row: Any) -> AnyDefinition:

@@ -25,17 +25,19 @@ class Pruner:
         """Prunes the data of the next users."""
         counts: Counter[str] = Counter()
         gone: list[SessionKey] = []
+        revisions: set[int] = set()
         users = await self._executor.read(lambda connection: pruning.users_after(connection, app, after))
         for user in users:
             read = partial(pruning.plan_user, app=app, user=user, retention=retention, now=now)
             plan = await self._executor.read(read)
-            if plan is None:
-                continue
-            gone += await self._prune_sessions(plan, now, dry_run=dry_run)
-            for kind in pruning.KINDS:
-                counts[kind] += await self._prune_kind(plan, kind, now, dry_run=dry_run)
+            if plan is not None:
+                gone += await self._prune_sessions(plan, now, dry_run=dry_run)
+                for kind in pruning.KINDS:
+                    counts[kind] += await self._prune_kind(plan, kind, now, dry_run=dry_run)
+            if retention.definitions.versions is not None:
+                revisions |= await self._executor.read(partial(pruning.named_revisions, app=app, user=user))
         counts["sessions"] = len(gone)
-        return Pruned(dict(counts), gone, users[-1] if len(users) == pruning.USERS else None)
+        return Pruned(dict(counts), gone, revisions, users[-1] if len(users) == pruning.USERS else None)
 
     async def _prune_sessions(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> list[SessionKey]:
         gone: list[SessionKey] = []

@@ -2,10 +2,25 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, or_, select, update
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.sessions import SessionKey
@@ -98,6 +113,22 @@ def plan_user(connection: Connection, app: str, user: str, retention: Retention,
         tuple(row for row in idle if row.number in expired),
         tuple(row for row in idle if row.number not in expired),
     )
+
+
+def named_revisions(connection: Connection, app: str, user: str) -> set[int]:
+    """Returns the revisions of definitions that the user's decisions name, as far as their records are kept."""
+    at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
+    return {int(revision) for revision in connection.execute(_revisions(connection.dialect.name), at).scalars() if revision}
+
+
+@cache
+def _revisions(dialect: str) -> Select[Any]:
+    if dialect == "postgresql":
+        revision: ColumnElement[Any] = cast(_d.record, JSON)["revision"].as_string()
+    else:
+        revision = func.json_extract(_d.record, "$.revision")
+    of_user = and_(_d.owner == bindparam("at_owner"), _d.app == bindparam("at_app"), _d.user_id == bindparam("at_user"))
+    return select(revision).distinct().where(of_user, _d.record != EMPTY_RECORD)
 
 
 def _expired(rows: Sequence[AnyRow], rule: SessionRule, now: datetime) -> Iterable[AnyRow]:

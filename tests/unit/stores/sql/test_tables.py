@@ -43,7 +43,6 @@ REFERENCE = {
     "turnwise_versions",
     "turnwise_definitions",
     "turnwise_definition_revisions",
-    "turnwise_definition_changes",
     "turnwise_rests",
     "turnwise_vectors",
     "turnwise_matchers",

@@ -1,4 +1,4 @@
-"""Adds the versioned definitions of agents and policies, with their revisions and their audit log."""
+"""Adds the versioned definitions of agents and policies, with their revisions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -31,15 +31,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("app", "kind", "name", "version", name="turnwise_definitions_pk"),
     )
     op.create_index("turnwise_definitions_app_revision_ix", "turnwise_definitions", ["app", "revision"])
-    op.create_table(
-        "turnwise_definition_changes",
-        sa.Column("app", NAME, nullable=False),
-        sa.Column("revision", sa.BigInteger, nullable=False, autoincrement=False),
-        sa.Column("kind", NAME, nullable=False),
-        sa.Column("name", NAME, nullable=False),
-        sa.Column("body", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("app", "revision", "kind", "name", name="turnwise_definition_changes_pk"),
-    )
     _create_index_tables()
 
 
