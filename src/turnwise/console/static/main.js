@@ -12,7 +12,7 @@ ICON.href = ICON.href;
 const GROUPS = [
   ["", [["", "overview", "Overview"]]],
   ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
-  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"]]],
+  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"]]],
   ["Shape", [["agents", "agents", "Agents"], ["policy", "policy", "Policy"], ["flows", "flows", "Flows"]]],
   ["Run", [["operations", "operations", "Operations"]]],
 ];
@@ -167,7 +167,7 @@ const WORDS = [
 ];
 
 function help() {
-  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d a o r", "Chat, Sessions, Decisions, Agents, Overview, Review"], ["?", "this list"], ["Esc", "close"]];
+  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d r a p o", "Chat, Sessions, Decisions, Review, Agents, Policy, Overview"], ["?", "this list"], ["Esc", "close"]];
   const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
   const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
@@ -175,16 +175,17 @@ function help() {
 }
 
 let prefix = 0;
+const JUMPS = { c: "chat", s: "sessions", d: "decisions", r: "review", a: "agents", p: "policy", o: "" };
 addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
   const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing) { event.target.blur(); return; }
   if (typing) return;
-  if (Date.now() - prefix < 1500 && { c: 1, s: 1, d: 1, a: 1, o: 1, r: 1 }[event.key]) {
+  if (Date.now() - prefix < 1500 && event.key in JUMPS) {
     prefix = 0;
     event.preventDefault();
-    go({ c: "chat", s: "sessions", d: "decisions", a: "agents", o: "", r: "review" }[event.key]);
+    go(JUMPS[event.key]);
     return;
   }
   const own = pageKeys.find(([key]) => key === event.key);

@@ -18,6 +18,8 @@ export function toast(text, action) {
   setTimeout(end, 6000);
 }
 
+export const complain = (error) => toast(`${error.message} ${error.fix || ""}`);
+
 // A message that one page hands to the next. It stays out of the address.
 export const handoff = { text: "" };
 

@@ -25,6 +25,9 @@ const METHODS = {
   contextual_return: "back to this agent",
   iterative: "next in turn",
   identity: "named itself",
+  popcorn: "named by the task before",
+  round_robin: "next in turn",
+  first: "has a ready task",
 };
 
 export const methodWords = (method) => METHODS[method] || method.replaceAll("_", " ");

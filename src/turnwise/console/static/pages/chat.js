@@ -2,7 +2,7 @@
 
 import { api, auth, follow, part, Problem } from "../api.js";
 import { add, chip, confidence, empty, h, icon, problem, replace, why } from "../parts.js";
-import { handoff, may, me, newId, toast } from "../shell.js";
+import { complain, handoff, may, me, newId, toast } from "../shell.js";
 import { markdown, methodWords, plural } from "../text.js";
 
 const PAGE = 60;
@@ -60,8 +60,13 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     dialog.showModal();
   };
 
-  talk.addEventListener("scroll", () => { atEnd = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; });
-  const toEnd = () => { if (atEnd) talk.scrollTop = talk.scrollHeight; };
+  for (const each of [talk, box]) each.addEventListener("scroll", () => { if (each === talk || phone.matches) atEnd = each.scrollHeight - each.scrollTop - each.clientHeight < 80; });
+  // On a phone the whole page scrolls.
+  const toEnd = () => {
+    if (!atEnd) return;
+    talk.scrollTop = talk.scrollHeight;
+    if (phone.matches && !aside.isConnected) box.scrollTop = box.scrollHeight;
+  };
   const grow = () => { field.style.setProperty("height", "auto"); field.style.setProperty("height", `${field.scrollHeight}px`); };
   field.addEventListener("input", grow);
   field.addEventListener("keydown", (event) => {
@@ -258,7 +263,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.status.textContent = "Stopping…";
     try {
       await api.post(path(`/invocations/${part(turn.invocation)}/cancel`), undefined, { ...asUser(), wait: false });
-    } catch (error) { toast(`${error.message} ${error.fix}`); }
+    } catch (error) { complain(error); }
   };
 
   const after = (turn) => {
@@ -276,7 +281,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const rewind = async (turn) => {
     try {
       await api.post(path("/rewind"), { invocation_id: turn.invocation }, asUser());
-    } catch (error) { toast(`${error.message} ${error.fix}`); return; }
+    } catch (error) { complain(error); return; }
     field.value = turn.box.querySelector(".said").textContent;
     after(turn);
     aside.remove();
@@ -289,7 +294,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       const made = await api.post(path("/fork"), { before_invocation_id: turn.invocation }, asUser());
       handoff.text = turn.box.querySelector(".said").textContent;
       go(`chat/${part(made.id)}${user ? `?user=${part(user)}` : ""}`);
-    } catch (error) { toast(`${error.message} ${error.fix}`); }
+    } catch (error) { complain(error); }
   };
 
   // ---- start ----

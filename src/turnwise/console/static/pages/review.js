@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { chip, empty, h, replace, select, why } from "../parts.js";
-import { may, toast } from "../shell.js";
+import { complain, may, toast } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
@@ -47,7 +47,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   const decisions = [];
   for (let after, pages = 0; pages < PAGES && (pages === 0 || after); pages += 1) {
     const found = await api.get("decisions", { labelled: "false", slim: true, limit: 200, after, max_confidence: order === "doubt" ? 0.9 : null }, signal);
-    decisions.push(...found.decisions);
+    decisions.push(...found.decisions.filter((each) => each.selection.occasion !== "flow"));
     after = found.next;
   }
   const queue = ordered(grouped(decisions), order), undo = [];
@@ -74,7 +74,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       step(1);
       toast(`${plural(item.all.length, "decision")} labelled ${agent === true ? "right" : agent}.`, ["Undo (u)", back]);
     } catch (error) {
-      toast(`${error.message} ${error.fix || ""}`);
+      complain(error);
     } finally { busy = false; }
   };
   const back = async () => {
@@ -87,7 +87,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       done -= 1;
       at = last.at;
       draw();
-    } catch (error) { toast(`${error.message} ${error.fix || ""}`); } finally { busy = false; }
+    } catch (error) { complain(error); } finally { busy = false; }
   };
   const step = (by) => { at = Math.max(0, Math.min(queue.length, at + by)); draw(); };
 
