@@ -16,11 +16,13 @@ PAGES: Mapping[str, str] = {
     "decisions/s1/1?user=local": "Stages, in order",
     "review": "went to",
     "quality": "Reliability",
-    "agents": "Answers the rest.",
+    "improve": "Labels by agent",
+    "agents": "What makes them hard to tell apart",
     "agents/orders": "Knows where orders are.",
     "policy": "The cascade",
-    "flows": "No flows",
-    "operations": "Processes",
+    "flows": "a plan of tasks",
+    "flows/visit": "2 tasks",
+    "operations": "Audit",
 }
 """Each page, and a text on it."""
 LABEL = "api/v1/sessions/{}/decisions/1/label?user=local"
@@ -42,7 +44,7 @@ async def test_every_page_opens(url: str) -> None:
         for path, text in PAGES.items():
             await it.go(path)
             await it.sees(text)
-        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Agents", "Policy", "Operations"):
+        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Improve", "Agents", "Policy", "Operations"):
             await it.page.get_by_role("link", name=name, exact=True).first.click()
             await it.page.locator("h1").get_by_text(name).wait_for()
         await it.go("no-such-page")

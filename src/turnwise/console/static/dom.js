@@ -5,6 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 // h("button", {class: "quiet", onclick: f, style: {"--w": "40%"}}, "Send", icon("send"))
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
+  if (tag === "button") node.type = "button";
   for (const [name, value] of Object.entries(props || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);

@@ -34,11 +34,11 @@ function drawRail(current) {
   replace(rail,
     h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
-    h("button", { type: "button", class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("button", { class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
       h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
-      h("button", { type: "button", class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
-      me.authenticated ? h("button", { type: "button", class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
+      h("button", { class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
+      me.authenticated ? h("button", { class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
 }
 
 function switchTheme() {
@@ -126,7 +126,7 @@ auth.ask = (reason) => new Promise((done) => {
     h("h2", null, "A key, please"),
     h("p", null, reason && auth.key ? "The gateway does not accept this key." : "This gateway asks for a key or a token. It stays in this tab and is forgotten when the tab closes."),
     h("label", { for: "key" }, "API key or JSON web token"), field,
-    h("p", { class: "row" }, h("button", { class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
+    h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
   dialog("key", form, () => done(given));
   field.focus();
 });
@@ -171,7 +171,7 @@ function help() {
   const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
   const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
-    h("p", { class: "row" }, h("button", { type: "button", onclick: () => box.close() }, "Close"))]);
+    h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))]);
 }
 
 let prefix = 0;
@@ -198,8 +198,8 @@ addEventListener("keydown", (event) => {
 async function start() {
   try { document.documentElement.dataset.theme = localStorage.getItem("turnwise.theme") || ""; } catch { /* not allowed here */ }
   const top = h("header", { class: "top" }, title,
-    h("button", { type: "button", class: "find", onclick: palette }, icon("search"), h("span", null, "Search"), h("kbd", null, "/")),
-    h("button", { type: "button", class: "quiet square", "aria-label": "Keys and words", title: "Keys and words (?)", onclick: help }, "?"));
+    h("button", { class: "find", onclick: palette }, icon("search"), h("span", null, "Search"), h("kbd", null, "/")),
+    h("button", { class: "quiet square", "aria-label": "Keys and words", title: "Keys and words (?)", onclick: help }, "?"));
   replace(document.getElementById("app"), h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "To the content"), rail, h("div", { class: "frame" }, top, main));
   try {
     Object.assign(me, await api.get("me"));

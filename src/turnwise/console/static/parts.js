@@ -28,7 +28,7 @@ export function problem(error, again) {
   return h("div", { class: "problem", role: "alert" },
     h("strong", null, known ? error.message : "This page failed."), " ", known ? error.fix : String(error.message || error),
     known && error.request ? h("small", null, `Request ${error.request}`) : null,
-    again ? h("button", { type: "button", class: "quiet", onclick: again }, "Try again") : null);
+    again ? h("button", { class: "quiet", onclick: again }, "Try again") : null);
 }
 
 // The text of a decision. A flow's own choices have none: they are about a task.
@@ -160,10 +160,10 @@ function labelling(decision, agents, onlabel) {
   };
   const draw = () => replace(box, h("h3", null, "Who should have answered"),
     h("p", { class: "row" },
-      h("button", { type: "button", class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
+      h("button", { class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
       select("Another agent", decision.label && decision.label !== decision.selection.agent ? decision.label : "",
         [["", "Another agent…"], ...agents.filter((name) => name !== decision.selection.agent).map((name) => [name, name])], (name) => name && set(name)),
-      decision.label ? h("button", { type: "button", class: "quiet", onclick: () => set(null) }, "Remove") : null));
+      decision.label ? h("button", { class: "quiet", onclick: () => set(null) }, "Remove") : null));
   draw();
   box.set = set;
   return box;

@@ -107,7 +107,7 @@ export function markdown(text) {
 
 // A long text is cut; a button shows the rest as plain text.
 function rest(text) {
-  const button = h("button", { class: "quiet", type: "button", onclick: () => button.replaceWith(h("pre", { class: "plain", tabindex: 0 }, text.slice(MOST))) },
+  const button = h("button", { class: "quiet", onclick: () => button.replaceWith(h("pre", { class: "plain", tabindex: 0 }, text.slice(MOST))) },
     `Show ${plural(text.length - MOST, "more character")}`);
   return button;
 }

@@ -18,7 +18,7 @@ function card(agent, counts) {
 }
 
 function matching(m, go) {
-  const attempt = (text) => h("li", null, h("span", { class: "grow", dir: "auto" }, text), h("button", { type: "button", class: "quiet", onclick: () => { handoff.text = text; go("policy"); } }, "Try"));
+  const attempt = (text) => h("li", null, h("span", { class: "grow", dir: "auto" }, text), h("button", { class: "quiet", onclick: () => { handoff.text = text; go("policy"); } }, "Try"));
   const examples = [...m.examples, ...m.skills.flatMap((each) => each.examples || [])], shown = examples.slice(0, 50);
   return h("div", { class: "columns" },
     section("Patterns", m.patterns.length, m.patterns.length ? h("ul", { class: "plainlist" }, m.patterns.map((each) => h("li", null, h("code", { class: "grow" }, each.regex), h("small", null, `${each.label ? `${each.label}, ` : ""}${percent(each.confidence)}${each.active ? "" : ", inactive"}`)))) : h("p", { class: "faint" }, "None: only meaning leads here.")),

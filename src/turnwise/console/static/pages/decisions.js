@@ -69,7 +69,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   };
   const close = () => { aside.remove(); open = null; setQuery({ open: "" }); rows.refresh(); };
   const draw = (each) => replace(aside,
-    h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { type: "button", class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     why(each, { agents, onlabel: () => rows.refresh() }));
 
   const search = h("input", { type: "search", value: query.get("words") || "", placeholder: "Words of the message", "aria-label": "Words of the message" });
@@ -87,7 +87,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
       select("Outcome", query.get("outcome") || "", [["", "Outcome"], ["chosen", "Chosen"], ["clarify", "Asked the user"]], (outcome) => change({ outcome })),
       may("decisions:label") ? select("Label", query.get("labels") || "", LABELS, (labels) => change({ labels })) : null,
       query.get("until")
-        ? h("button", { type: "button", class: "on", title: "Show the newest ones", onclick: () => change({ until: "" }) }, "Until ", time(query.get("until")), icon("close"))
+        ? h("button", { class: "on", title: "Show the newest ones", onclick: () => change({ until: "" }) }, "Until ", time(query.get("until")), icon("close"))
         : select("Time", query.get("time") || "", [...TIMES, ["end", "To the end of the list"]], (span) => (span === "end" ? toEnd() : change({ time: span }))));
   };
   // The end of the list is looked for by time: the last page has rows, and none after it.

@@ -69,7 +69,7 @@ function form(base, { onsave, onclose }) {
     h("p", { class: "row" }, enabled, h("label", { for: "f-enabled" }, "Takes messages")),
     h("details", null, h("summary", null, "Other fields"), field("JSON", others, "roles, tags, skills, parent, made_by …")),
     field("Note", note, "why, for the history"), told,
-    h("p", { class: "row" }, h("button", { class: "primary" }, "Save a draft"), h("button", { type: "button", onclick: () => save("active") }, "Save and serve"), h("button", { type: "button", class: "quiet", onclick: preview }, "What changes"), h("button", { type: "button", class: "quiet", onclick: onclose }, "Cancel")));
+    h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Save a draft"), h("button", { onclick: () => save("active") }, "Save and serve"), h("button", { class: "quiet", onclick: preview }, "What changes"), h("button", { class: "quiet", onclick: onclose }, "Cancel")));
 }
 
 // Fills `box` with the definition of an agent. `agent` is its card as it serves, or null.
@@ -101,8 +101,8 @@ export async function definition(box, name, agent, { signal, go }) {
     return h("li", { class: "version" },
       h("p", { class: "row" }, h("b", null, `Version ${each.version}`), h("span", { class: `tag ${each === served ? "serves" : each.status}` }, each === served ? "serves" : each.status === "active" ? "earlier" : each.status), h("span", { class: "faint" }, each.author, " · "), each.created_at ? time(each.created_at) : null,
         h("span", { class: "push row" },
-          writes && isDraft && each === newest ? h("button", { type: "button", class: "primary", onclick: act("It serves within a second, in every process.", () => api.change("POST", `${path}/activate`, newest.version, { version: each.version })) }, "Serve it") : null,
-          writes && each.status === "active" && each !== served ? h("button", { type: "button", onclick: act(`Version ${each.version} serves again, as a new version.`, () => api.change("POST", `${path}/rollback`, newest.version, { version: each.version })) }, "Roll back to it") : null)),
+          writes && isDraft && each === newest ? h("button", { class: "primary", onclick: act("It serves within a second, in every process.", () => api.change("POST", `${path}/activate`, newest.version, { version: each.version })) }, "Serve it") : null,
+          writes && each.status === "active" && each !== served ? h("button", { onclick: act(`Version ${each.version} serves again, as a new version.`, () => api.change("POST", `${path}/rollback`, newest.version, { version: each.version })) }, "Roll back to it") : null)),
       each.note ? h("p", { dir: "auto" }, each.note) : null,
       each.unknown_fields?.length ? h("p", { class: "wrong" }, `A newer release wrote ${each.unknown_fields.join(", ")}: this one does not serve it.`) : null,
       h("details", { open: isDraft && each === newest }, h("summary", null, before ? `Compared with version ${before.version}` : "What it defines"), diff(before?.content || {}, each.content)));
@@ -110,7 +110,7 @@ export async function definition(box, name, agent, { signal, go }) {
   const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => api.change("DELETE", path, newest.version))();
   replace(box, h("section", { class: "section" },
     h("h2", null, "Definition", h("small", null, served ? `version ${served.version} serves` : newest ? "a draft; code serves" : "none: the card comes from code or YAML"),
-      writes ? h("span", { class: "push row" }, h("button", { type: "button", onclick: edit }, newest?.status === "draft" ? "Change the draft" : "Edit"), served ? h("button", { type: "button", class: "quiet", onclick: retire }, "Retire") : null) : null),
+      writes ? h("span", { class: "push row" }, h("button", { onclick: edit }, newest?.status === "draft" ? "Change the draft" : "Edit"), served ? h("button", { class: "quiet", onclick: retire }, "Retire") : null) : null),
     editing, versions.length ? h("ol", { class: "plainlist versions" }, versions.map(row)) : null));
   if (page.next) add(box, h("p", { class: "faint" }, "Older versions: ", h("code", null, `turnwise agents history ${name}`)));
 }

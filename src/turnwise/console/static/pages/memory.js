@@ -14,14 +14,14 @@ const any = (text, names) => [["", text], ...Object.entries(names)];
 // Everything that is known of an entry.
 function whole(entry, user, forget, close) {
   const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
-  return [h("header", null, h("h2", null, KINDS[entry.kind]), h("button", { type: "button", class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
+  return [h("header", null, h("h2", null, KINDS[entry.kind]), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     h("div", { class: "why" }, h("blockquote", { dir: "auto", tabindex: entry.text.length > 600 ? 0 : null }, entry.text),
       h("dl", { class: "facts" }, entry.entity ? fact("Thing", h("span", { dir: "auto" }, `${entry.entity.type}: ${entry.entity.value}`, entry.entity.normal === entry.entity.value ? null : h("small", null, ` (${entry.entity.normal})`))) : null,
         fact("Said by", entry.agent ? chip(entry.agent) : SPEAKERS[entry.said_by]), fact("Kept", [SPANS[entry.span], entry.expires_at ? [", until ", time(entry.expires_at)] : null]), fact("When", time(entry.created_at)),
         entry.session_id ? fact("Only in", h("a", { href: `sessions/${part(entry.session_id)}?user=${part(user)}` }, entry.session_id)) : null,
         entry.source_session_id ? fact("From", h("a", { href: `sessions/${part(entry.source_session_id)}?user=${part(user)}` }, `${entry.source_session_id}${entry.source_sequence ? `, event ${entry.source_sequence}` : ""}`)) : null,
         entry.supersedes.length ? fact("Replaces", `${entry.supersedes.length} older`) : null, entry.reason ? fact("Found by", entry.reason) : null, fact("Id", h("code", null, entry.id))),
-      may("memories:write") ? h("p", null, h("button", { type: "button", onclick: () => forget(entry) }, "Forget")) : null)];
+      may("memories:write") ? h("p", null, h("button", { onclick: () => forget(entry) }, "Forget")) : null)];
 }
 
 export async function page({ box, signal, query, setQuery, keys, go, title }) {
@@ -44,8 +44,8 @@ export async function page({ box, signal, query, setQuery, keys, go, title }) {
     if (!confirm(`Forget everything of ${user}? It cannot be brought back.`)) return;
     try { const { forgotten } = await api.delete(path); toast(`${forgotten} forgotten.`); change({ words: "" }); } catch (error) { complain(error); }
   };
-  title("Memory", h("small", { dir: "auto" }, `of ${user}`), may("memories:write") ? h("button", { type: "button", class: "quiet push", onclick: forgetAll }, "Forget all") : null);
-  const action = (entry) => (may("memories:write") ? h("button", { type: "button", class: "quiet", "aria-label": `Forget: ${entry.text.slice(0, 60)}`, onclick: (event) => { event.stopPropagation(); forget(entry); } }, "Forget") : "");
+  title("Memory", h("small", { dir: "auto" }, `of ${user}`), may("memories:write") ? h("button", { class: "quiet push", onclick: forgetAll }, "Forget all") : null);
+  const action = (entry) => (may("memories:write") ? h("button", { class: "quiet", "aria-label": `Forget: ${entry.text.slice(0, 60)}`, onclick: (event) => { event.stopPropagation(); forget(entry); } }, "Forget") : "");
   let next, done = false;
   const rows = table({
     label: "Memory", columns: ["What", "Kind", "Said by", "Kept", words ? "Fits" : "When", ""],
@@ -73,7 +73,7 @@ export async function page({ box, signal, query, setQuery, keys, go, title }) {
     event.preventDefault();
     if (!text.value.trim()) return;
     try { await api.post(path, { text: text.value.trim(), span: span.value }); change({ words: "" }); } catch (error) { complain(error); }
-  } }, text, span, h("button", { class: "primary" }, "Add"));
+  } }, text, span, h("button", { type: "submit", class: "primary" }, "Add"));
   keys([["/", "search", () => search.focus()], ["n", "add a fact", () => text.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["x", "close the panel", close]]);
   split.append(h("div", { class: "list" },
     h("div", { class: "filters", role: "search" }, search, mayAll("memories:read") ? who : null,

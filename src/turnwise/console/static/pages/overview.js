@@ -13,7 +13,7 @@ export const samplesOf = (agents) => {
 export async function page({ box, signal, go, title }) {
   title("Overview", h("small", null, `${me.app}, Turnwise ${me.version}`));
   const [counts, known] = await Promise.all([api.get("decision-counts", {}, signal), api.get("agents", { limit: 200 }, signal)]);
-  const samples = h("div", { class: "samples" }, samplesOf(known.agents).map((text) => h("button", { type: "button", onclick: () => { Object.assign(handoff, { text, send: true }); go("chat"); } }, text)));
+  const samples = h("div", { class: "samples" }, samplesOf(known.agents).map((text) => h("button", { onclick: () => { Object.assign(handoff, { text, send: true }); go("chat"); } }, text)));
   if (!counts.total) {
     replace(box, empty(`${me.app} is ready`, `It has ${known.agents.length} agents and the policy ${me.policy}. Send it a message, and see which agent answers, how sure the decision is, and why.`));
     add(box.firstChild, samples);

@@ -49,7 +49,7 @@ async function stored(box, signal, go) {
   const back = async () => {
     try { await api.change("POST", "policies/main/rollback", policy.version, {}); toast("The version before serves within a second."); go("policy"); } catch (error) { complain(error); }
   };
-  replace(box, h("section", { class: "section" }, h("h2", null, "Definition", h("small", null, `version ${policy.version}, ${policy.status}`), may("definitions:write") && policy.version > 1 ? h("span", { class: "push" }, h("button", { type: "button", onclick: back }, "Roll back")) : null),
+  replace(box, h("section", { class: "section" }, h("h2", null, "Definition", h("small", null, `version ${policy.version}, ${policy.status}`), may("definitions:write") && policy.version > 1 ? h("span", { class: "push" }, h("button", { onclick: back }, "Roll back")) : null),
     h("p", null, policy.author, " · ", policy.created_at ? time(policy.created_at) : null, policy.note ? ` · ${policy.note}` : ""), h("details", null, h("summary", null, "Content"), h("pre", { tabindex: 0 }, JSON.stringify(policy.content, null, 2)))));
 }
 
@@ -64,7 +64,7 @@ export async function page({ box, signal, title, keys, go }) {
       replace(result, h("div", { class: "box" }, why({ selection })));
     } catch (error) { replace(result, problem(error)); }
   };
-  const form = h("form", { class: "try", onsubmit: (event) => { event.preventDefault(); attempt(); } }, field, h("button", { class: "primary" }, "Decide"));
+  const form = h("form", { class: "try", onsubmit: (event) => { event.preventDefault(); attempt(); } }, field, h("button", { type: "submit", class: "primary" }, "Decide"));
   keys([["/", "try a message", () => field.focus()]]);
   const column = h("div", { class: "narrow wide" }, section("Try a message", "nothing is stored, and no agent runs", form), result);
   replace(box, column);

@@ -37,7 +37,7 @@ export async function page({ box, signal, params, query, go, title }) {
     if (!confirm(`Delete session ${session} with its log, decisions and files?`)) return;
     try { await api.delete(path, as); go("sessions"); } catch (error) { complain(error); }
   };
-  title("Session", h("code", null, session), h("span", { class: "actions push" }, may("sessions:write") ? h("button", { type: "button", class: "quiet", onclick: remove }, "Delete") : null, h("a", { class: "button", href: `chat/${part(session)}?user=${part(status.user)}` }, "Open in the chat")));
+  title("Session", h("code", null, session), h("span", { class: "actions push" }, may("sessions:write") ? h("button", { class: "quiet", onclick: remove }, "Delete") : null, h("a", { class: "button", href: `chat/${part(session)}?user=${part(status.user)}` }, "Open in the chat")));
   const list = h("ol", { class: "timeline plain" }), more = h("p");
   const row = (event) => h("li", null, h("span", { class: "n" }, event.sequence), time(event.created_at), event.author === "user" ? h("b", null, "user") : chip(event.author),
     h("div", { class: "what" }, what(event, session, status.user), h("details", null, h("summary", null, "Record"), h("pre", { tabindex: 0 }, JSON.stringify({ ...event, actions: Object.fromEntries(Object.entries(event.actions).filter(([name, value]) => name !== "selection" && value && (typeof value !== "object" || Object.keys(value).length))) }, null, 1).slice(0, 20000)))));
@@ -45,7 +45,7 @@ export async function page({ box, signal, params, query, go, title }) {
     const page = await api.get(`${path}/events`, { ...as, before, last: PAGE }, signal);
     list.prepend(...page.events.map(row));
     const first = page.events[0]?.sequence || 1;
-    replace(more, first > 1 ? h("button", { type: "button", onclick: () => load(first) }, `Earlier events (${first - 1})`) : null);
+    replace(more, first > 1 ? h("button", { onclick: () => load(first) }, `Earlier events (${first - 1})`) : null);
   };
   const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
   replace(box, h("div", { class: "narrow wide" },
