@@ -163,9 +163,12 @@ async def defined_console(folder: Path, configuration: str, **options: Any) -> A
     front = front_for(app.runner, OPEN, editor=app.editor)
     front.ready.set()
     try:
-        async with serving(front) as gateway, Served(gateway.address, front) as client:
-            async with opened(client, app.runner, **options) as it:
-                yield it, app
+        async with (
+            serving(front) as gateway,
+            Served(gateway.address, front) as client,
+            opened(client, app.runner, **options) as it,
+        ):
+            yield it, app
     finally:
         await app.runner.close()
 

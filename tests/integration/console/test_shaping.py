@@ -137,7 +137,7 @@ async def test_the_cascade_shows_where_messages_are_decided() -> None:
             await it.client.send_message(text, f"s{number}")
         await it.go("policy")
         drawn = it.page.locator(".cascade")
-        await drawn.get_by_role("img", name="75 % are decided here").first.wait_for()
+        await drawn.get_by_role("img", name="100 % come here, 50 % are decided here").first.wait_for()
         await it.sees("of the newest 4 decisions")
         await it.sees("answers when every stage passes")
 
