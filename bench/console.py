@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,7 +186,7 @@ async def _usable(plan: Plan, folder: Path, browser: Any) -> Figure:
             root = f"http://127.0.0.1:{server.port}"
             await asyncio.to_thread(_wait_until_ready, root)
             page = await _page(browser)
-            took.append(await _took(lambda page=page, root=root: _goto(page, f"{root}/console/", ".figures a")))  # type: ignore[misc]
+            took.append(await _took(partial(_goto, page, f"{root}/console/", ".figures a")))
             await page.context.close()
     return _at_most("first GET after ready to usable", took, USABLE_MS)
 
@@ -228,7 +229,7 @@ async def _opened(plan: Plan, page: Any, root: str, _: int) -> list[Figure]:
         took: dict[str, list[float]] = {"short": [], "long": []}
         for number in range(2 * plan.tries + 2):
             name = ("short", "long")[number % 2]
-            one = await _took(lambda name=name: _goto(page, f"{root}/{place}/{name}?user=local", sight))  # type: ignore[misc]
+            one = await _took(partial(_goto, page, f"{root}/{place}/{name}?user=local", sight))
             took[name] += [one] if number > 1 else []
         short, long = (statistics.median(took[name]) for name in ("short", "long"))
         what = "timeline" if place == "sessions" else "chat"
@@ -258,7 +259,7 @@ async def _listed(plan: Plan, page: Any, root: str, count: int) -> list[Figure]:
         end.append(await _took(to_end))
         await _goto(page, f"{root}/decisions", ".rows [role=row]")
         await page.locator("select[aria-label=Agent] option").nth(2).wait_for(state="attached")
-        filtered.append(await _took(lambda number=number: choose(("orders", "billing")[number % 2])))  # type: ignore[misc]
+        filtered.append(await _took(partial(choose, ("orders", "billing")[number % 2])))
     of = f"of {count:,} decisions"
     return [
         _at_most(f"first row {of}", first, LISTED_MS),
@@ -279,7 +280,7 @@ async def _reviewed(plan: Plan, page: Any, root: str, _: int) -> list[Figure]:
         await page.locator(".aside .stages li").first.wait_for()
 
     for number in range(plan.reviewed):
-        took.append(await _took(lambda number=number: label(number)))  # type: ignore[misc]
+        took.append(await _took(partial(label, number)))
     return [_at_most(f"a decision labelled by one key, of {plan.reviewed}, until the next is there", took, REVIEWED_MS)]
 
 

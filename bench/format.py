@@ -52,10 +52,10 @@ JOIN turnwise_sessions s ON {_OF_SESSION}
 JOIN turnwise_events e ON e.owner = s.owner AND e.log = s.number AND e.sequence = 4 - n % 2
 """
 _COPY_DECISIONS = f"""
-INSERT INTO turnwise_decisions (owner, session, sequence, id, app, user_id, invocation_id, agent, method, confidence, tenth, outcome,
-fingerprint, state, changed_at, created_at, text, record) {_SERIES}
-SELECT d.owner, d.session, 3 + 2 * n, d.id + n, d.app, d.user_id, 'i-' || (n - 1), d.agent, d.method, d.confidence, d.tenth, d.outcome,
-d.fingerprint, d.state, d.changed_at, d.created_at, d.text, d.record FROM series
+INSERT INTO turnwise_decisions (owner, session, sequence, id, app, user_id, invocation_id, agent, method, confidence, tenth,
+outcome, fingerprint, state, changed_at, created_at, text, record) {_SERIES}
+SELECT d.owner, d.session, 3 + 2 * n, d.id + n, d.app, d.user_id, 'i-' || (n - 1), d.agent, d.method, d.confidence, d.tenth,
+d.outcome, d.fingerprint, d.state, d.changed_at, d.created_at, d.text, d.record FROM series
 JOIN turnwise_sessions s ON {_OF_SESSION}
 JOIN turnwise_decisions d ON d.owner = s.owner AND d.session = s.number AND d.sequence = 3
 """
