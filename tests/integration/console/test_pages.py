@@ -202,3 +202,25 @@ async def test_a_memory_is_added_to_searched_and_forgotten() -> None:
         await it.go("memory")
         await it.sees("Prefers <b>mornings</b>")
         assert await it.page.get_by_text("Drives a red van").count() == 0
+
+
+async def test_an_operator_reviews_a_queue_by_the_keyboard_alone() -> None:
+    """K2: each item needs one key, and the next is there at once; the mouse is never used."""
+    count = 40
+    async with console() as it:
+        for number in range(count):
+            await it.client.send_message(f"message {number} about an order", f"s{number}")
+        await it.go()
+        await it.page.locator(".figures").wait_for()
+        for key in "gr":
+            await it.page.keyboard.press(key)
+        await it.page.locator("h1").get_by_text("Review").wait_for()
+        for number in range(count):
+            await it.sees(f"{number} done, {count - number} left")
+            await it.page.locator(".aside .headline").wait_for()
+            await it.page.keyboard.press(("y", "2", "3")[number % 3])
+        await it.sees("All done")
+        answer = await it.client.get("/api/v1/decisions", params={"labelled": "true", "limit": 200})
+        labels = [each["label"] for each in answer.json()["decisions"]]
+        assert len(labels) == count
+        assert labels.count("asker") == count // 3
