@@ -115,6 +115,7 @@ async def test_the_palette_the_keys_and_the_theme() -> None:
         await it.page.keyboard.press("Escape")
         await it.page.keyboard.press("Control+k")
         await it.page.get_by_role("combobox").fill("orde")
+        await it.page.get_by_role("option", name="orders", selected=True).wait_for()
         await it.page.keyboard.press("Enter")
         await it.sees("Knows where orders are.")
         await it.page.keyboard.press("g")

@@ -7,11 +7,12 @@ export function h(tag, props, ...children) {
   const node = document.createElement(tag);
   if (tag === "button") node.type = "button";
   for (const [name, value] of Object.entries(props || {})) {
-    if (value === null || value === undefined || value === false) continue;
+    const aria = name.startsWith("aria-");
+    if (value === null || value === undefined || (value === false && !aria)) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) node.style.setProperty(key, each);
     else if (name === "value") node.value = value;
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true && !aria ? "" : String(value));
   }
   return add(node, ...children);
 }

@@ -115,6 +115,7 @@ function dialog(name, content, onclose) {
   box.addEventListener("close", () => { box.remove(); onclose?.(); });
   document.body.append(box);
   box.showModal();
+  box.scrollTop = 0;
   return box;
 }
 

@@ -11,7 +11,7 @@ router = api_router("agents")
 
 
 @router.get(
-    "/agents/{agent_name:path}/plan",
+    "/agents/{agent_name:agent}/plan",
     summary="Get the plan of a flow",
     response_model=FlowPlanShown,
     response_description="The plan.",
