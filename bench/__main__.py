@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
+from bench import console, format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.experiments import experiments
@@ -24,7 +24,7 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
-MEMORY, EXPERIMENTS = "memory", "experiments"
+MEMORY, EXPERIMENTS, CONSOLE = "memory", "experiments", "console"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -63,7 +63,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -116,6 +116,9 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if GATEWAY in arguments.scenes:
         served = gateway.measured(gateway.QUICK if arguments.quick else gateway.Plan(), folder)
         yield "The gateway beside a bare FastAPI route that writes two rows in two commits (medians)", served
+    if CONSOLE in arguments.scenes:
+        opened = console.measured(console.QUICK if arguments.quick else console.Plan(), folder / "console")
+        yield "The console in a browser (medians)", opened
     if FORMAT in arguments.scenes:
         yield "The store's format: sizes, and long sessions", store_format.figures(folder, quick=arguments.quick)
     if MEMORY in arguments.scenes:

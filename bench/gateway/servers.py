@@ -69,6 +69,13 @@ def gateway(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    """`turnwise serve` of the project in that folder, which needs no key."""
+    with _running([*_COMMAND, "serve", "--port"], folder) as (port, process):
+        yield Server(port, process)
+
+
+@contextmanager
 def bare(folder: Path) -> Iterator[Server]:
     """A FastAPI route that writes two rows in two commits."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from browser_play import DEADLINE_MILLISECONDS, Watched, a_browser, browsing
+from cli_play import written
 from gateway_play import Served, key_for, served
 
-from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent, tool
+from turnwise import AgentContext, Flow, LlmAgent, Runner, SqlSessionStore, agent, tool
+from turnwise.assemble import App, load_app
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
+from turnwise.gateway.server import front_for, serving
 from turnwise.testing.models import ScriptedModel, calls
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +81,17 @@ def desk(gate: Gate | None = None) -> Any:
         "payer", patterns=["refund"], model=ScriptedModel(calls("refund", {"order": 7}), "All is paid."), tools=[refund]
     )
 
-    @agent(children=[orders, asker, slow, broken, hostile, long, payer, vault], description="Answers the rest.")
+    visit = Flow("visit", description="Plans a visit.", routable=False)
+
+    @visit.task
+    def weather(request: str) -> str:
+        return "rain"
+
+    @visit.task(depends_on=["weather"])
+    def outing(weather: str) -> str:
+        return f"By {weather}: a museum."
+
+    @agent(children=[orders, asker, slow, broken, hostile, long, payer, vault, visit], description="Answers the rest.")
     def front(message: str) -> str:
         return f"You said {message}"
 
@@ -129,32 +142,57 @@ async def console(
     config: GatewayConfig = OPEN,
     *,
     url: str = "sqlite://",
-    key: dict[str, Any] | None = None,
     policy: str = "staples",
-    width: int = 1280,
-    **context: Any,
+    **options: Any,
 ) -> AsyncIterator[Console]:
-    """The console in a browser of its own. At its end nothing was wrong there, and nobody else was asked for anything.
-
-    key: the rights of the key that the tab has. context: options of the browser's context.
-    """
+    """The console in a browser of its own, for a gateway of its own. options: those of `opened`."""
     a_browser()
     runner = Runner(root or desk(), store=SqlSessionStore(url), policy=policy, app="shop")
     try:
-        async with served(runner, config) as client, browsing() as watched:
-            options = {"viewport": {"width": width, "height": 844 if width < 600 else 800}, **context}
-            made = await watched.page.context.browser.new_context(**options)
-            if key is not None:
-                text = (await key_for(runner, **key))["Authorization"].removeprefix("Bearer ")
-                await made.add_init_script(f"sessionStorage.setItem('turnwise.key', '{text}')")
-            seen = Watched(await made.new_page())
-            made.set_default_timeout(DEADLINE_MILLISECONDS)
-            yield Console(client, runner, seen)
-            assert not seen.problems, seen.problems
-            assert not seen.strangers(client.address), seen.strangers(client.address)
-            await made.close()
+        async with served(runner, config) as client, opened(client, runner, **options) as it:
+            yield it
     finally:
         await runner.close()
+
+
+@asynccontextmanager
+async def defined_console(folder: Path, configuration: str, **options: Any) -> AsyncIterator[tuple[Console, App]]:
+    """The console of an app that keeps definitions."""
+    a_browser()
+    app = load_app(written(folder, configuration))
+    front = front_for(app.runner, OPEN, editor=app.editor)
+    front.ready.set()
+    try:
+        async with (
+            serving(front) as gateway,
+            Served(gateway.address, front) as client,
+            opened(client, app.runner, **options) as it,
+        ):
+            yield it, app
+    finally:
+        await app.runner.close()
+
+
+@asynccontextmanager
+async def opened(
+    client: Served, runner: Runner, *, key: dict[str, Any] | None = None, width: int = 1280, **context: Any
+) -> AsyncIterator[Console]:
+    """A console in a browser of its own. At its end nothing was wrong there, and nobody else was asked for anything.
+
+    key: the rights of the key that the tab has. context: options of the browser's context.
+    """
+    async with browsing() as watched:
+        options = {"viewport": {"width": width, "height": 844 if width < 600 else 800}, **context}
+        made = await watched.page.context.browser.new_context(**options)
+        if key is not None:
+            text = (await key_for(runner, **key))["Authorization"].removeprefix("Bearer ")
+            await made.add_init_script(f"sessionStorage.setItem('turnwise.key', '{text}')")
+        seen = Watched(await made.new_page())
+        made.set_default_timeout(DEADLINE_MILLISECONDS)
+        yield Console(client, runner, seen)
+        assert not seen.problems, seen.problems
+        assert not seen.strangers(client.address), seen.strangers(client.address)
+        await made.close()
 
 
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: `./dev test` does it if there is npm.")

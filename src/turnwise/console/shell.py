@@ -1,6 +1,7 @@
 """The console's files: the page, and its assets, under a path with their version, so that browsers keep them for good."""
 
 import gzip
+import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
@@ -79,7 +80,8 @@ def shell() -> Shell:
     digest = sha256(template.encode())
     for name in sorted(found):
         digest.update(name.encode() + found[name])
-    assets = {name: Asset(body, gzip.compress(body, 9, mtime=0), _media_type(name)) for name, body in found.items()}
+    lean = {name: _lean(name, body) for name, body in found.items()}
+    assets = {name: Asset(body, gzip.compress(body, 9, mtime=0), _media_type(name)) for name, body in lean.items()}
     return Shell(template, MappingProxyType(assets), digest.hexdigest()[:12])
 
 
@@ -92,6 +94,15 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
         elif entry.name == INDEX or entry.name.rpartition(".")[2] in MEDIA_TYPES:
             found.append((prefix + entry.name, entry.read_bytes()))
     return found
+
+
+def _lean(name: str, body: bytes) -> bytes:
+    """Returns a script or a style sheet without indentation and lines of comments. Lines keep their numbers."""
+    if name.endswith(".js"):
+        return re.sub(rb"(?m)^ *//.*$|^ +", b"", body)
+    if name.endswith(".css"):
+        return re.sub(rb" *([{};,]) *", rb"\1", re.sub(rb"(?m)^ */\*.*\*/$|^ +", b"", body))
+    return body
 
 
 def _media_type(name: str) -> str:

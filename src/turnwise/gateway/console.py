@@ -24,6 +24,7 @@ def console_router(prefix: str = CONSOLE, gateway: str | None = None) -> APIRout
         gateway: The URL of a gateway elsewhere; None if this process is the gateway.
     """
     router = APIRouter(include_in_schema=False)
+    shell()  # reads and compresses the files now, not during the first request
 
     async def redirect_to_console(request: Request) -> Response:
         """Leads browsers to the console. Programs get 404, as for any other path without a route."""

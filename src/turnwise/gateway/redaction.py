@@ -36,6 +36,11 @@ class Redactor:
         self._tree, self._roles = tree, frozenset(caller.agent_roles or ())
         self._any_role = caller.agent_roles is None
 
+    @property
+    def sees(self) -> tuple[bool, bool, frozenset[str]]:
+        """What selections are reduced by: callers with the same value see the same of a decision."""
+        return self.inside, self._any_role, self._roles
+
     def reaches(self, agent: str) -> bool:
         """Returns whether the caller may know the agent. Agents that no longer exist may be known."""
         return self.inside or self._any_role or agent not in self._tree or self._tree.reachable(agent, self._roles)

@@ -211,8 +211,7 @@ class Me(BaseModel):
     - `user`: the owner of the caller's sessions; null if each request has to name a user.
     - `acts_for_users`: whether the caller may send messages as any user.
     - `permissions`: what the caller may do, each for `own` or `all` users.
-    - `authenticated`: whether this gateway needs credentials.
-    - `artifacts`: whether the app stores files.
+    - `authenticated`, `artifacts`, `definitions`: whether this gateway needs credentials, the app stores files and definitions.
     """
 
     user: str | None
@@ -221,6 +220,7 @@ class Me(BaseModel):
     permissions: dict[str, Literal["own", "all"]]
     authenticated: bool
     artifacts: bool
+    definitions: bool
     app: str
     policy: str
     version: str

@@ -16,11 +16,13 @@ PAGES: Mapping[str, str] = {
     "decisions/s1/1?user=local": "Stages, in order",
     "review": "went to",
     "quality": "Reliability",
-    "agents": "Answers the rest.",
+    "improve": "Labels by agent",
+    "agents": "What makes them hard to tell apart",
     "agents/orders": "Knows where orders are.",
     "policy": "The cascade",
-    "flows": "No flows",
-    "operations": "Processes",
+    "flows": "a plan of tasks",
+    "flows/visit": "2 tasks",
+    "operations": "Audit",
 }
 """Each page, and a text on it."""
 LABEL = "api/v1/sessions/{}/decisions/1/label?user=local"
@@ -42,7 +44,7 @@ async def test_every_page_opens(url: str) -> None:
         for path, text in PAGES.items():
             await it.go(path)
             await it.sees(text)
-        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Agents", "Policy", "Operations"):
+        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Improve", "Agents", "Policy", "Operations"):
             await it.page.get_by_role("link", name=name, exact=True).first.click()
             await it.page.locator("h1").get_by_text(name).wait_for()
         await it.go("no-such-page")
@@ -113,6 +115,7 @@ async def test_the_palette_the_keys_and_the_theme() -> None:
         await it.page.keyboard.press("Escape")
         await it.page.keyboard.press("Control+k")
         await it.page.get_by_role("combobox").fill("orde")
+        await it.page.get_by_role("option", name="orders", selected=True).wait_for()
         await it.page.keyboard.press("Enter")
         await it.sees("Knows where orders are.")
         await it.page.keyboard.press("g")
@@ -200,3 +203,25 @@ async def test_a_memory_is_added_to_searched_and_forgotten() -> None:
         await it.go("memory")
         await it.sees("Prefers <b>mornings</b>")
         assert await it.page.get_by_text("Drives a red van").count() == 0
+
+
+async def test_an_operator_reviews_a_queue_by_the_keyboard_alone() -> None:
+    """K2: each item needs one key, and the next is there at once; the mouse is never used."""
+    count = 40
+    async with console() as it:
+        for number in range(count):
+            await it.client.send_message(f"message {number} about an order", f"s{number}")
+        await it.go()
+        await it.page.locator(".figures").wait_for()
+        for key in "gr":
+            await it.page.keyboard.press(key)
+        await it.page.locator("h1").get_by_text("Review").wait_for()
+        for number in range(count):
+            await it.sees(f"{number} done, {count - number} left")
+            await it.page.locator(".aside .headline").wait_for()
+            await it.page.keyboard.press(("y", "2", "3")[number % 3])
+        await it.sees("All done")
+        answer = await it.client.get("/api/v1/decisions", params={"labelled": "true", "limit": 200})
+        labels = [each["label"] for each in answer.json()["decisions"]]
+        assert len(labels) == count
+        assert labels.count("asker") == count // 3

@@ -35,7 +35,7 @@ def shop() -> Any:
     return desk
 
 
-@pytest.mark.parametrize(("page", "scheme"), [("chat", "light"), ("decisions", "dark")])
+@pytest.mark.parametrize(("page", "scheme"), [("chat", "light"), ("decisions", "dark"), ("policy", "light")])
 async def test_the_docs_show_the_page_as_it_is(page: str, scheme: str, tmp_path: Path) -> None:
     name = f"console-{page}-{scheme}.png"
     folder = FOLDER if os.environ.get("TURNWISE_PICTURES") else tmp_path
@@ -45,11 +45,15 @@ async def test_the_docs_show_the_page_as_it_is(page: str, scheme: str, tmp_path:
         await it.say("Hello there", "I help with orders")
         await it.say("my package has not come yet", "left the warehouse")
         await it.say("My card was charged two times", "on its way")
-        if page == "decisions":
+        if page == "policy":
+            await it.go("policy")
+            await it.page.locator(".legend").wait_for()
+        elif page == "decisions":
             await it.go("decisions")
             await it.sees("Hello there")
             await it.page.keyboard.press("j")
-        await it.page.locator(".aside .stages").wait_for()
+        if page != "policy":
+            await it.page.locator(".aside .stages").wait_for()
         await it.page.screenshot(path=str(folder / name))
     assert (folder / name).stat().st_size < MOST_BYTES
     assert name in (ROOT / "docs" / "console.md").read_text()

@@ -25,6 +25,7 @@ def desk() -> str:
         ("/agents/team/desk/versions", {"GET", "HEAD"}),
         ("/agents/desk/versions/1", {"GET", "HEAD"}),
         ("/agents/desk/activate", {"POST"}),
+        ("/agents/team/desk/plan", {"GET", "HEAD"}),
         ("/agents/desk/rollback", {"POST"}),
         ("/agents/team/desk/try", {"POST"}),
         ("/agents/desk/examples", {"POST"}),

@@ -42,6 +42,8 @@ ROUTES: Routes = {
     ("GET", "/metrics"): (Asked("metrics:read", names=""),),
     ("GET", "/api/v1/agents"): (Asked("agents:read", names=""),),
     ("GET", "/api/v1/agents/{agent_name}"): (Asked("agents:read", names=""),),
+    ("GET", f"{_AGENT}/plan"): (Asked("agents:read", names="", ok=404),),
+    ("GET", "/api/v1/definitions/lint"): (Asked("definitions:read", names=""),),
     ("GET", "/api/v1/definitions/changes"): (_READS,),
     ("GET", "/api/v1/definitions/{kind}"): (_READS,),
     ("GET", f"{_AGENT}/versions"): (_READS,),

@@ -68,6 +68,8 @@ export const api = {
   post: (path, body, query) => json(path, { method: "POST", body, query }),
   put: (path, body, query) => json(path, { method: "PUT", body, query }),
   delete: (path, query) => json(path, { method: "DELETE", query }),
+  // Changes something whose version the reader saw; the gateway refuses it if there is a newer one.
+  change: (method, path, version, body) => json(path, { method, body, headers: { "If-Match": `"${version}"` } }),
 };
 
 export const part = encodeURIComponent;

@@ -5,12 +5,14 @@ const SVG = "http://www.w3.org/2000/svg";
 // h("button", {class: "quiet", onclick: f, style: {"--w": "40%"}}, "Send", icon("send"))
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
+  if (tag === "button") node.type = "button";
   for (const [name, value] of Object.entries(props || {})) {
-    if (value === null || value === undefined || value === false) continue;
+    const aria = name.startsWith("aria-");
+    if (value === null || value === undefined || (value === false && !aria)) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) node.style.setProperty(key, each);
     else if (name === "value") node.value = value;
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true && !aria ? "" : String(value));
   }
   return add(node, ...children);
 }
@@ -36,6 +38,7 @@ const PATHS = {
   decisions: "M4 12h6c4 0 3-5 7-5h3M10 12c4 0 3 5 7 5h3",
   review: "M5 12l4 4L19 6",
   quality: "M5 20V11M12 20V4M19 20v-6",
+  improve: "M4 18l6-7 4 4 6-9M15 6h5v5",
   agents: "M12 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM5 20c0-4 3-6 7-6s7 2 7 6",
   policy: "M5 5h14M8 12h8M11 19h2",
   flows: "M4 4h5v5H4zM15 15h5v5h-5zM9 6.5h5a2 2 0 0 1 2 2V15",

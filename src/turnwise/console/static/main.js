@@ -12,7 +12,7 @@ ICON.href = ICON.href;
 const GROUPS = [
   ["", [["", "overview", "Overview"]]],
   ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
-  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"]]],
+  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"]]],
   ["Shape", [["agents", "agents", "Agents"], ["policy", "policy", "Policy"], ["flows", "flows", "Flows"]]],
   ["Run", [["operations", "operations", "Operations"]]],
 ];
@@ -34,11 +34,11 @@ function drawRail(current) {
   replace(rail,
     h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
-    h("button", { type: "button", class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("button", { class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
       h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
-      h("button", { type: "button", class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
-      me.authenticated ? h("button", { type: "button", class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
+      h("button", { class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
+      me.authenticated ? h("button", { class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
 }
 
 function switchTheme() {
@@ -115,6 +115,7 @@ function dialog(name, content, onclose) {
   box.addEventListener("close", () => { box.remove(); onclose?.(); });
   document.body.append(box);
   box.showModal();
+  box.scrollTop = 0;
   return box;
 }
 
@@ -126,7 +127,7 @@ auth.ask = (reason) => new Promise((done) => {
     h("h2", null, "A key, please"),
     h("p", null, reason && auth.key ? "The gateway does not accept this key." : "This gateway asks for a key or a token. It stays in this tab and is forgotten when the tab closes."),
     h("label", { for: "key" }, "API key or JSON web token"), field,
-    h("p", { class: "row" }, h("button", { class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
+    h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
   dialog("key", form, () => done(given));
   field.focus();
 });
@@ -167,24 +168,25 @@ const WORDS = [
 ];
 
 function help() {
-  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d a o r", "Chat, Sessions, Decisions, Agents, Overview, Review"], ["?", "this list"], ["Esc", "close"]];
+  const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d r a p o", "Chat, Sessions, Decisions, Review, Agents, Policy, Overview"], ["?", "this list"], ["Esc", "close"]];
   const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
   const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
-    h("p", { class: "row" }, h("button", { type: "button", onclick: () => box.close() }, "Close"))]);
+    h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))]);
 }
 
 let prefix = 0;
+const JUMPS = { c: "chat", s: "sessions", d: "decisions", r: "review", a: "agents", p: "policy", o: "" };
 addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
   const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing) { event.target.blur(); return; }
   if (typing) return;
-  if (Date.now() - prefix < 1500 && { c: 1, s: 1, d: 1, a: 1, o: 1, r: 1 }[event.key]) {
+  if (Date.now() - prefix < 1500 && event.key in JUMPS) {
     prefix = 0;
     event.preventDefault();
-    go({ c: "chat", s: "sessions", d: "decisions", a: "agents", o: "", r: "review" }[event.key]);
+    go(JUMPS[event.key]);
     return;
   }
   const own = pageKeys.find(([key]) => key === event.key);
@@ -197,8 +199,8 @@ addEventListener("keydown", (event) => {
 async function start() {
   try { document.documentElement.dataset.theme = localStorage.getItem("turnwise.theme") || ""; } catch { /* not allowed here */ }
   const top = h("header", { class: "top" }, title,
-    h("button", { type: "button", class: "find", onclick: palette }, icon("search"), h("span", null, "Search"), h("kbd", null, "/")),
-    h("button", { type: "button", class: "quiet square", "aria-label": "Keys and words", title: "Keys and words (?)", onclick: help }, "?"));
+    h("button", { class: "find", onclick: palette }, icon("search"), h("span", null, "Search"), h("kbd", null, "/")),
+    h("button", { class: "quiet square", "aria-label": "Keys and words", title: "Keys and words (?)", onclick: help }, "?"));
   replace(document.getElementById("app"), h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "To the content"), rail, h("div", { class: "frame" }, top, main));
   try {
     Object.assign(me, await api.get("me"));

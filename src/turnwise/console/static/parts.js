@@ -2,8 +2,8 @@
 
 import { add, h, icon, replace, svg } from "./dom.js";
 import { api, part, Problem } from "./api.js";
-import { methodWords, ms, number, percent, plural, time } from "./text.js";
-import { may, me, toast } from "./shell.js";
+import { ago, methodWords, ms, number, percent, plural, time } from "./text.js";
+import { complain, may, me, toast } from "./shell.js";
 
 const hue = (name) => {
   let sum = 7;
@@ -28,10 +28,24 @@ export function problem(error, again) {
   return h("div", { class: "problem", role: "alert" },
     h("strong", null, known ? error.message : "This page failed."), " ", known ? error.fix : String(error.message || error),
     known && error.request ? h("small", null, `Request ${error.request}`) : null,
-    again ? h("button", { type: "button", class: "quiet", onclick: again }, "Try again") : null);
+    again ? h("button", { class: "quiet", onclick: again }, "Try again") : null);
 }
 
+// The text of a decision. A flow's own choices have none: they are about a task.
+export const said = (decision) => decision.text || h("span", { class: "faint" }, decision.selection.occasion === "flow" ? "(a task of a flow)" : "(no text)");
+
+export const NO_DEFINITIONS = "need definitions: an app from turnwise.yaml, with a SQL database as store.";
+
+// A part of a page. `small` stands beside its heading.
+export const section = (text, small, ...content) => h("section", { class: "section" }, h("h2", null, text, small ? h("small", null, String(small)) : null), content);
+
 export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, title), " ", what);
+
+// What lint found, worst first.
+export const findings = (list) => h("ul", { class: "plainlist findings" }, list.map((each) => h("li", null,
+  h("b", { class: each.severity === "error" ? "wrong" : each.severity === "warning" ? "asks" : "faint" }, each.severity),
+  h("div", { class: "grow" }, h("p", { dir: "auto" }, each.problem), each.evidence.length ? h("p", { class: "faint", dir: "auto" }, each.evidence.slice(0, 3).map((text) => `“${text.slice(0, 160)}”`).join(", ")) : null, h("p", { dir: "auto" }, each.fix)),
+  h("span", { class: "who" }, each.agents.slice(0, 3).map((name) => [chip(name), " "])))));
 
 export function select(label, value, options, onchange) {
   return h("select", { "aria-label": label, class: value && value !== options[0][0] ? "set" : "", onchange: (event) => onchange(event.target.value) },
@@ -51,16 +65,16 @@ export function chart(times, seconds) {
   if (!times.length) return null;
   const first = Date.parse(times[0].start), last = Date.parse(times.at(-1).start);
   const count = Math.round((last - first) / 1000 / seconds) + 1, most = Math.max(...times.map((each) => each.count));
-  const width = 720 / Math.max(count, 12), high = 96;
+  const slots = Math.max(count, 24), width = 720 / slots, high = 96, begin = slots - count;
   const bars = times.map((each) => {
-    const x = ((Date.parse(each.start) - first) / 1000 / seconds) * width, y = (each.count / most) * high, foot = (each.clarified / most) * high;
+    const x = (begin + (Date.parse(each.start) - first) / 1000 / seconds) * width, y = (each.count / most) * high, foot = (each.clarified / most) * high;
     return svg("g", {}, svg("title", {}, `${new Date(each.start).toLocaleString()}: ${plural(each.count, "decision")}, ${each.clarified} asked the user`),
       svg("rect", { class: "all", x: x + 1, y: high - y, width: Math.max(1, width - 2), height: y, rx: 1.5 }),
       svg("rect", { class: "asks", x: x + 1, y: high - foot, width: Math.max(1, width - 2), height: foot, rx: 1.5 }));
   });
   return h("figure", { class: "chart" },
     svg("svg", { viewBox: `0 0 720 ${high}`, role: "img", "aria-label": `Decisions over time, at most ${most} at once`, preserveAspectRatio: "none" }, bars),
-    h("figcaption", null, time(times[0].start), h("span", null, `most: ${number(most)}`), time(times.at(-1).start)));
+    h("figcaption", null, time(new Date(last - (slots - 1) * seconds * 1000).toISOString()), h("span", null, `most in ${ago(seconds)}: ${number(most)}`), time(times.at(-1).start)));
 }
 
 // ---- why -------------------------------------------------------------------------------------------------------------
@@ -106,7 +120,7 @@ export const decisionPath = (each) => `decisions/${part(each.session_id)}/${each
 export function why(decision, { agents = [], onlabel, full = true } = {}) {
   const selection = decision.selection;
   return h("div", { class: "why" },
-    full && decision.text !== undefined ? h("blockquote", { dir: "auto" }, decision.text || "(no text)") : null,
+    full && decision.text !== undefined ? h("blockquote", { dir: "auto" }, said(decision)) : null,
     headline(selection),
     may("decisions:label") && decision.sequence && agents.length ? labelling(decision, agents, onlabel) : null,
     candidates(selection), stages(selection), excluded(selection),
@@ -137,7 +151,7 @@ function labelling(decision, agents, onlabel) {
     try {
       await putLabel(decision, agent);
     } catch (error) {
-      toast(`${error.message} ${error.fix || ""}`);
+      complain(error);
       return;
     }
     draw();
@@ -146,10 +160,10 @@ function labelling(decision, agents, onlabel) {
   };
   const draw = () => replace(box, h("h3", null, "Who should have answered"),
     h("p", { class: "row" },
-      h("button", { type: "button", class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
+      h("button", { class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
       select("Another agent", decision.label && decision.label !== decision.selection.agent ? decision.label : "",
         [["", "Another agent…"], ...agents.filter((name) => name !== decision.selection.agent).map((name) => [name, name])], (name) => name && set(name)),
-      decision.label ? h("button", { type: "button", class: "quiet", onclick: () => set(null) }, "Remove") : null));
+      decision.label ? h("button", { class: "quiet", onclick: () => set(null) }, "Remove") : null));
   draw();
   box.set = set;
   return box;
@@ -163,6 +177,7 @@ export function table({ label, columns, row, open, more, height = 44 }) {
   const head = h("div", { role: "rowgroup", class: "head" }, h("div", { role: "row", class: "tr" }, columns.map((name) => h("span", { role: "columnheader" }, name))));
   const grid = h("div", { role: "grid", "aria-label": label, class: "grid" }, head, body);
   const note = h("p", { class: "note", role: "status" });
+  const ending = () => { note.textContent = ended && rows.length > 20 ? `${number(rows.length)} rows, to the end.` : ""; };
   const view = h("div", { class: "scroll", onscroll: () => draw(), tabindex: -1 }, grid, note);
   let at = -1, loading = null, ended = false, first = -1, last = -1;
 
@@ -196,7 +211,7 @@ export function table({ label, columns, row, open, more, height = 44 }) {
       try {
         note.textContent = rows.length ? "Loading…" : "";
         ended = !(await more());
-        note.textContent = "";
+        ending();
       } catch (error) {
         if (error.name === "AbortError") return;
         ended = true;

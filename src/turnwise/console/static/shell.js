@@ -13,10 +13,12 @@ export function toast(text, action) {
   if (!box.isConnected) document.body.append(box);
   const note = h("p", { class: "toast" }, text);
   const end = () => note.remove();
-  if (action) add(note, h("button", { type: "button", class: "quiet", onclick: () => { end(); action[1](); } }, action[0]));
+  if (action) add(note, h("button", { class: "quiet", onclick: () => { end(); action[1](); } }, action[0]));
   box.replaceChildren(note);
   setTimeout(end, 6000);
 }
+
+export const complain = (error) => toast(`${error.message} ${error.fix || ""}`);
 
 // A message that one page hands to the next. It stays out of the address.
 export const handoff = { text: "" };

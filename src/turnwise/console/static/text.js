@@ -25,6 +25,9 @@ const METHODS = {
   contextual_return: "back to this agent",
   iterative: "next in turn",
   identity: "named itself",
+  popcorn: "named by the task before",
+  round_robin: "next in turn",
+  first: "has a ready task",
 };
 
 export const methodWords = (method) => METHODS[method] || method.replaceAll("_", " ");
@@ -104,7 +107,7 @@ export function markdown(text) {
 
 // A long text is cut; a button shows the rest as plain text.
 function rest(text) {
-  const button = h("button", { class: "quiet", type: "button", onclick: () => button.replaceWith(h("pre", { class: "plain", tabindex: 0 }, text.slice(MOST))) },
+  const button = h("button", { class: "quiet", onclick: () => button.replaceWith(h("pre", { class: "plain", tabindex: 0 }, text.slice(MOST))) },
     `Show ${plural(text.length - MOST, "more character")}`);
   return button;
 }

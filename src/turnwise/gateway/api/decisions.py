@@ -1,6 +1,5 @@
 """Routes that search, explain and label selection decisions."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
@@ -14,6 +13,7 @@ from turnwise.gateway.api.openapi import STREAM, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
 from turnwise.gateway.api.representations import decision_details, decision_row
 from turnwise.gateway.front import TheFront, redactor_of
+from turnwise.gateway.services.decision_feed import DecisionBatch
 from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.wire.labels import GiveFeedback, LabelDecision
@@ -149,18 +149,16 @@ async def follow_decisions(request: Request, front: TheFront, services: UserServ
     """
     view, user = redactor_of(request), services.decisions.followed_user()
 
-    async def items() -> AsyncIterator[DecisionShown | None]:
-        async for decision in front.state.decision_feed.follow(user):
-            yield None if decision is None else decision_row(decision, view)
+    def write(batch: DecisionBatch | None) -> bytes:
+        if batch is None:
+            return format_sse_event(event="following", data_str="{}")
+        return batch.written(view.sees, lambda each: _written(decision_row(each, view)))
 
-    return event_stream(
-        items(), _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=b"event: closing\ndata: {}\n\n"
-    )
+    followed, ping = front.state.decision_feed.follow(user), front.config.stream_ping_seconds
+    return event_stream(followed, write, ping=ping, closing=front.closing, hint=b"event: closing\ndata: {}\n\n")
 
 
-def _written(shown: DecisionShown | None) -> bytes:
-    if shown is None:
-        return format_sse_event(event="following", data_str="{}")
+def _written(shown: DecisionShown) -> bytes:
     return format_sse_event(event="decision", data_str=shown.model_dump_json())
 
 

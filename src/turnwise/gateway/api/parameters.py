@@ -17,7 +17,7 @@ from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST
 
 # Ids of agents and users may contain slashes. They end before the resources below them, so a path has one meaning.
 class _AgentConvertor(StringConvertor):
-    regex = r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|try)$).)+"
+    regex = r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|plan|try)$).)+"
 
 
 class _UserConvertor(StringConvertor):

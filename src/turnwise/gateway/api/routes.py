@@ -15,6 +15,7 @@ from turnwise.gateway.api import (
     records,
     reviews,
     sessions,
+    shaping,
     standing,
 )
 from turnwise.gateway.api.errors import error_response
@@ -30,6 +31,7 @@ _PARTS = (
     artifacts,
     decisions,
     reviews,
+    shaping,
     definitions,
     records,
     agents,

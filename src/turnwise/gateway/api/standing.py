@@ -30,6 +30,7 @@ async def get_me(front: TheFront, services: TheServices) -> Me:
         permissions={each: "all" if reaches_all(caller, each) else "own" for each in granted},
         authenticated=front.config.auth is not None,
         artifacts=front.runner.artifacts is not None,
+        definitions=front.state.editor is not None,
         app=front.runner.app,
         policy=front.runner.cascade.spec.name,
         version=version_of("turnwise"),

@@ -15,8 +15,10 @@ from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.invocations import Invocations, Tasks
+from turnwise.gateway.services.linting import Linting, LintReports
 from turnwise.gateway.services.memories import Memories
 from turnwise.gateway.services.messages import Messages, RunSlots
+from turnwise.gateway.services.plans import Plans
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
@@ -47,6 +49,7 @@ class SharedState:
         self.slots = RunSlots(quotas, closing, self.tasks)
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
+        self.lint_reports = LintReports()
 
 
 class Services:
@@ -97,12 +100,20 @@ class Services:
         return Invocations(self._runner, self.scope, self.messages, self._state.detached)
 
     @cached_property
+    def linting(self) -> Linting:
+        return Linting(self._runner, self.scope, self._state.lint_reports)
+
+    @cached_property
     def memories(self) -> Memories:
         return Memories(self._runner, self.scope, self._state.issuer)
 
     @cached_property
     def messages(self) -> Messages:
         return Messages(self._runner, self.scope, self._state.slots, self.prices)
+
+    @cached_property
+    def plans(self) -> Plans:
+        return Plans(self._runner, self.scope)
 
     @cached_property
     def prices(self) -> Prices:

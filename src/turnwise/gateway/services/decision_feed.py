@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -15,9 +15,28 @@ PERIOD_SECONDS = 0.5
 OVERLAP = timedelta(seconds=3)
 """Each read goes back so far, because a decision is stored a moment after its time."""
 MOST = 100
-"""The most decisions of one read, and the most that a slow follower has waiting."""
+"""The most decisions of one read."""
+WAITING = 5
+"""The most reads that a slow follower has waiting."""
 
 log = logging.getLogger("turnwise.gateway")
+
+
+class DecisionBatch:
+    """The new decisions of one read, oldest first. Followers of the same user share it, and what was written of it: so many
+    followers cost little more than one.
+    """
+
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        self.decisions = decisions
+        self._written: dict[Hashable, bytes] = {}
+
+    def written(self, view: Hashable, write: Callable[[Decision], bytes]) -> bytes:
+        """Returns all decisions as bytes; `view` names what the follower may see of them."""
+        found = self._written.get(view)
+        if found is None:
+            found = self._written[view] = b"".join(map(write, self.decisions))
+        return found
 
 
 class _Follower:
@@ -25,13 +44,13 @@ class _Follower:
 
     def __init__(self, user: str | None) -> None:
         self.user = user
-        self.queue: asyncio.Queue[Decision] = asyncio.Queue(MOST)
+        self.queue: asyncio.Queue[DecisionBatch] = asyncio.Queue(WAITING)
 
-    def offer(self, decision: Decision) -> None:
-        """Adds the decision if the follower may see it; drops it if the follower is too slow."""
-        if self.user in (None, decision.key.user):
+    def offer(self, batch: DecisionBatch) -> None:
+        """Adds the batch; drops it if it is empty or the follower is too slow."""
+        if batch.decisions:
             with suppress(asyncio.QueueFull):
-                self.queue.put_nowait(decision)
+                self.queue.put_nowait(batch)
 
 
 class DecisionFeed:
@@ -43,7 +62,7 @@ class DecisionFeed:
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[tuple[str, str, int], datetime] = {}
 
-    async def follow(self, user: str | None) -> AsyncIterator[Decision | None]:
+    async def follow(self, user: str | None) -> AsyncIterator[DecisionBatch | None]:
         """Yields None once it follows, then new decisions of the user, or of all users if `user` is None, oldest first."""
         follower = _Follower(user)
         self._followers.add(follower)
@@ -72,10 +91,16 @@ class DecisionFeed:
     async def _tell(self, since: datetime) -> None:
         filter_ = DecisionFilter(since=since)
         page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=MOST)
-        for decision in reversed(page.items):
-            name = (decision.key.user, decision.key.id, decision.sequence)
-            if name not in self._seen:
-                self._seen[name] = decision.created_at
-                for follower in self._followers:
-                    follower.offer(decision)
+        fresh = [each for each in reversed(page.items) if _name(each) not in self._seen]
         self._seen = {name: at for name, at in self._seen.items() if at >= since}
+        self._seen |= {_name(each): each.created_at for each in fresh}
+        batches: dict[str | None, DecisionBatch] = {None: DecisionBatch(fresh)}
+        for follower in self._followers:
+            user = follower.user
+            if user not in batches:
+                batches[user] = DecisionBatch([each for each in fresh if each.key.user == user])
+            follower.offer(batches[user])
+
+
+def _name(decision: Decision) -> tuple[str, str, int]:
+    return (decision.key.user, decision.key.id, decision.sequence)

@@ -48,9 +48,14 @@ class Definitions:
         return await self._editor.version(what, name, version)
 
     async def history(self, what: DefinitionKind, name: str, *, after: str | None, limit: int) -> Page[AnyDefinition]:
-        """Returns the versions of a name, newest first. Raises DefinitionMissing when there are none."""
+        """Returns the versions of a name, newest first; none for an agent that serves without a definition.
+
+        Raises:
+            DefinitionMissing: There is nothing of that name.
+        """
         self._scope.require("definitions:read")
-        await self._editor.version(what, name)
+        if what != "agent" or name not in self._editor.agents.tree:
+            await self._editor.version(what, name)
         return await self._editor.store.history(self._editor.app, what, name, after=after, limit=limit)
 
     async def changes(self, *, after: str | None, limit: int) -> Page[DefinitionChange]:

@@ -77,10 +77,11 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
     The filter by agent or method has an index. The other conditions apply to the newest `COUNTED` decisions.
     """
-    newest = _newest(app, user, filter_).subquery()
-    matching = _matching(newest, filter_)
-    ids = connection.execute(select(func.count(), func.min(newest.c.id), func.max(newest.c.id))).one()
+    one_more = _newest(app, user, filter_, COUNTED + 1).subquery()
+    ids = connection.execute(select(func.count(), func.min(one_more.c.id), func.max(one_more.c.id))).one()
     examined, low, high = ids
+    newest = _newest(app, user, filter_, COUNTED).subquery()
+    matching = _matching(newest, filter_)
     kinds = [newest.c[name] for name in ("agent", "method", "outcome", "tenth", "label", "fingerprint")]
     rows = connection.execute(select(*kinds, func.count().label("n")).where(*matching).group_by(*kinds)).all()
     cells = tuple(
@@ -101,7 +102,7 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
     )
 
 
-def _newest(app: str, user: str | None, filter_: DecisionFilter) -> Select[Any]:
+def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
     query = select(*_COLUMNS).where(_d.app == app)
     if user is not None:
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
@@ -111,7 +112,7 @@ def _newest(app: str, user: str | None, filter_: DecisionFilter) -> Select[Any]:
         query = query.where(_d.method == filter_.method)
     low = first_decision_id(filter_.since) if filter_.since else 0
     high = first_decision_id(filter_.until) if filter_.until else _LAST_ID
-    return query.where(_d.id >= low, _d.id < high).order_by(_d.id.desc()).limit(COUNTED + 1)
+    return query.where(_d.id >= low, _d.id < high).order_by(_d.id.desc()).limit(limit)
 
 
 def _matching(rows: FromClause, filter_: DecisionFilter) -> list[ColumnElement[bool]]:

@@ -2,7 +2,7 @@
 
 import { api, auth, follow, part, Problem } from "../api.js";
 import { add, chip, confidence, empty, h, icon, problem, replace, why } from "../parts.js";
-import { handoff, may, me, newId, toast } from "../shell.js";
+import { complain, handoff, may, me, newId, toast } from "../shell.js";
 import { markdown, methodWords, plural } from "../text.js";
 
 const PAGE = 60;
@@ -15,8 +15,8 @@ function waitForm(wait, send) {
     return h("form", { class: "waitbox", onsubmit: (event) => event.preventDefault() },
       h("p", null, chip(wait.agent), " wants to call ", h("code", null, wait.tool), "."),
       Object.keys(wait.arguments).length ? h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)) : null,
-      h("p", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
-        h("button", { type: "button", onclick: () => reply({ approved: false }) }, "Decline")));
+      h("p", { class: "row" }, h("button", { class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
+        h("button", { onclick: () => reply({ approved: false }) }, "Decline")));
   }
   if (wait.kind === "tool_result") {
     const field = h("textarea", { rows: 2, "aria-label": `Result of ${wait.tool}`, placeholder: "The result: text or JSON" });
@@ -26,11 +26,11 @@ function waitForm(wait, send) {
       try { result = JSON.parse(field.value); } catch { /* plain text */ }
       reply({ result });
     } }, h("p", null, chip(wait.agent), " waits for the result of ", h("code", null, wait.tool), "."),
-      h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)), field, h("p", null, h("button", { class: "primary" }, "Send the result")));
+      h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)), field, h("p", null, h("button", { type: "submit", class: "primary" }, "Send the result")));
   }
   const field = h("input", { "aria-label": wait.text || "Your reply", placeholder: "Your reply", required: true, autocomplete: "off" });
   return h("form", { class: "waitbox", onsubmit: (event) => { event.preventDefault(); reply({ text: field.value }); } },
-    h("p", null, chip(wait.agent), " waits for a reply."), h("p", { class: "row" }, field, h("button", { class: "primary" }, "Reply")));
+    h("p", null, chip(wait.agent), " waits for a reply."), h("p", { class: "row" }, field, h("button", { type: "submit", class: "primary" }, "Reply")));
 }
 
 export async function page({ box, signal, params, query, go, setQuery, title, keys }) {
@@ -39,7 +39,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const talk = h("div", { class: "talk", role: "log", "aria-label": "Conversation", tabindex: 0 });
   const aside = h("aside", { class: "aside", "aria-label": "Why this agent" });
   const field = h("textarea", { rows: 1, "aria-label": "Your message", placeholder: `Write to ${me.app}…`, id: "message" });
-  const button = h("button", { class: "primary", "aria-label": "Send" }, icon("send"));
+  const button = h("button", { type: "submit", class: "primary", "aria-label": "Send" }, icon("send"));
   const form = h("form", { onsubmit: (event) => { event.preventDefault(); running ? stop() : say(field.value); } }, field, button);
   const split = h("div", { class: "split" }, h("div", { class: "chat" }, talk, h("div", { class: "composer" }, form)));
   replace(box, split);
@@ -49,19 +49,24 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 
   const path = (rest = "") => `sessions/${part(session)}${rest}`;
   const header = () => {
-    const who = me.acts_for_users ? h("button", { type: "button", class: "quiet", title: "Talk as another user", onclick: changeUser }, `as ${user || me.user || "…"}`) : null;
+    const who = me.acts_for_users ? h("button", { class: "quiet", title: "Talk as another user", onclick: changeUser }, `as ${user || me.user || "…"}`) : null;
     title("Chat", h("code", null, session), who, h("a", { class: "button push", href: "chat" }, "New"));
   };
   const changeUser = () => {
     const name = h("input", { id: "as", value: user || me.user || "", required: true, autocomplete: "off" });
-    const dialog = h("dialog", { "aria-label": "Talk as" }, h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { class: "primary" }, "New session"))));
+    const dialog = h("dialog", { "aria-label": "Talk as" }, h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { type: "submit", class: "primary" }, "New session"))));
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
   };
 
-  talk.addEventListener("scroll", () => { atEnd = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; });
-  const toEnd = () => { if (atEnd) talk.scrollTop = talk.scrollHeight; };
+  for (const each of [talk, box]) each.addEventListener("scroll", () => { if (each === talk || phone.matches) atEnd = each.scrollHeight - each.scrollTop - each.clientHeight < 80; });
+  // On a phone the whole page scrolls.
+  const toEnd = () => {
+    if (!atEnd) return;
+    talk.scrollTop = talk.scrollHeight;
+    if (phone.matches && !aside.isConnected) box.scrollTop = box.scrollHeight;
+  };
   const grow = () => { field.style.setProperty("height", "auto"); field.style.setProperty("height", `${field.scrollHeight}px`); };
   field.addEventListener("input", grow);
   field.addEventListener("keydown", (event) => {
@@ -101,7 +106,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 
   const exchange = (event, before) => {
     const turn = { key: event.id, invocation: event.invocation_id, sequence: event.sequence, bodies: h("div"), waits: h("div"), status: h("p", { class: "status", role: "status" }), live: new Map(), attempt: event.attempt };
-    turn.line = h("button", { type: "button", class: "decided", "aria-pressed": "false", onclick: () => showWhy(turn, true) });
+    turn.line = h("button", { class: "decided", "aria-pressed": "false", onclick: () => showWhy(turn, true) });
     turn.tools = h("div", { class: "tools" });
     turn.box = h("article", { class: "turn", "aria-label": "Exchange" }, h("div", { class: "said" }, h("div", { dir: "auto", tabindex: event.text.length > 600 ? 0 : null }, shortened(event.text))), turn.line, turn.bodies, turn.waits, turn.status, turn.tools);
     turn.line.hidden = true;
@@ -116,7 +121,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.line.title = "Why this agent";
   };
   const actions = (turn) => {
-    const tool = (name, text, run) => h("button", { type: "button", class: "quiet", onclick: run }, icon(name), text);
+    const tool = (name, text, run) => h("button", { class: "quiet", onclick: run }, icon(name), text);
     replace(turn.tools,
       may("messages:write") ? tool("redo", "Regenerate", () => regenerate(turn)) : null,
       may("sessions:write") ? [tool("rewind", "Rewind", () => rewind(turn)), tool("fork", "Fork", () => fork(turn))] : null,
@@ -160,7 +165,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
         const by = node.querySelector(".by");
         replace(node, by, markdown(text));
       }
-      if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { type: "button", title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
+      if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
       for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", h("code", null, call.tool)));
       for (const file of parts.filter((each) => each.kind === "artifact" || each.kind === "blob")) add(turn.bodies, h("p", { class: "status" }, `File ${file.name || file.mime_type}`));
       if (event.actions.transfer_to) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " passes on to ", chip(event.actions.transfer_to)));
@@ -258,7 +263,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.status.textContent = "Stopping…";
     try {
       await api.post(path(`/invocations/${part(turn.invocation)}/cancel`), undefined, { ...asUser(), wait: false });
-    } catch (error) { toast(`${error.message} ${error.fix}`); }
+    } catch (error) { complain(error); }
   };
 
   const after = (turn) => {
@@ -276,7 +281,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const rewind = async (turn) => {
     try {
       await api.post(path("/rewind"), { invocation_id: turn.invocation }, asUser());
-    } catch (error) { toast(`${error.message} ${error.fix}`); return; }
+    } catch (error) { complain(error); return; }
     field.value = turn.box.querySelector(".said").textContent;
     after(turn);
     aside.remove();
@@ -289,7 +294,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       const made = await api.post(path("/fork"), { before_invocation_id: turn.invocation }, asUser());
       handoff.text = turn.box.querySelector(".said").textContent;
       go(`chat/${part(made.id)}${user ? `?user=${part(user)}` : ""}`);
-    } catch (error) { toast(`${error.message} ${error.fix}`); }
+    } catch (error) { complain(error); }
   };
 
   // ---- start ----
@@ -305,7 +310,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     for (const each of ["Hello", "What can you do?"]) if (found.length < 3) found.push(each);
     if (signal.aborted || turns.size) return;
     replace(talk, empty("Say something", "The decision appears beside each answer: which agent, how sure, and why."));
-    add(talk.firstChild, h("div", { class: "samples" }, found.map((text) => h("button", { type: "button", onclick: () => say(text) }, text))));
+    add(talk.firstChild, h("div", { class: "samples" }, found.map((text) => h("button", { onclick: () => say(text) }, text))));
   };
 
   // Adds the events of the log; a user's message begins an exchange, or answers a wait within one.
@@ -328,7 +333,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   };
   const earlier = (first) => {
     if (first <= 1) return;
-    const more = h("p", { class: "row" }, h("button", { type: "button", class: "quiet", onclick: async () => {
+    const more = h("p", { class: "row" }, h("button", { class: "quiet", onclick: async () => {
       const page = await api.get(path("/events"), { ...asUser(), before: first, last: PAGE }, signal);
       const next = more.nextSibling, height = talk.scrollHeight;
       more.remove();

@@ -1,7 +1,7 @@
 // Decisions: all of them, newest first, with filters in the address; one beside the list.
 
 import { api, newDecisions, part } from "../api.js";
-import { chip, confidence, empty, h, icon, labelText, replace, select, table, why } from "../parts.js";
+import { chip, confidence, empty, h, icon, labelText, replace, said, select, table, why } from "../parts.js";
 import { may, mayAll } from "../shell.js";
 import { methodWords, number, plural, time } from "../text.js";
 
@@ -16,6 +16,7 @@ export function filterOf(query) {
   return {
     words: query.get("words"), agent: query.get("agent"), method: query.get("method"), outcome: query.get("outcome"), user: query.get("user"), label: query.get("label"), policy: query.get("policy"),
     session_id: query.get("session"), min_confidence: low || null, max_confidence: high || null,
+    until: query.get("until"),
     since: span ? new Date(Date.now() - span * 1000).toISOString() : null,
     labelled: labels === "none" ? "false" : labels === "some" ? "true" : null, contradicted: labels === "wrong" ? "true" : null,
   };
@@ -32,7 +33,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
 
   const rows = table({
     label: "Decisions", columns: ["Message", "Agent", "Method", "Confidence", "Label or time"],
-    row: (each) => [h("span", { dir: "auto" }, each.text || h("span", { class: "faint" }, "(no text)")), chip(each.selection.agent, true), methodWords(each.selection.method), confidence(each.selection), each.label ? labelText(each) : time(each.created_at)],
+    row: (each) => [h("span", { dir: "auto" }, said(each)), chip(each.selection.agent, true), methodWords(each.selection.method), confidence(each.selection), each.label ? labelText(each) : time(each.created_at)],
     open: (each) => show(each),
     more: async () => {
       const page = await api.get("decisions", { ...filters, slim: true, after: next, limit: 100 }, signal);
@@ -68,7 +69,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   };
   const close = () => { aside.remove(); open = null; setQuery({ open: "" }); rows.refresh(); };
   const draw = (each) => replace(aside,
-    h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { type: "button", class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     why(each, { agents, onlabel: () => rows.refresh() }));
 
   const search = h("input", { type: "search", value: query.get("words") || "", placeholder: "Words of the message", "aria-label": "Words of the message" });
@@ -85,11 +86,24 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
       select("Confidence", query.get("sure") || "", SURE, (sure) => change({ sure })),
       select("Outcome", query.get("outcome") || "", [["", "Outcome"], ["chosen", "Chosen"], ["clarify", "Asked the user"]], (outcome) => change({ outcome })),
       may("decisions:label") ? select("Label", query.get("labels") || "", LABELS, (labels) => change({ labels })) : null,
-      select("Time", query.get("time") || "", TIMES, (span) => change({ time: span })));
+      query.get("until")
+        ? h("button", { class: "on", title: "Show the newest ones", onclick: () => change({ until: "" }) }, "Until ", time(query.get("until")), icon("close"))
+        : select("Time", query.get("time") || "", [...TIMES, ["end", "To the end of the list"]], (span) => (span === "end" ? toEnd() : change({ time: span }))));
+  };
+  // The end of the list is looked for by time: the last page has rows, and none after it.
+  const toEnd = async () => {
+    let low = Date.parse("2020-01-01"), high = Date.now() + 1000;
+    count.textContent = "Looking for the end…";
+    for (let i = 0; i < 40 && high - low > 1; i += 1) {
+      const until = new Date(i ? (low + high) / 2 : high), page = await api.get("decisions", { ...filters, since: null, until: until.toISOString(), slim: true, limit: 50 }, signal);
+      if (page.next) high = until.getTime();
+      else if (page.decisions.length) { change({ until: until.toISOString(), time: "" }); return; } else low = until.getTime();
+    }
+    change({ until: new Date(high).toISOString(), time: "" });
   };
   drawFilters({ agents: [], methods: [] });
 
-  keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)],
+  keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["e", "to the end of the list", () => toEnd()],
     ["y", "label as right", () => aside.querySelector(".labelling")?.set(open.selection.agent)], ["l", "label another agent", () => aside.querySelector(".labelling select")?.focus()],
     ["o", "open in the chat", () => open && go(`chat/${part(open.session_id)}?user=${part(open.user)}`)], ["x", "close the panel", close]]);
 

@@ -1,57 +1,84 @@
-// Memory: what is remembered of a user, searched, added and forgotten.
+// Memory: what is remembered of a user: searched, filtered, shown whole, added and forgotten.
 
 import { api, part } from "../api.js";
-import { chip, empty, h, needs, problem, replace, table } from "../parts.js";
-import { may, mayAll, me, toast } from "../shell.js";
-import { time } from "../text.js";
+import { chip, empty, h, icon, problem, replace, select, table } from "../parts.js";
+import { complain, may, mayAll, me, toast } from "../shell.js";
+import { percent, time } from "../text.js";
 
 const KINDS = { fact: "Fact", entity: "Thing", message: "Message", summary: "Summary" };
 const SPANS = { working: "for minutes", short: "for an hour", long: "for good" };
+const SPEAKERS = { user: "The user", agent: "An agent", tool: "A tool", document: "A document", operator: "An operator" };
 
-export async function page({ box, signal, query, setQuery, keys, go }) {
-  if (!may("memories:read")) return replace(box, needs("Memory needs a right.", "Your key may not read memories (memories:read)."));
-  const user = query.get("user") || me.user || "user", words = query.get("words") || "";
-  const path = `users/${part(user)}/memories`;
+const any = (text, names) => [["", text], ...Object.entries(names)];
+
+// Everything that is known of an entry.
+function whole(entry, user, forget, close) {
+  const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
+  return [h("header", null, h("h2", null, KINDS[entry.kind]), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("div", { class: "why" }, h("blockquote", { dir: "auto", tabindex: entry.text.length > 600 ? 0 : null }, entry.text),
+      h("dl", { class: "facts" }, entry.entity ? fact("Thing", h("span", { dir: "auto" }, `${entry.entity.type}: ${entry.entity.value}`, entry.entity.normal === entry.entity.value ? null : h("small", null, ` (${entry.entity.normal})`))) : null,
+        fact("Said by", entry.agent ? chip(entry.agent) : SPEAKERS[entry.said_by]), fact("Kept", [SPANS[entry.span], entry.expires_at ? [", until ", time(entry.expires_at)] : null]), fact("When", time(entry.created_at)),
+        entry.session_id ? fact("Only in", h("a", { href: `sessions/${part(entry.session_id)}?user=${part(user)}` }, entry.session_id)) : null,
+        entry.source_session_id ? fact("From", h("a", { href: `sessions/${part(entry.source_session_id)}?user=${part(user)}` }, `${entry.source_session_id}${entry.source_sequence ? `, event ${entry.source_sequence}` : ""}`)) : null,
+        entry.supersedes.length ? fact("Replaces", `${entry.supersedes.length} older`) : null, entry.reason ? fact("Found by", entry.reason) : null, fact("Id", h("code", null, entry.id))),
+      may("memories:write") ? h("p", null, h("button", { onclick: () => forget(entry) }, "Forget")) : null)];
+}
+
+export async function page({ box, signal, query, setQuery, keys, go, title }) {
+  if (!may("memories:read")) { replace(box, empty("Memory needs a right", "This credential may not read memories: it lacks memories:read.")); return; }
+  const user = query.get("user") || me.user || "user", words = query.get("words") || "", path = `users/${part(user)}/memories`;
+  const filters = { kind: query.get("kind"), span: query.get("span"), said_by: query.get("by") };
   const change = (changes) => { setQuery(changes); go(`memory${location.search}`, { replace: true }); };
-  const search = h("input", { type: "search", value: words, placeholder: "Search the memory", "aria-label": "Search the memory", onchange: () => change({ words: search.value.trim() }) });
-  const who = h("input", { type: "search", value: user, placeholder: "User", "aria-label": "User", onchange: () => change({ user: who.value.trim() }) });
+  const search = h("input", { type: "search", value: words, placeholder: "Search by words and meaning", "aria-label": "Search the memory", onchange: () => change({ words: search.value.trim() }) });
+  const who = h("input", { type: "search", class: "short", value: user, placeholder: "User", "aria-label": "User", onchange: () => change({ user: who.value.trim() }) });
+  const split = h("div", { class: "split" }), aside = h("aside", { class: "aside", "aria-label": "The entry" });
+  const close = () => { aside.remove(); rows.refresh(); };
   const forget = async (entry) => {
     try {
       await api.delete(path, { id: entry.id });
       toast("Forgotten. Texts in recorded steps are overwritten, too.");
       change({});
-    } catch (error) { toast(error.message); }
+    } catch (error) { complain(error); }
   };
-  const actions = (entry) => (may("memories:write") ? h("button", { type: "button", class: "quiet", "aria-label": `Forget: ${entry.text.slice(0, 60)}`, onclick: (event) => { event.stopPropagation(); forget(entry); } }, "Forget") : "");
-  const source = (entry) => (entry.source_session_id ? h("a", { href: `sessions/${part(entry.source_session_id)}?user=${part(user)}`, tabindex: -1 }, time(entry.created_at)) : time(entry.created_at));
+  const forgetAll = async () => {
+    if (!confirm(`Forget everything of ${user}? It cannot be brought back.`)) return;
+    try { const { forgotten } = await api.delete(path); toast(`${forgotten} forgotten.`); change({ words: "" }); } catch (error) { complain(error); }
+  };
+  title("Memory", h("small", { dir: "auto" }, `of ${user}`), may("memories:write") ? h("button", { class: "quiet push", onclick: forgetAll }, "Forget all") : null);
+  const action = (entry) => (may("memories:write") ? h("button", { class: "quiet", "aria-label": `Forget: ${entry.text.slice(0, 60)}`, onclick: (event) => { event.stopPropagation(); forget(entry); } }, "Forget") : "");
   let next, done = false;
   const rows = table({
-    label: "Memory", columns: ["What", "Kind", "By", "Kept", "When", "Forget"],
-    open: () => {},
+    label: "Memory", columns: ["What", "Kind", "Said by", "Kept", words ? "Fits" : "When", ""],
+    open: (entry) => { replace(aside, whole(entry, user, forget, close)); if (!aside.isConnected) { split.append(aside); rows.refresh(); } },
     row: (entry) => [
-      h("span", { dir: "auto", title: entry.reason || "" }, entry.text), entry.entity ? `${KINDS.entity}: ${entry.entity.type}` : KINDS[entry.kind],
-      entry.agent ? chip(entry.agent, true) : entry.said_by, SPANS[entry.span], source(entry), actions(entry),
+      h("span", { dir: "auto", title: entry.text.slice(0, 400) }, entry.text), entry.entity ? `${KINDS.entity}: ${entry.entity.type}` : KINDS[entry.kind],
+      entry.agent ? chip(entry.agent, true) : SPEAKERS[entry.said_by], SPANS[entry.span], words ? percent(Math.min(1, entry.score)) : time(entry.created_at), action(entry),
     ],
     more: async () => {
       if (done) return false;
-      const found = words ? (await api.post(`${path}/search`, { query: words, limit: 50 })).found.map((each) => ({ ...each.memory, reason: each.reason })) : null;
-      const listed = found ? { memories: found, next: null } : await api.get(path, { after: next, limit: 100 }, signal);
+      const among = (name) => (filters[name] ? [filters[name]] : null);
+      const found = words ? (await api.post(`${path}/search`, { query: words, limit: 100, kinds: among("kind"), spans: among("span"), said_by: among("said_by") })).found.map((each) => ({ ...each.memory, reason: each.reason, score: each.score })) : null;
+      const listed = found ? { memories: found, next: null } : await api.get(path, { ...filters, after: next, limit: 100 }, signal);
       rows.rows.push(...listed.memories);
       next = listed.next;
       done = !next;
-      if (!rows.rows.length) replace(rows.view, words ? empty("Nothing matches", "No entry of this user fits these words.") : empty("Nothing is remembered", "Agents note what matters with context.memory; things that messages name are kept by `memory:` in turnwise.yaml."));
+      if (!rows.rows.length && done) replace(rows.view, words || Object.values(filters).some(Boolean) ? empty("Nothing matches", "No entry of this user fits.", h("a", { class: "button", href: `memory?user=${part(user)}` }, "Clear the filters"))
+        : empty("Nothing is remembered", "Agents note what matters with context.memory; things that messages name are kept by `memory:` in turnwise.yaml. You can add a fact below."));
       return !done;
     },
   });
   rows.view.classList.add("memorylist");
-  const text = h("input", { type: "text", placeholder: "Add a fact about this user", "aria-label": "A new fact", maxlength: 4000 });
-  const form = h("form", { class: "row", onsubmit: async (event) => {
+  const text = h("input", { type: "text", placeholder: "Add a fact about this user", "aria-label": "A new fact", maxlength: 4000 }), span = select("How long it is kept", "long", Object.entries(SPANS).reverse(), () => {});
+  const add = h("form", { class: "adding", onsubmit: async (event) => {
     event.preventDefault();
     if (!text.value.trim()) return;
-    try { await api.post(path, { text: text.value.trim() }); change({ words: "" }); } catch (error) { toast(error.message); }
-  } }, text, h("button", { class: "primary" }, "Add"));
-  keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)]]);
-  replace(box, h("div", { class: "split" }, h("div", { class: "list" },
-    h("div", { class: "filters", role: "search" }, search, mayAll("memories:read") ? who : null, may("memories:write") ? form : null), rows.view)));
+    try { await api.post(path, { text: text.value.trim(), span: span.value }); change({ words: "" }); } catch (error) { complain(error); }
+  } }, text, span, h("button", { type: "submit", class: "primary" }, "Add"));
+  keys([["/", "search", () => search.focus()], ["n", "add a fact", () => text.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["x", "close the panel", close]]);
+  split.append(h("div", { class: "list" },
+    h("div", { class: "filters", role: "search" }, search, mayAll("memories:read") ? who : null,
+      select("Kind", filters.kind || "", any("Kind", KINDS), (kind) => change({ kind })), select("Kept", filters.span || "", any("Kept", SPANS), (value) => change({ span: value })), select("Said by", filters.said_by || "", any("Said by", SPEAKERS), (by) => change({ by }))),
+    rows.view, may("memories:write") ? add : null));
+  replace(box, split);
   try { await rows.load(); } catch (error) { replace(rows.view, problem(error)); }
 }

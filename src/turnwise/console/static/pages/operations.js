@@ -1,15 +1,25 @@
 // Operations: processes, leases, queues, and the sessions that wait or failed.
 
 import { api, part } from "../api.js";
-import { chip, empty, h, needs, replace } from "../parts.js";
-import { may } from "../shell.js";
+import { chip, empty, h, needs, replace, section } from "../parts.js";
+import { may, me } from "../shell.js";
 import { ago, number, plural, time } from "../text.js";
 
 const EVERY = 3000;
 
+// Who did what to whose data, and who changed which definition, newest first.
+async function log(box, signal) {
+  const entries = (await api.get("audit", { limit: 20 }, signal)).entries.map((each) => ({ at: each.at, who: each.actor, what: each.action.replaceAll(/[._]/g, " "), of: [each.user, each.session_id].filter(Boolean).join(", ") }));
+  const changed = me.definitions && may("definitions:read") ? await api.get("definitions/changes", { limit: 20 }, signal).then((page) => page.changes, () => []) : [];
+  entries.push(...changed.map((each) => ({ at: each.created_at, who: each.author, what: `changed ${each.fields.slice(0, 4).join(", ") || "the status"}`, of: h("a", { href: each.kind === "agent" ? `agents/${part(each.name)}` : "policy" }, `${each.kind} ${each.name}, version ${each.after}`), note: each.note })));
+  entries.sort((a, b) => (a.at < b.at ? 1 : -1));
+  replace(box, h("section", { class: "section" }, h("h2", null, "Audit", h("small", null, h("code", null, "turnwise audit"), " has all of it")),
+    entries.length ? h("ul", { class: "plainlist audit" }, entries.slice(0, 20).map((each) => h("li", null, time(each.at), h("span", null, each.who), h("span", { class: "grow", dir: "auto" }, h("b", null, each.what), " ", each.of, each.note ? h("span", { class: "faint" }, ` “${each.note}”`) : null)))) : h("p", { class: "faint" }, "Nothing was changed, exported or erased yet.")));
+}
+
 export async function page({ box, signal }) {
   if (!may("metrics:read")) { replace(box, empty("For operators", "Processes and queues are shown to operators and admins.")); return; }
-  const processes = h("div", { class: "tablewrap", tabindex: 0 }), figures = h("div", { class: "figures" });
+  const audit = h("div"), processes = h("div", { class: "tablewrap", tabindex: 0 }), figures = h("div", { class: "figures" });
   const sessions = (state) => api.get("recent-sessions", { all_users: true, state, limit: 8 }, signal);
   const list = (text, page, state) => h("section", { class: "section" }, h("h2", null, text, page.sessions.length ? h("small", null, h("a", { href: `sessions?state=${state}` }, "all")) : null),
     page.sessions.length ? h("ul", { class: "plainlist" }, page.sessions.map((each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `sessions/${part(each.id)}?user=${part(each.user)}` }, each.text || each.id), each.agent ? chip(each.agent) : null, time(each.changed_at)))) : h("p", { class: "faint" }, "None lately."));
@@ -22,9 +32,10 @@ export async function page({ box, signal }) {
   };
   await draw();
   const [running, waiting, failed] = await Promise.all(["running", "waiting", "failed"].map(sessions));
-  replace(box, h("div", { class: "narrow wide" }, figures, h("section", { class: "section" }, h("h2", null, "Processes"), processes),
+  replace(box, h("div", { class: "narrow wide" }, figures, section("Processes", null, processes),
     h("div", { class: "columns" }, list("Waiting for the user", waiting, "waiting"), h("div", { class: "stack" }, list("Running", running, "running"), list("Failed", failed, "failed"))),
-    needs("Keys", "are made and revoked with turnwise keys, because a key must not be shown on a page."), needs("Limits and audit", "need the log of what operators did, in the store.")));
+    audit, h("div", null, needs("Keys", h("span", null, "are made and revoked with ", h("code", null, "turnwise keys"), ", because a key must not be shown on a page.")), needs("Limits", h("span", null, "are in turnwise.yaml under ", h("code", null, "gateway.limits"), "; ", h("code", null, "GET /metrics"), " counts what they refused.")))));
+  if (may("audit:read")) await log(audit, signal);
   const timer = setInterval(() => document.hidden || draw().catch(() => {}), EVERY);
   signal.addEventListener("abort", () => clearInterval(timer));
 }

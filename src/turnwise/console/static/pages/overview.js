@@ -1,7 +1,7 @@
 // Overview: three messages to try for a newcomer; traffic and what needs a look for an operator.
 
 import { api, newDecisions, part } from "../api.js";
-import { add, chart, chip, confidence, empty, h, replace, shares } from "../parts.js";
+import { add, chart, chip, confidence, empty, h, replace, said, section, shares } from "../parts.js";
 import { handoff, isOperator, may, me } from "../shell.js";
 import { methodWords, number, percent, time } from "../text.js";
 
@@ -13,7 +13,7 @@ export const samplesOf = (agents) => {
 export async function page({ box, signal, go, title }) {
   title("Overview", h("small", null, `${me.app}, Turnwise ${me.version}`));
   const [counts, known] = await Promise.all([api.get("decision-counts", {}, signal), api.get("agents", { limit: 200 }, signal)]);
-  const samples = h("div", { class: "samples" }, samplesOf(known.agents).map((text) => h("button", { type: "button", onclick: () => { Object.assign(handoff, { text, send: true }); go("chat"); } }, text)));
+  const samples = h("div", { class: "samples" }, samplesOf(known.agents).map((text) => h("button", { onclick: () => { Object.assign(handoff, { text, send: true }); go("chat"); } }, text)));
   if (!counts.total) {
     replace(box, empty(`${me.app} is ready`, `It has ${known.agents.length} agents and the policy ${me.policy}. Send it a message, and see which agent answers, how sure the decision is, and why.`));
     add(box.firstChild, samples);
@@ -24,7 +24,7 @@ export async function page({ box, signal, go, title }) {
   const labelled = counts.agents.reduce((sum, each) => sum + each.labelled, 0), wrong = counts.agents.reduce((sum, each) => sum + each.contradicted, 0);
   const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
   const latest = h("ul", { class: "plainlist latest" });
-  const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, each.text || "(no text)"), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
+  const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, said(each)), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" },
       figure(number(counts.total), counts.complete ? "decisions" : `newest decisions, of more`, "decisions"),
@@ -32,12 +32,12 @@ export async function page({ box, signal, go, title }) {
       figure(number(low), "were less than 50 % sure", "decisions?sure=0-0.5"),
       may("decisions:label") ? figure(number(wrong), `wrong of ${number(labelled)} labelled`, "decisions?labels=wrong") : null,
       figure(String(known.agents.length), "agents", "agents")),
-    h("section", { class: "section" }, h("h2", null, "Traffic", h("small", null, "orange: the user was asked")), chart(counts.times, counts.seconds)),
+    section("Traffic", "orange: the user was asked", chart(counts.times, counts.seconds)),
     h("div", { class: "columns" },
-      h("section", { class: "section" }, h("h2", null, "Who answers"), shares(counts.agents, counts.total, (each) => h("a", { href: `decisions?agent=${part(each.name)}` }, each.name))),
-      h("section", { class: "section" }, h("h2", null, "How it is decided"), shares(counts.methods, counts.total, (each) => h("a", { href: `decisions?method=${part(each.name)}` }, methodWords(each.name))))),
+      section("Who answers", null, shares(counts.agents, counts.total, (each) => h("a", { href: `decisions?agent=${part(each.name)}` }, each.name))),
+      section("How it is decided", null, shares(counts.methods, counts.total, (each) => h("a", { href: `decisions?method=${part(each.name)}` }, methodWords(each.name))))),
     h("section", { class: "section" }, h("h2", null, h("span", null, h("span", { class: "dot" }), "Latest")), latest),
-    h("section", { class: "section" }, h("h2", null, "Try a message"), samples)));
+    section("Try a message", null, samples)));
   const page = await api.get("decisions", { slim: true, limit: 8 }, signal);
   replace(latest, page.decisions.map(line));
   if (!isOperator()) return;

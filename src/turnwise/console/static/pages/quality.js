@@ -1,7 +1,7 @@
 // Quality: what labels say of the decisions: accuracy, confusions, reliability, and how often the user is asked.
 
 import { api, part } from "../api.js";
-import { chart, chip, empty, h, needs, replace, svg } from "../parts.js";
+import { chart, chip, empty, h, needs, replace, section, svg } from "../parts.js";
 import { may } from "../shell.js";
 import { number, percent, plural } from "../text.js";
 
@@ -17,7 +17,7 @@ function reliability(cells) {
 }
 
 export async function page({ box, signal }) {
-  const later = needs("Stored evaluations", "need a store for the reports of turnwise eval; drafts of learning, shadow policies and experiments come with learning.");
+  const later = needs("Stored evaluations", h("span", null, "need a store for the reports of ", h("code", null, "turnwise eval"), ". What to do with labels is on ", h("a", { href: "improve" }, "Improve"), "."));
   if (!may("decisions:label")) { replace(box, empty("For operators", "Labels and accuracy are shown to operators and admins.")); return; }
   const [counts, labelled] = await Promise.all([api.get("decision-counts", {}, signal), api.get("decision-counts", { labelled: "true" }, signal)]);
   if (!labelled.total) {
@@ -31,9 +31,9 @@ export async function page({ box, signal }) {
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" }, figure(percent(1 - wrong / labelled.total), `right of ${plural(labelled.total, "labelled decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(asks / counts.total), "asked the user", "decisions?outcome=clarify")),
     h("div", { class: "columns" },
-      h("section", { class: "section" }, h("h2", null, "Confusions"), labelled.confusions.length ? h("ul", { class: "plainlist" }, labelled.confusions.map(confusion)) : h("p", { class: "faint" }, "None among the labelled decisions.")),
-      h("section", { class: "section" }, h("h2", null, "Reliability", h("small", null, "is 80 % sure right in 80 %?")), reliability(labelled.confidence))),
-    h("section", { class: "section" }, h("h2", null, "By agent"), h("div", { class: "tablewrap", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, ["Agent", "Labelled", "Right", "Wrong"].map((name, i) => h("th", { class: i ? "n" : "" }, name)))),
+      section("Confusions", null, labelled.confusions.length ? h("ul", { class: "plainlist" }, labelled.confusions.map(confusion)) : h("p", { class: "faint" }, "None among the labelled decisions.")),
+      section("Reliability", "is 80 % sure right in 80 %?", reliability(labelled.confidence))),
+    section("By agent", null, h("div", { class: "tablewrap", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, ["Agent", "Labelled", "Right", "Wrong"].map((name, i) => h("th", { class: i ? "n" : "" }, name)))),
       h("tbody", null, labelled.agents.map((each) => h("tr", null, h("td", null, chip(each.name)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=some` }, number(each.labelled))), h("td", { class: "n" }, percent(1 - each.contradicted / each.labelled)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=wrong` }, number(each.contradicted))))))))),
-    h("section", { class: "section" }, h("h2", null, "Asked the user, over time"), chart(counts.times, counts.seconds)), later));
+    section("Asked the user, over time", null, chart(counts.times, counts.seconds)), later));
 }

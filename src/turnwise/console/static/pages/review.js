@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { chip, empty, h, replace, select, why } from "../parts.js";
-import { may, toast } from "../shell.js";
+import { complain, may, toast } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
@@ -47,7 +47,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   const decisions = [];
   for (let after, pages = 0; pages < PAGES && (pages === 0 || after); pages += 1) {
     const found = await api.get("decisions", { labelled: "false", slim: true, limit: 200, after, max_confidence: order === "doubt" ? 0.9 : null }, signal);
-    decisions.push(...found.decisions);
+    decisions.push(...found.decisions.filter((each) => each.selection.occasion !== "flow"));
     after = found.next;
   }
   const queue = ordered(grouped(decisions), order), undo = [];
@@ -74,7 +74,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       step(1);
       toast(`${plural(item.all.length, "decision")} labelled ${agent === true ? "right" : agent}.`, ["Undo (u)", back]);
     } catch (error) {
-      toast(`${error.message} ${error.fix || ""}`);
+      complain(error);
     } finally { busy = false; }
   };
   const back = async () => {
@@ -87,7 +87,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       done -= 1;
       at = last.at;
       draw();
-    } catch (error) { toast(`${error.message} ${error.fix || ""}`); } finally { busy = false; }
+    } catch (error) { complain(error); } finally { busy = false; }
   };
   const step = (by) => { at = Math.max(0, Math.min(queue.length, at + by)); draw(); };
 
@@ -109,7 +109,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     const item = queue[at];
     if (!item) {
       aside.remove();
-      replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { type: "button", onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { type: "button", onclick: back }, "Undo the last") : null));
+      replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { onclick: back }, "Undo the last") : null));
       return;
     }
     if (!aside.isConnected) split.append(aside);
@@ -119,8 +119,8 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       h("p", { class: "faint" }, item.all.length > 1 ? `${item.all.length} equal messages` : "One message", item.agents.length > 1 ? [", went to ", item.agents.map((name) => [chip(name), " "])] : null),
       h("blockquote", { class: "big", dir: "auto", tabindex: first.text.length > 300 ? 0 : null }, first.text || "(no text)"),
       h("p", { class: "row" }, "went to ", item.agents.map((name) => chip(name))),
-      h("p", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), pick, h("button", { type: "button", class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { type: "button", class: "quiet", onclick: back }, "Undo ", h("kbd", null, "u")) : null),
-      h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { type: "button", class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), held);
+      h("p", { class: "row" }, h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), pick, h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: back }, "Undo ", h("kbd", null, "u")) : null),
+      h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), held);
     details(first);
     claim(first);
   };
@@ -129,7 +129,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     replace(held);
     try {
       const found = await api.put(`sessions/${encodeURIComponent(each.session_id)}/decisions/${each.sequence}/claim`, undefined, { user: each.user });
-      if (!found.mine && queue[at]?.first === each) replace(held, h("b", null, found.reviewer), " reviews this item now. ", h("button", { type: "button", class: "quiet", onclick: () => step(1) }, "Skip it"));
+      if (!found.mine && queue[at]?.first === each) replace(held, h("b", null, found.reviewer), " reviews this item now. ", h("button", { class: "quiet", onclick: () => step(1) }, "Skip it"));
     } catch { /* a claim is a courtesy */ }
   };
   keys([["y", "the chosen agent is right", () => label(true)], ["l", "another agent, by name", () => pick.focus()], ["j", "skip", () => step(1)], ["k", "back", () => step(-1)], ["u", "undo", back],

@@ -17,7 +17,7 @@ export async function page({ box, signal, query, setQuery, keys, go }) {
   const seen = new Set();
   const change = (changes) => { setQuery(changes); go(`sessions${location.search}`, { replace: true }); };
   const search = h("input", { type: "search", value: filters.words || "", placeholder: "Words of a message", "aria-label": "Words of a message" });
-  const user = h("input", { type: "search", value: filters.user || "", placeholder: "User", "aria-label": "User" });
+  const user = h("input", { type: "search", class: "short", value: filters.user || "", placeholder: "User", "aria-label": "User" });
   let timer;
   search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change({ words: search.value.trim() }), 300); });
   user.addEventListener("change", () => change({ user: user.value.trim() }));
