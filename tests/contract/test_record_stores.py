@@ -273,7 +273,11 @@ async def test_examples_learned_from_an_erased_user_are_retired(store: SqlSessio
     versions = [(each.version, each.status) for each in (await store.definitions.history(key.app, "agent", "billing")).items]
     assert versions == [(3, "active"), (2, "draft"), (1, "active")]
     (new,) = (await store.definitions.history(key.app, "agent", "new")).items
-    assert (new.status, new.version, new.content["learned"]) == ("draft", 1, first.replace(learned=(theirs,)).content["learned"])
+    assert (new.status, new.version, new.content["learned"]) == (
+        "draft",
+        1,
+        first.replace(learned=(theirs,)).content["learned"],
+    )
     listed = await store.audit.list(key.app, action="examples.retired")
     assert sorted((each.details["agent"], each.details["examples"]) for each in listed.items) == [("billing", 2), ("new", 2)]
     await store.delete_user(key.app, gone, actor="boss")

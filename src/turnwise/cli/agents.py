@@ -172,7 +172,7 @@ def activate(
     async def work(editor: "DefinitionEditor") -> None:
         newest = await editor.version(_kind(policy), name)
         wanted, seen = newest.version if version is None else version, newest.version if expect is None else expect
-        _print_stored(await editor.activate(_kind(policy), name, wanted, seen, _author(note)), as_json)
+        _print_stored(await editor.activate(_kind(policy), name, wanted, seen, author(note)), as_json)
 
     _run(config, work)
 
@@ -195,7 +195,7 @@ def rollback(
         newest = await editor.version(_kind(policy), name)
         earlier = await editor.previous(_kind(policy), name) if version is None else version
         seen = newest.version if expect is None else expect
-        _print_stored(await editor.activate(_kind(policy), name, earlier, seen, _author(note)), as_json)
+        _print_stored(await editor.activate(_kind(policy), name, earlier, seen, author(note)), as_json)
 
     _run(config, work)
 
@@ -214,7 +214,7 @@ def retire(
     async def work(editor: "DefinitionEditor") -> None:
         newest = await editor.version(_kind(policy), name)
         seen = newest.version if expect is None else expect
-        _print_stored(await editor.retire(_kind(policy), name, seen, _author(note)), as_json)
+        _print_stored(await editor.retire(_kind(policy), name, seen, author(note)), as_json)
 
     _run(config, work)
 
@@ -236,7 +236,7 @@ def import_file(
         newest = {(each.what, each.name): await editor.store.get(editor.app, each.what, each.name) for each in read}
         changed = [each for each in read if not _is_same(newest[each.what, each.name], each)]
         expected = {key: each.version for key, each in newest.items() if each is not None}
-        stored = await editor.put(changed, expected, _author(note or f"Imported from {file.name}."))
+        stored = await editor.put(changed, expected, author(note or f"Imported from {file.name}."))
         agents_output.print_imported(stored, len(read) - len(changed), as_json=as_json)
 
     _run(config, work)
@@ -286,7 +286,8 @@ def _kind(policy: bool) -> "DefinitionKind":
     return "policy" if policy else "agent"
 
 
-def _author(note: str) -> "Author":
+def author(note: str) -> "Author":
+    """Returns the person at this terminal as the author of a change made now."""
     from turnwise.ports.definitions import Author
 
     try:
@@ -337,7 +338,7 @@ async def _change(
     written.pop("note", None)
     new = read_definition(what, change(written))
     seen = expect if expect is not None else newest.version if newest else 0
-    (stored,) = await editor.put([new], {(what, name): seen}, _author(note))
+    (stored,) = await editor.put([new], {(what, name): seen}, author(note))
     _print_stored(stored, as_json)
 
 

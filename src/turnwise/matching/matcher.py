@@ -105,8 +105,7 @@ class Matcher:
     def _nearest_phrases(self, places: NDArray[np.intp], cosines: Floats) -> tuple[Nearest, ...]:
         phrases = [self._phrases[place] for place in places.tolist()]
         return tuple(
-            Nearest(each.label, each.text, cosine, each.private)
-            for each, cosine in zip(phrases, cosines.tolist(), strict=True)
+            Nearest(each.label, each.text, cosine, each.private) for each, cosine in zip(phrases, cosines.tolist(), strict=True)
         )
 
     @property

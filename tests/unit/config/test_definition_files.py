@@ -100,7 +100,9 @@ AGENTS = st.builds(
     description=_maybe(WORDS),
     not_for=_maybe(WORDS),
     examples=_maybe(TEXTS),
-    learned=_maybe(st.lists(st.builds(LearnedExample, text=WORDS, user=WORDS, sequence=st.integers(0, 9)), max_size=2).map(tuple)),
+    learned=_maybe(
+        st.lists(st.builds(LearnedExample, text=WORDS, user=WORDS, sequence=st.integers(0, 9)), max_size=2).map(tuple)
+    ),
     skills=_maybe(st.lists(st.builds(Skill, name=WORDS, description=WORDS, examples=TEXTS), max_size=2).map(tuple)),
     patterns=_maybe(st.lists(PATTERNS, max_size=2).map(tuple)),
     parent=_maybe(NAMES),
