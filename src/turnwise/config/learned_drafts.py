@@ -106,9 +106,10 @@ def changed_policy(written: JsonValue, spec: PolicySpec, options: Sequence[Tuned
             _set(policy, each)
         else:
             place = spec.stage_names().index(each.stage)
-            stage = policy["stages"][place]
-            stage = policy["stages"][place] = {"selector": stage} if isinstance(stage, str) else stage
+            stage: Any = policy["stages"][place]
+            stage = {"selector": stage} if isinstance(stage, str) else stage
             stage.setdefault("options", {})[each.option] = each.value
+            policy["stages"][place] = stage
     return policy
 
 

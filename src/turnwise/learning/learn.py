@@ -219,12 +219,13 @@ class _Trials:
     async def options_with(self, proposal: Proposal, which: Sequence[int]) -> tuple[TunedOption, ...]:
         """Returns the options, of the policy and of its segments, that decide more of these messages right."""
         async with proposal.cascade(self.cascade) as changed:
-            cascade, found = await self._tuned(changed, which, None)
-            for segment in self.cascade.spec.segments:
-                own = [index for index in which if self.labelled[index].segment == segment.label]
-                cascade, more = await self._tuned(cascade, own, segment.label)
-                found = (*found, *more)
-            return found
+            cascade, found = changed, list[TunedOption]()
+            # Each is tuned on its own callers: those of a segment say nothing of the others.
+            for segment in (None, *(each.label for each in self.cascade.spec.segments)):
+                own = [index for index in which if self.labelled[index].segment == segment]
+                cascade, more = await self._tuned(cascade, own, segment)
+                found += more
+            return tuple(found)
 
     async def _tuned(
         self, cascade: Cascade, which: Sequence[int], segment: str | None
@@ -262,8 +263,8 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
         return best
     most = sum(await trials.rights(trials.cascade, compare))
     tried: list[Proposal] = []
-    for plan in [*(_Plan(kind) for kind in KINDS_OF_PROPOSALS), None]:
-        plan = plan or replace(best, patterns=True)
+    for kind in (*KINDS_OF_PROPOSALS, None):
+        plan = _Plan(kind) if kind else replace(best, patterns=True)
         proposal = plan.proposal(trials.proposer, learn_from)
         if proposal.is_empty or proposal in tried:
             continue

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from turnwise.ports.audit import Act, Audit
 
 JUDGED = "learning.judged"
@@ -38,6 +40,6 @@ async def count_draft(audit: Audit, app: str, actor: str, source: str, judged_at
         after = page.next
         if after is None:
             break
-    details = {"source": source, "since": judged_at[0], "until": judged_at[-1], "decisions": len(judged_at)}
+    details: dict[str, JsonValue] = {"source": source, "since": judged_at[0], "until": judged_at[-1]}
     await audit.record(app, Act(actor, JUDGED, details=details))
     return count

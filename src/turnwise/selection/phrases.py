@@ -32,9 +32,10 @@ _EMPTY_NAMES = frozenset({"agent", "assistant", "bot", "handler", "helper", "ser
 def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...]:
     """Returns the phrases of all agents, ineligible ones included, in the tree's order.
 
-    An agent's phrases come from its examples, those that it learned, its skills (names, descriptions, examples), its description and its name. The
-    description is used whole and split into capabilities. The default agent and supervisors contribute examples only: a
-    description like "routes every request" would attract every request. Texts are in `legible` form, once per agent.
+    An agent's phrases come from its examples, those that it learned, its skills (names, descriptions, examples), its
+    description and its name. The description is used whole and split into capabilities. The default agent and supervisors
+    contribute examples only: a description like "routes every request" would attract every request. Texts are in `legible`
+    form, once per agent.
 
     Args:
         tree: The agents.
