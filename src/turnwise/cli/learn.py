@@ -110,7 +110,8 @@ async def _learn(config: Path | None, cases: list[Path], since: datetime | None,
             traffic: Traffic
             traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, since)
             found = await learn(cascade, traffic, **bounds._asdict())
-        judged = await _counted(app.runner, cases, found)
+        is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
+        judged = await _counted(app.runner, cases, found) if is_kept else None
         return found, await _drafted(app, found, bounds.seed) if draft else None, judged
 
 
@@ -128,7 +129,7 @@ async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int
     from turnwise.learning.wear import count_draft
     from turnwise.ports.holds import RecordStore
 
-    if not found.judged_at or not isinstance(runner.store, RecordStore) or getattr(runner.store, "is_unmade", False):
+    if not found.judged_at or not isinstance(runner.store, RecordStore):
         return None
     digest = hashlib.sha256(b"\0".join([await asyncio.to_thread(path.read_bytes) for path in cases])).hexdigest()[:16]
     return await count_draft(runner.store.audit, runner.app, ACTOR, digest if cases else "log", found.judged_at)
