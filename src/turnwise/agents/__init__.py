@@ -33,7 +33,7 @@ __all__, __getattr__ = face(
         "turnwise.agents.llm.agent": "LlmAgent",
         "turnwise.agents.llm.memory": "MemoryUse",
         "turnwise.agents.team": "Team",
-        "turnwise.facts.cards": "AgentCard Pattern Skill",
+        "turnwise.facts.cards": "AgentCard LearnedExample Pattern Skill",
         "turnwise.facts.tree": "AgentTree",
         "turnwise.ports.agent": "Agent",
         "turnwise.ports.context": "AgentContext",
