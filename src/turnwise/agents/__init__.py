@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
     from turnwise.agents.llm.memory import MemoryUse as MemoryUse
     from turnwise.agents.team import Team as Team
-    from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
+    from turnwise.facts.cards import (
+        AgentCard as AgentCard,
+        LearnedExample as LearnedExample,
+        Pattern as Pattern,
+        Skill as Skill,
+    )
     from turnwise.facts.tree import AgentTree as AgentTree
     from turnwise.ports.agent import Agent as Agent
     from turnwise.ports.context import AgentContext as AgentContext
