@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import console, format as store_format, memory, memory_routing, routing, routing_peer, survival, turns
+from bench import console, format as store_format, learning, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.experiments import experiments
@@ -24,7 +24,7 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
-MEMORY, EXPERIMENTS, CONSOLE = "memory", "experiments", "console"
+MEMORY, EXPERIMENTS, CONSOLE, LEARNING = "memory", "experiments", "console", "learning"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -63,7 +63,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -72,7 +72,9 @@ def asked() -> argparse.Namespace:
         metavar="PART",
         help=f"only these: {', '.join(names)}; or what only runs when it is named, for it takes minutes: {', '.join(scenes)}",
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING} and {MEMORY}")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING}, {MEMORY} and {LEARNING}"
+    )
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
@@ -90,6 +92,8 @@ def asked() -> argparse.Namespace:
             parser.error(f"{ROUTING} needs --data DIR")
         if lacking := list(routing.missing(arguments.data)):
             parser.error(f"there is no {', '.join(lacking)} in {arguments.data}")
+    if LEARNING in arguments.parts and (arguments.data is None or learning.missing(arguments.data)):
+        parser.error(f"{LEARNING} needs --data DIR with {', '.join(learning.NEEDED)}")
     if MEMORY in arguments.parts and arguments.data is not None and not memory.found_files(arguments.data):
         parser.error(f"there is no locomo/*.jsonl in {arguments.data}")
     arguments.scenes = [part for part in arguments.parts if part in scenes]
@@ -128,6 +132,9 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         )
     if MEMORY in arguments.scenes:
         yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+    if LEARNING in arguments.scenes:
+        rows = learning.figures(arguments.data, quick=arguments.quick)
+        yield "What labels teach: points gained on other messages, median (worst to best)", rows
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 

@@ -11,12 +11,15 @@ from store_play import on
 
 from turnwise.access.api_keys import new_key
 from turnwise.facts.callers import Caller
+from turnwise.facts.cards import LearnedExample
+from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import CursorInvalid, InvocationMissing, UserOnHold
 from turnwise.facts.labels import Label
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import DecisionFilter
+from turnwise.ports.definitions import Author
 from turnwise.ports.holds import Hold
 from turnwise.stores.sql import SqlSessionStore, erasure, removals, words
 from turnwise.testing.session_store_cases.making import fresh_id, fresh_key, message, refused, told, writes
@@ -245,6 +248,40 @@ async def test_no_table_holds_an_erased_user(
     assert len(await store.labels.of(kept, 1)) == 3, "labels of the erased user on other data stay, without the name"
     assert "user.erased" in [act[1] for act in await acts(store, key.app)]
     assert (await store.audit.list(key.app, user=gone.user)).items == ()
+
+
+async def test_examples_learned_from_an_erased_user_are_retired(store: SqlSessionStore, url: str) -> None:
+    """H4: in every version. What serves becomes a new version, which other processes load; drafts stay drafts."""
+    key = fresh_key()
+    gone, kept = 'a "quoted" 100% üser', key.user
+    mine = LearnedExample(text="the words of one who goes", user=gone, session="s", sequence=1)
+    theirs = LearnedExample(text="other words", user=kept, session="s", sequence=3)
+    author = Author("op", NOW)
+    put = store.definitions.put
+    first = Definition(name="billing", examples=("Where is my bill?",), learned=(mine, theirs))
+    draft = first.replace(status="draft", learned=(theirs, mine, mine.replace(text="more of such words")))
+    await put(key.app, [first, Definition(name="orders", description="as user"), draft.replace(name="new")], {}, author)
+    await put(key.app, [draft], {("agent", "billing"): 1}, author)
+    revision = await store.definitions.revision(key.app)
+    await store.delete_user(key.app, gone, actor="boss")
+    assert on(url, rows_with("words of one who goes")) == on(url, rows_with("more of such words")) == {}
+    served = await store.definitions.served(key.app, after=revision)
+    assert [(each.name, each.version, each.learned, each.examples) for each in served.agents] == [
+        ("billing", 3, (theirs,), ("Where is my bill?",))
+    ]
+    assert served.revision > revision
+    versions = [(each.version, each.status) for each in (await store.definitions.history(key.app, "agent", "billing")).items]
+    assert versions == [(3, "active"), (2, "draft"), (1, "active")]
+    (new,) = (await store.definitions.history(key.app, "agent", "new")).items
+    assert (new.status, new.version, new.content["learned"]) == (
+        "draft",
+        1,
+        first.replace(learned=(theirs,)).content["learned"],
+    )
+    listed = await store.audit.list(key.app, action="examples.retired")
+    assert sorted((each.details["agent"], each.details["examples"]) for each in listed.items) == [("billing", 2), ("new", 2)]
+    await store.delete_user(key.app, gone, actor="boss")
+    assert len((await store.audit.list(key.app, action="examples.retired")).items) == 2
 
 
 async def test_the_search_finds_the_label_that_counts(store: SqlSessionStore) -> None:

@@ -81,8 +81,9 @@ async def test_labels_of_an_operator_make_later_decisions_better(make: Callable[
     assert runner.cascade.tree is tree
     again = await learn(runner.cascade, await LogTraffic.read(runner.store, "app", runner.cascade))
     assert again == found  # the same labels and seed give the same proposal
-    applied = found.proposal.applied(tree)
-    assert set(applied.card("garden").examples) >= {"a leaking tap", *found.proposal.add.get("garden", ())}
+    applied = found.proposal.tree(tree).card("garden")
+    assert (applied.examples, applied.learned) == (("a leaking tap",), found.proposal.add.get("garden", ()))
+    assert {(each.user, each.sequence) for each in applied.learned} == {("ada", 1)}, "each example carries its source"
 
 
 async def test_what_others_label_is_capped_and_operators_overrule(make: Callable[..., Runner]) -> None:

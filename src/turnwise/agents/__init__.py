@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
     from turnwise.agents.llm.memory import MemoryUse as MemoryUse
     from turnwise.agents.team import Team as Team
-    from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
+    from turnwise.facts.cards import (
+        AgentCard as AgentCard,
+        LearnedExample as LearnedExample,
+        Pattern as Pattern,
+        Skill as Skill,
+    )
     from turnwise.facts.tree import AgentTree as AgentTree
     from turnwise.ports.agent import Agent as Agent
     from turnwise.ports.context import AgentContext as AgentContext
@@ -33,7 +38,7 @@ __all__, __getattr__ = face(
         "turnwise.agents.llm.agent": "LlmAgent",
         "turnwise.agents.llm.memory": "MemoryUse",
         "turnwise.agents.team": "Team",
-        "turnwise.facts.cards": "AgentCard Pattern Skill",
+        "turnwise.facts.cards": "AgentCard LearnedExample Pattern Skill",
         "turnwise.facts.tree": "AgentTree",
         "turnwise.ports.agent": "Agent",
         "turnwise.ports.context": "AgentContext",

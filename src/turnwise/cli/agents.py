@@ -185,7 +185,7 @@ def activate(
                 tried = await editor.version(kind_of(policy), name, wanted)
                 if agents_try.print_missed(await agents_try.run_trial(app_, editor, tried), gates):
                     return False
-            _print_stored(await editor.activate(kind_of(policy), name, wanted, seen, _author(note)), as_json)
+            _print_stored(await editor.activate(kind_of(policy), name, wanted, seen, author(note)), as_json)
             return True
 
     if not asyncio.run(work()):
@@ -209,7 +209,7 @@ def rollback(
     async def work(editor: "DefinitionEditor") -> None:
         seen, _ = await _seen(editor, kind_of(policy), name, expect)
         earlier = await editor.previous(kind_of(policy), name) if version is None else version
-        _print_stored(await editor.activate(kind_of(policy), name, earlier, seen, _author(note)), as_json)
+        _print_stored(await editor.activate(kind_of(policy), name, earlier, seen, author(note)), as_json)
 
     _run(config, work)
 
@@ -227,7 +227,7 @@ def retire(
 
     async def work(editor: "DefinitionEditor") -> None:
         seen, _ = await _seen(editor, kind_of(policy), name, expect)
-        _print_stored(await editor.retire(kind_of(policy), name, seen, _author(note)), as_json)
+        _print_stored(await editor.retire(kind_of(policy), name, seen, author(note)), as_json)
 
     _run(config, work)
 
@@ -252,7 +252,7 @@ def import_file(
         newest = {(each.what, each.name): await editor.store.get(editor.app, each.what, each.name) for each in read}
         changed = [each for each in read if not _is_same(newest[each.what, each.name], each)]
         expected = {key: each.version for key, each in newest.items() if each is not None}
-        stored = await editor.put(changed, expected, _author(note or f"Imported from {file.name}."))
+        stored = await editor.put(changed, expected, author(note or f"Imported from {file.name}."))
         agents_output.print_imported(stored, len(read) - len(changed), as_json=as_json)
 
     _run(config, work)
@@ -300,7 +300,8 @@ async def _seen(editor: "DefinitionEditor", what: "DefinitionKind", name: str, e
     return newest if expect is None else expect, newest
 
 
-def _author(note: str) -> "Author":
+def author(note: str) -> "Author":
+    """Returns the person at this terminal as the author of a change made now."""
     from turnwise.ports.definitions import Author
 
     try:
@@ -351,7 +352,7 @@ async def _change(
     written.pop("note", None)
     new = read_definition(what, change(written))
     seen = expect if expect is not None else newest.version if newest else 0
-    (stored,) = await editor.put([new], {(what, name): seen}, _author(note))
+    (stored,) = await editor.put([new], {(what, name): seen}, author(note))
     _print_stored(stored, as_json)
 
 

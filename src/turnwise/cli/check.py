@@ -118,7 +118,7 @@ def _report_data(report: "Report") -> "dict[str, Any]":
 
 
 def _examples(card: "AgentCard") -> int:
-    return len(card.examples) + sum(len(skill.examples) for skill in card.skills)
+    return len(card.examples) + len(card.learned) + sum(len(skill.examples) for skill in card.skills)
 
 
 def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":

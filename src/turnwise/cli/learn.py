@@ -1,9 +1,10 @@
-"""`turnwise learn`: proposes examples from labelled decisions."""
+"""`turnwise learn`: proposes examples, pattern confidences and thresholds from labelled decisions."""
 
 import asyncio
+import hashlib
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,6 +13,8 @@ from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.config.learned_drafts import StoredDrafts
     from turnwise.learning.learn import Learned, Traffic
     from turnwise.learning.traffic import LogTraffic
     from turnwise.runner import Runner
@@ -21,7 +24,7 @@ _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
-    app.command("learn", short_help="Propose examples from labelled decisions.")(learn)
+    app.command("learn", short_help="Propose examples and thresholds from labelled decisions.")(learn)
 
 
 def learn(
@@ -42,51 +45,74 @@ def learn(
         float, typer.Option("--max-loss", min=0, max=1, metavar="0..1", help="The most accuracy that an agent may lose.")
     ] = 0.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the intervals.")] = 0,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Store what is proposed as drafts of definitions; nothing serves them yet.")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.yaml", help="Write the proposed examples as YAML.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE.yaml", help="Write what is proposed as YAML.")
     ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Propose examples from labelled decisions. Nothing goes live: read the proposal and copy what you want.
+    """Propose examples, pattern confidences and thresholds from labelled decisions. Nothing goes live by itself.
 
     The later decisions judge what was learned from the earlier ones. Exits with 1 if nothing is surely better.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.learn_output import learned_lines, proposal_yaml
+    from turnwise.cli.learn_output import drafts_data, drafts_lines, learned_lines, proposal_yaml, worn_data, worn_lines
     from turnwise.cli.tables import wrap
 
     if output is not None:
         check_writable(output, "--output")
-    found = asyncio.run(_learn(config, cases or [], since, min_gain, max_loss, seed))
+    found, drafts, judged = asyncio.run(_learn(config, cases or [], since, _Bounds(min_gain, max_loss, seed), draft))
     if as_json:
-        terminal.print_json(found.data())
+        terminal.print_json({**found.data(), **worn_data(judged), "drafts": drafts_data(drafts)})
     else:
-        terminal.print_lines(wrap(learned_lines(found), terminal.width()))
+        lines = [*learned_lines(found), *worn_lines(judged), *drafts_lines(drafts)]
+        terminal.print_lines(wrap(lines, terminal.width()))
     if output is not None and found.proposal is not None:
-        write_report(output, proposal_yaml(found))
+        write_report(output, proposal_yaml(found.proposal))
         terminal.print_note(f"proposal: {output}")
     raise typer.Exit(OK if found.proposal is not None else FAILED)
 
 
-async def _learn(
-    config: Path | None, cases: list[Path], since: datetime | None, min_gain: float, max_loss: float, seed: int
-) -> "Learned":
+class _Bounds(NamedTuple):
+    """When a proposal is refused."""
+
+    min_gain: float
+    max_loss: float
+    seed: int
+
+
+_Result = tuple["Learned", "StoredDrafts | None", int | None]
+"""What was learned; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
+cannot count.
+"""
+
+
+async def _learn(config: Path | None, cases: list[Path], since: datetime | None, bounds: _Bounds, draft: bool) -> _Result:
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
+    from turnwise.facts.errors import ConfigError
     from turnwise.learning.cases import read_cases
     from turnwise.learning.learn import learn
     from turnwise.learning.traffic import CaseTraffic
 
     read = read_cases(cases) if cases else []
     async with open_app(config) as app:
+        if draft and app.editor is None:
+            problem = "The session store of this app keeps no definitions, so it keeps no drafts."
+            raise ConfigError(problem, fix="Use a SQL database as `store`, or write the proposal with --output.")
         cascade = app.runner.cascade
         await prepare(cascade)
         with work_bar("learning"):
             traffic: Traffic
             traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, since)
-            return await learn(cascade, traffic, min_gain=min_gain, max_loss=max_loss, seed=seed)
+            found = await learn(cascade, traffic, **bounds._asdict())
+        is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
+        judged = await _counted(app.runner, cases, found) if is_kept else None
+        return found, await _drafted(app, found, bounds.seed) if draft else None, judged
 
 
 async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
@@ -96,3 +122,26 @@ async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
 
     since = since.replace(tzinfo=UTC) if since is not None and since.tzinfo is None else since
     return await LogTraffic.read(runner.store, runner.app, runner.cascade, since=since)
+
+
+async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
+    from turnwise.cli.records import ACTOR
+    from turnwise.learning.wear import count_draft
+    from turnwise.ports.holds import RecordStore
+
+    if not found.judged_at or not isinstance(runner.store, RecordStore):
+        return None
+    digest = hashlib.sha256(b"\0".join([await asyncio.to_thread(path.read_bytes) for path in cases])).hexdigest()[:16]
+    return await count_draft(runner.store.audit, runner.app, ACTOR, digest if cases else "log", found.judged_at)
+
+
+async def _drafted(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
+    from turnwise.cli.agents import author
+    from turnwise.cli.learn_output import points
+    from turnwise.config.learned_drafts import store_drafts
+
+    if found.proposal is None or found.gain is None:
+        return None
+    assert app.editor is not None
+    note = f"Learned from {found.learned_from} labels. On {found.judged_by} later ones: {points(found.gain)}. Seed {seed}."
+    return await store_drafts(app.editor, app.runner.cascade, found.proposal, author(note))

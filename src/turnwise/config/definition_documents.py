@@ -103,7 +103,8 @@ def size_mistakes(definition: AnyDefinition) -> Iterator[TurnwiseError]:
 
 def _sizes(definition: Definition) -> Iterator[tuple[str, int, int, str]]:
     of_skills = [example for skill in definition.skills or () for example in skill.examples]
-    examples = [*(definition.examples or ()), *of_skills]
+    learned = [each.text for each in definition.learned or ()]
+    examples = [*(definition.examples or ()), *learned, *of_skills]
     made = definition.made_by
     yield "its description", len(definition.description or ""), DESCRIPTION_CHARACTERS, "characters"
     yield "its `not_for`", len(definition.not_for or ""), DESCRIPTION_CHARACTERS, "characters"

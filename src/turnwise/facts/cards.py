@@ -49,6 +49,20 @@ class Skill(Fact):
     examples: tuple[str, ...] = ()
 
 
+class LearnedExample(Fact):
+    """An example request that was learned from a user's message.
+
+    It is compared with messages like any example, and no reason, public card or model shows it.
+    """
+
+    text: str
+    user: str = optional("")
+    """The user who wrote the message; empty when a file had it. The erasure of the user removes the example."""
+    session: str = optional("")
+    sequence: int = optional(0)
+    """The number of the message in the session."""
+
+
 class AgentCard(Fact):
     """An agent as the selectors see it."""
 
@@ -60,6 +74,8 @@ class AgentCard(Fact):
     parent: str | None = None
     """The name of the parent in the tree; None for the root."""
     examples: tuple[str, ...] = ()
+    learned: tuple[LearnedExample, ...] = optional(())
+    """Further examples, learned from users' messages."""
     skills: tuple[Skill, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     tags: tuple[str, ...] = ()

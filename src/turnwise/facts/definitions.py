@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
-from turnwise.facts.cards import AgentCard, AgentName, Pattern, Skill
+from turnwise.facts.cards import AgentCard, AgentName, LearnedExample, Pattern, Skill
 from turnwise.facts.fact import Fact, optional
 
 Status = Literal["draft", "active", "retired"]
@@ -161,6 +161,8 @@ class Definition(Versioned):
     not_for: str | None = optional(None)
     """What the agent does not do."""
     examples: tuple[str, ...] | None = optional(None)
+    learned: tuple[LearnedExample, ...] | None = optional(None)
+    """Examples from users' messages, with their source."""
     skills: tuple[Skill, ...] | None = optional(None)
     patterns: tuple[Pattern, ...] | None = optional(None)
     tags: tuple[str, ...] | None = optional(None)

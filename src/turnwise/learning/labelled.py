@@ -37,6 +37,10 @@ class Labelled:
     """Operators overrule: their labels have no cap."""
     opens: bool = True
     """Whether the message starts a conversation or changes the agent. Others depend on what was said before."""
+    sequence: int = 0
+    """The message's number in its session; 0 for a case of a file, whose user and session are made up."""
+    segment: str | None = None
+    """The label of the policy's segment that decided; None outside all segments."""
     probability: float | None = None
     """The probability with which it was picked for labelling; None means unknown."""
 
@@ -48,20 +52,31 @@ class Labelled:
 def capped(labelled: Sequence[Labelled]) -> list[int]:
     """Returns the indices of the messages that count, in order.
 
-    Labels of operators always count. Of all others, no user, session or author gives more than a tenth, or five if that is
-    more. Their earliest labels count.
+    Labels of operators always count. Of all others, no user, session or author gives more than a tenth of those that count,
+    or five if that is more. Their earliest labels count.
     """
     others = [index for index, each in enumerate(labelled) if not each.by_operator]
-    most = max(SOURCE_LEAST, math.ceil(SOURCE_SHARE * len(others)))
+    others.sort(key=lambda index: (labelled[index].at, index))
+    kept = others
+    while True:  # a source that gives most of the labels must not raise its own cap
+        most = max(SOURCE_LEAST, math.ceil(SOURCE_SHARE * len(kept)))
+        before, kept = len(kept), _within(labelled, others, most)
+        if len(kept) == before or most == SOURCE_LEAST:
+            break
+    return sorted([*kept, *(index for index, each in enumerate(labelled) if each.by_operator)])
+
+
+def _within(labelled: Sequence[Labelled], which: Sequence[int], most: int) -> list[int]:
+    """Returns the indices, in order, without those beyond that number of a user, a session or an author."""
     counts: Counter[tuple[str, str]] = Counter()
-    kept = {index for index, each in enumerate(labelled) if each.by_operator}
-    for index in sorted(others, key=lambda index: (labelled[index].at, index)):
+    kept = []
+    for index in which:
         each = labelled[index]
         sources = [("user", each.user), ("session", f"{each.user}\n{each.session}"), ("author", each.author or each.user)]
         if all(counts[source] < most for source in sources):
-            kept.add(index)
+            kept.append(index)
             counts.update(sources)
-    return sorted(kept)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,17 @@
-"""Learns examples from labelled decisions, and refuses what is not better on later ones (behaviours C16, H3–H5)."""
+"""Learns from labelled decisions, and refuses what is not better on later ones (behaviours C16, C18, H3–H5)."""
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
-from turnwise.facts.tree import AgentTree
-from turnwise.guardrails.personal_data import KINDS, find
 from turnwise.learning.intervals import Difference, paired_difference
-from turnwise.learning.labelled import NEARLY_EQUAL, Labelled, Split, capped, split, without_contradictions
+from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
+from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
+from turnwise.learning.tune import Tunable, TunedOption, tuned_options
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 
@@ -22,11 +21,17 @@ if TYPE_CHECKING:
 
 LEARN_LEAST, FINAL_LEAST = 10, 15
 """The least numbers of labelled messages to learn from, and to judge with."""
-MOST_LEARNED = 50
-"""The most examples that an agent learns at once."""
-EXAMPLE_CHARACTERS = 300
-_DROP_LEAST, _KEPT_LEAST = 3, 3
-_WORD = re.compile(r"[^\W\d_]{2,}")
+OPTIONS_LEAST, OPTIONS_GAIN, OPTIONS_SHARE = 40, 2, 0.02
+"""Thresholds are tuned on that many messages at least, and change if that many more, and that share, are right."""
+_TENTHS = tuple(number / 10 for number in range(1, 10))
+LEARNED: Tunable = {
+    "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
+    "semantic": {"threshold": _TENTHS},
+    "contextual": {"nobody": _TENTHS},
+    "smalltalk": {"threshold": _TENTHS},
+    "clarify": {"margin": (0.0, 0.05, 0.1, 0.2, 0.3)},
+}
+"""The options that are learned, with the values to try: fewer than `tune.TUNABLE`, because labels are few."""
 
 
 class Traffic(Protocol):
@@ -44,40 +49,6 @@ class Traffic(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Changes of the agents' examples."""
-
-    name: str
-    add: Mapping[str, tuple[str, ...]]
-    """New examples by agent."""
-    drop: Mapping[str, tuple[str, ...]]
-    """Examples to remove, by agent."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.add and not self.drop
-
-    @property
-    def size(self) -> int:
-        """The number of changes."""
-        return sum(map(len, [*self.add.values(), *self.drop.values()]))
-
-    def applied(self, tree: AgentTree) -> AgentTree:
-        """Returns the tree with these examples."""
-        return AgentTree(
-            [
-                card.replace(
-                    examples=(
-                        *(text for text in card.examples if text not in self.drop.get(card.name, ())),
-                        *self.add.get(card.name, ()),
-                    )
-                )
-                for card in tree
-            ]
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
     """What was learned, or why nothing was."""
@@ -92,7 +63,9 @@ class Learned:
     """How many of them do not count, by reason."""
     learned_from: int = 0
     judged_by: int = 0
-    """The number of later messages that judged the proposal."""
+    """The number of later messages that judge."""
+    judged_at: tuple[float, ...] = ()
+    """The times of the later messages, if they judged a proposal."""
     accuracy_before: float | None = None
     accuracy_after: float | None = None
     gain: Difference | None = None
@@ -102,9 +75,9 @@ class Learned:
 
     def data(self) -> dict[str, JsonValue]:
         """Returns all as plain data. Shares are 0 to 1."""
-        proposal = self.proposal
+        proposal = self.proposal or Proposal({}, {}, {})
         return {
-            "learned": proposal is not None,
+            "learned": self.proposal is not None,
             "refusal": self.refusal or None,
             "labels": self.labels,
             "left_out": dict[str, JsonValue](self.left_out),
@@ -114,8 +87,7 @@ class Learned:
             "accuracy_after": self.accuracy_after,
             "gain": _difference_data(self.gain),
             "by_agent": {name: _difference_data(each) for name, each in (self.by_agent or {}).items()},
-            "add": {name: list(texts) for name, texts in proposal.add.items()} if proposal else {},
-            "drop": {name: list(texts) for name, texts in proposal.drop.items()} if proposal else {},
+            **proposal.data(),
         }
 
 
@@ -127,7 +99,7 @@ def _difference_data(found: Difference | None) -> dict[str, JsonValue] | None:
 
 
 async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, max_loss: float = 0.0, seed: int = 0) -> Learned:
-    """Proposes examples from labelled messages, if they make later ones better.
+    """Proposes examples, pattern confidences and thresholds from labelled messages, if they make later ones better.
 
     Messages are split by time: the latest judge, the others teach. A user's messages stay on one side, and so do nearly equal
     texts. Several proposals are compared on the latest of the messages that teach. The best one is made again from all of
@@ -152,20 +124,21 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     refusal = _too_little(labelled, parts.learn, parts.final)
     if refusal:
         return replace(base, refusal=refusal)
-    work = _Work(cascade, traffic, vectors)
+    trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors))
     inner = split(labelled, parts.learn, vectors)
-    best = await _best_kind(work, inner.learn, inner.final)
-    proposal = work.proposal(best, parts.learn) if best else None
-    if personal := work.personal(parts.learn):
+    plan = await _best_plan(trials, inner.learn, inner.final)
+    proposal = plan.proposal(trials.proposer, parts.learn)
+    if personal := trials.proposer.personal(parts.learn):
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
-    if proposal is None or proposal.is_empty:
-        return replace(base, refusal="No change of the examples is better on the messages that were left for comparison.")
-    judged = await _judged(work, proposal, parts.final, seed)
+    if proposal.is_empty:
+        return replace(base, refusal="No change is better on the messages that were left for comparison.")
+    judged = await _judged(trials, proposal, parts.final, seed)
     refusal = _refusal(judged, min_gain, max_loss)
     return replace(
         base,
         proposal=None if refusal else proposal,
         refusal=refusal,
+        judged_at=tuple(sorted(labelled[index].at for index in parts.final)),
         accuracy_before=judged.before,
         accuracy_after=judged.after,
         gain=judged.gain,
@@ -215,110 +188,91 @@ def _too_little(labelled: Sequence[Labelled], learn_from: Sequence[int], final: 
     return ""
 
 
-class _Work:
-    """Makes proposals from labelled messages, and decides with them."""
+class _Decided(NamedTuple):
+    """A message decided with a proposal, for the tuning."""
 
-    def __init__(self, cascade: Cascade, traffic: Traffic, vectors: "NDArray[np.float32]") -> None:
-        self.cascade, self.traffic, self.vectors = cascade, traffic, vectors
+    expected: str | None
+    right: bool
+
+
+class _Trials:
+    """Decides labelled messages with proposals."""
+
+    def __init__(self, cascade: Cascade, traffic: Traffic, proposer: Proposer) -> None:
+        self.cascade, self._traffic, self.proposer = cascade, traffic, proposer
         self.labelled = traffic.labelled
-        self._default = cascade.spec.default or cascade.tree.root
 
-    def proposal(self, kind: str, which: Sequence[int]) -> Proposal:
-        """Returns the proposal of that kind: `corrections` adds what was wrong, `openings` all, `drops` removes, too."""
-        used = [index for index in which if self._teaches(index)]
-        if kind == "corrections":
-            used = [index for index in used if not self.labelled[index].is_right]
-        add = self._additions(used)
-        return Proposal(kind, add, self._drops(which) if kind == "drops" else {})
-
-    def personal(self, which: Sequence[int]) -> int:
-        """Returns how many messages would teach but hold personal data."""
-        return sum(self._is_example(index) and _is_personal(self.labelled[index].text) for index in which)
-
-    def _teaches(self, index: int) -> bool:
-        return self._is_example(index) and not _is_personal(self.labelled[index].text)
-
-    def _is_example(self, index: int) -> bool:
-        each = self.labelled[index]
-        return each.opens and len(each.text) <= EXAMPLE_CHARACTERS and len(_WORD.findall(each.text)) >= 2
-
-    def _additions(self, used: Sequence[int]) -> dict[str, tuple[str, ...]]:
-        """Returns the new examples by agent, the latest first, without texts that are nearly equal to one of the agent's."""
-        by_agent: defaultdict[str, list[int]] = defaultdict(list)
-        for index in sorted(used, key=lambda index: (-self.labelled[index].at, index)):
-            by_agent[self.labelled[index].expected or self._default].append(index)
-        found = {}
-        for agent, indices in sorted(by_agent.items()):
-            own = self._encoded(self.cascade.tree.card(agent).examples)
-            new: list[int] = []
-            for index in indices:
-                known = [*own, *(self.vectors[other] for other in new)]
-                if len(new) < MOST_LEARNED and all(float(self.vectors[index] @ vector) <= NEARLY_EQUAL for vector in known):
-                    new.append(index)
-            if new:
-                found[agent] = tuple(self.labelled[index].text.strip() for index in new)
-        return found
-
-    def _drops(self, which: Sequence[int]) -> dict[str, tuple[str, ...]]:
-        """Returns examples that attract messages of other agents, and none of their own."""
-        found = {}
-        for agent in sorted({self.labelled[index].chosen or "" for index in which}):
-            examples = self.cascade.tree.card(agent).examples if agent in self.cascade.tree else ()
-            if len(examples) <= _KEPT_LEAST:
-                continue
-            own, right, wrong = self._encoded(examples), Counter[int](), Counter[int]()
-            for index in which:
-                each = self.labelled[index]
-                if each.chosen == agent and each.opens:
-                    nearest = int((own @ self.vectors[index]).argmax())
-                    (right if each.is_right else wrong)[nearest] += 1
-            bad = [place for place, count in wrong.most_common() if count >= _DROP_LEAST and not right[place]]
-            bad = bad[: len(examples) - _KEPT_LEAST]
-            if bad:
-                found[agent] = tuple(examples[place] for place in bad)
-        return found
-
-    def _encoded(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        import numpy as np
-
-        if not texts or self.cascade.meaning is None:
-            return np.zeros((0, self.vectors.shape[1]), dtype=np.float32)
-        return encode_checked(list(texts), self.cascade.meaning.encoder)
+    async def decided(self, cascade: Cascade, which: Sequence[int]) -> list[_Decided]:
+        chosen = await self._traffic.choices(cascade, which)
+        expected = [self.labelled[index].expected for index in which]
+        return [_Decided(wanted, agent == wanted) for agent, wanted in zip(chosen, expected, strict=True)]
 
     async def rights(self, cascade: Cascade, which: Sequence[int]) -> list[bool]:
         """Returns whether each message is right with that cascade."""
-        chosen = await self.traffic.choices(cascade, which)
-        return [agent == self.labelled[index].expected for agent, index in zip(chosen, which, strict=True)]
+        return [each.right for each in await self.decided(cascade, which)]
 
     async def rights_with(self, proposal: Proposal, which: Sequence[int]) -> list[bool]:
         """Returns whether each message is right with the proposal."""
-        other = self.cascade.with_policy(self.cascade.spec, tree=proposal.applied(self.cascade.tree))
-        try:
-            await other.prepare()
-            return await self.rights(other, which)
-        finally:
-            other.close()
+        async with proposal.cascade(self.cascade) as cascade:
+            return await self.rights(cascade, which)
+
+    async def options_with(self, proposal: Proposal, which: Sequence[int]) -> tuple[TunedOption, ...]:
+        """Returns the options, of the policy and of its segments, that decide more of these messages right."""
+        async with proposal.cascade(self.cascade) as changed:
+            cascade, found = changed, list[TunedOption]()
+            # Each is tuned on its own callers: those of a segment say nothing of the others.
+            for segment in (None, *(each.label for each in self.cascade.spec.segments)):
+                own = [index for index in which if self.labelled[index].segment == segment]
+                cascade, more = await self._tuned(cascade, own, segment)
+                found += more
+            return tuple(found)
+
+    async def _tuned(
+        self, cascade: Cascade, which: Sequence[int], segment: str | None
+    ) -> tuple[Cascade, tuple[TunedOption, ...]]:
+        if len(which) < OPTIONS_LEAST:
+            return cascade, ()
+        before = sum(await self.rights(cascade, which))
+        other, found = await tuned_options(
+            cascade, lambda changed: self.decided(changed, which), tunable=LEARNED, segment=segment
+        )
+        gained = sum(await self.rights(other, which)) - before if found else 0
+        is_better = gained >= max(OPTIONS_GAIN, OPTIONS_SHARE * len(which))
+        return (other, found) if is_better else (cascade, ())
 
 
-KINDS_OF_PROPOSALS = ("corrections", "openings", "drops")
-"""The proposals that are compared: in order of how much they change."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to propose: found on some messages, applied to all that teach."""
+
+    examples: str | None = None
+    """One of `KINDS_OF_PROPOSALS`; None changes no examples."""
+    patterns: bool = False
+    options: tuple[TunedOption, ...] = ()
+
+    def proposal(self, proposer: Proposer, which: Sequence[int]) -> Proposal:
+        base = proposer.examples(self.examples, which) if self.examples else Proposal({}, {}, {})
+        patterns = proposer.patterns(which) if self.patterns else {}
+        return replace(base, patterns=patterns, options=self.options)
 
 
-async def _best_kind(work: _Work, learn_from: Sequence[int], compare: Sequence[int]) -> str | None:
-    """Returns the kind of proposal that decides the most messages right; None when none is better than no change."""
+async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequence[int]) -> _Plan:
+    """Returns the plan that decides the most messages right. An empty one when none is better than no change."""
+    best = _Plan()
     if not learn_from or not compare:
-        return None
-    most, best = sum(await work.rights(work.cascade, compare)), None
+        return best
+    most = sum(await trials.rights(trials.cascade, compare))
     tried: list[Proposal] = []
-    for kind in KINDS_OF_PROPOSALS:
-        proposal = work.proposal(kind, learn_from)
-        if proposal.is_empty or any((each.add, each.drop) == (proposal.add, proposal.drop) for each in tried):
+    for kind in (*KINDS_OF_PROPOSALS, None):
+        plan = _Plan(kind) if kind else replace(best, patterns=True)
+        proposal = plan.proposal(trials.proposer, learn_from)
+        if proposal.is_empty or proposal in tried:
             continue
         tried.append(proposal)
-        right = sum(await work.rights_with(proposal, compare))
+        right = sum(await trials.rights_with(proposal, compare))
         if right > most:
-            most, best = right, kind
-    return best
+            most, best = right, plan
+    return replace(best, options=await trials.options_with(best.proposal(trials.proposer, learn_from), compare))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +283,12 @@ class _Judged:
     by_agent: dict[str, Difference]
 
 
-async def _judged(work: _Work, proposal: Proposal, final: Sequence[int], seed: int) -> _Judged:
-    before, after = await work.rights(work.cascade, final), await work.rights_with(proposal, final)
-    groups = [f"{work.labelled[index].user}\n{work.labelled[index].session}" for index in final]
+async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], seed: int) -> _Judged:
+    before, after = await trials.rights(trials.cascade, final), await trials.rights_with(proposal, final)
+    groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
-    for agent in sorted({work.labelled[index].expected or "" for index in final}):
-        own = [place for place, index in enumerate(final) if (work.labelled[index].expected or "") == agent]
+    for agent in sorted({trials.labelled[index].expected or "" for index in final}):
+        own = [place for place, index in enumerate(final) if (trials.labelled[index].expected or "") == agent]
         picked = [[values[place] for place in own] for values in (before, after, groups)]
         by_agent[agent or "(nobody)"] = paired_difference(picked[0], picked[1], picked[2], seed=seed)  # type: ignore[arg-type]
     total = len(final)
@@ -355,7 +309,3 @@ def _refusal(judged: _Judged, min_gain: float, max_loss: float) -> str:
         lost = -100 * judged.by_agent[worst].mean
         return f"{worst} would lose {lost:.1f} points; a loss of more than {100 * max_loss:.1f} is refused."
     return ""
-
-
-def _is_personal(text: str) -> bool:
-    return any(True for _ in find(text.encode("utf-8", "replace"), KINDS))

@@ -66,7 +66,7 @@ def subject_of(cascade: Cascade, history: str, unknown: Mapping[str, int], tuned
     """Returns the subject of an evaluation of this cascade."""
     tree = cascade.tree
     default = cascade.spec.default or tree.root
-    examples = sum(len(card.examples) + sum(len(skill.examples) for skill in card.skills) for card in tree)
+    examples = sum(len(card.examples) + len(card.learned) + sum(len(skill.examples) for skill in card.skills) for card in tree)
     agents = sum(card.name != default for card in tree)
     return Subject(cascade.spec.name, cascade.fingerprint, agents, examples, history, tuned, dict(unknown))
 

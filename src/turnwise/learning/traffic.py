@@ -75,6 +75,8 @@ class LogTraffic:
                     author="" if label.source == SIGNAL else f"{label.source}\n{label.author}",
                     by_operator=label.source == OPERATOR,
                     opens=(expected or default) != each.active_agent,
+                    sequence=each.place.sequence,
+                    segment=each.after.segment,
                     probability=label.probability,
                 )
             )

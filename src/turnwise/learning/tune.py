@@ -1,7 +1,7 @@
 """Tuning on validation cases: calibration and novelty of the matching, and the thresholds of a policy's stages."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
@@ -10,6 +10,7 @@ from turnwise.learning.cases import Case, openings
 from turnwise.learning.evaluate import History, Step, evaluate
 from turnwise.learning.measures import share
 from turnwise.selection.cascade import Cascade
+from turnwise.selection.policy import PolicySpec, SegmentSpec
 
 _SHARES = tuple(number / 40 for number in range(1, 40))
 Tunable = Mapping[str, Mapping[str, tuple[float, ...]]]
@@ -27,6 +28,32 @@ OUT_OF_SCOPE_SHARE = 0.2
 
 DECISIONS = 4_000
 """Maximum number of validation decisions per value; larger sets are sampled evenly."""
+
+
+class Judged(Protocol):
+    """A decision with the expected agent."""
+
+    @property
+    def expected(self) -> str | None:
+        """None = out of scope."""
+        ...
+
+    @property
+    def right(self) -> bool: ...
+
+
+Decide = Callable[[Cascade], Awaitable[Sequence[Judged]]]
+"""Decides the messages to tune on. It returns those that are scored."""
+
+
+class TunedOption(NamedTuple):
+    """An option with its new value."""
+
+    stage: str
+    option: str
+    value: float
+    segment: str | None = None
+    """The label of the segment that it holds for; None = the policy."""
 
 
 class Tuning(NamedTuple):
@@ -65,30 +92,57 @@ async def tuned(
         step: Called after each decision.
         tunable: The options to tune; may include those of custom selectors.
     """
-    trials = _Trials(_sampled(cases), history, step)
+    sampled = _sampled(cases)
+
+    async def decide(cascade: Cascade) -> Sequence[Judged]:
+        outcomes = await evaluate(cascade, sampled, history=history, step=step)
+        return [outcome for outcome in outcomes if outcome.scored]
+
+    trials = _Trials(decide)
     before = await trials.run(cascade)
     refitted, messages = await _tuned_meaning(cascade, cases)
     if messages:
-        found, reached = await _with_options(refitted, tunable, trials, await trials.run(refitted))
+        found, options, reached = await _with_options(refitted, tunable, trials, await trials.run(refitted))
         if reached.is_better_than(before):
-            return _tuning(found, {"messages": messages, **found.changes}, before, reached)
-    found, reached = await _with_options(cascade, tunable, trials, before)
-    return _tuning(found, found.changes, before, reached)
+            return _tuning(found, {"messages": messages}, options, before, reached)
+    found, options, reached = await _with_options(cascade, tunable, trials, before)
+    return _tuning(found, {}, options, before, reached)
 
 
-async def _with_options(cascade: Cascade, tunable: Tunable, trials: "_Trials", now: "_Trial") -> "tuple[Tuning, _Trial]":
-    """Tunes the options; returns the cascade with the improved ones, and its result."""
-    changes: dict[str, JsonValue] = {}
+async def tuned_options(
+    cascade: Cascade, decide: Decide, *, tunable: Tunable = TUNABLE, segment: str | None = None
+) -> tuple[Cascade, tuple[TunedOption, ...]]:
+    """Tunes the options only, as `tuned`. Returns the cascade with the better options, and these.
+
+    Args:
+        cascade: The cascade.
+        decide: Decides the messages to tune on.
+        tunable: The options to tune, with the values to try.
+        segment: Tunes the options of the segment with this label; None = those of the policy.
+    """
+    trials = _Trials(decide, segment)
+    found, options, _ = await _with_options(cascade, tunable, trials, await trials.run(cascade))
+    return found, options
+
+
+async def _with_options(
+    cascade: Cascade, tunable: Tunable, trials: "_Trials", now: "_Trial"
+) -> "tuple[Cascade, tuple[TunedOption, ...], _Trial]":
+    """Tunes the options; returns the cascade with the improved ones, these, and its result."""
+    found: list[TunedOption] = []
     for stage, option, values in options_of(cascade, tunable) if now.has_both_kinds else ():
-        value, now = await trials.best(cascade, stage, option, values, now)
-        if value is not None:
-            changes[f"{stage}.{option}"] = value
-            cascade = _with_option(cascade, stage, option, value)
-    return Tuning(cascade, changes), now
+        better, now = await trials.best(cascade, stage, option, values, now)
+        if better is not None:
+            found.append(better)
+            cascade = _with_option(cascade, better)
+    return cascade, tuple(found), now
 
 
-def _tuning(found: Tuning, changes: dict[str, JsonValue], before: "_Trial", after: "_Trial") -> Tuning:
-    return Tuning(found.cascade, {**changes, "accuracy_before": before.accuracy, "accuracy_after": after.accuracy})
+def _tuning(
+    found: Cascade, changes: dict[str, JsonValue], options: Sequence[TunedOption], before: "_Trial", after: "_Trial"
+) -> Tuning:
+    tuned = {f"{each.stage}.{each.option}": each.value for each in options}
+    return Tuning(found, {**changes, **tuned, "accuracy_before": before.accuracy, "accuracy_after": after.accuracy})
 
 
 class _Trial(NamedTuple):
@@ -106,14 +160,13 @@ class _Trial(NamedTuple):
 
 
 class _Trials:
-    """Evaluates configurations on the same cases."""
+    """Evaluates configurations on the same messages."""
 
-    def __init__(self, cases: Sequence[Case], history: History, step: Step) -> None:
-        self._cases, self._history, self._step = cases, history, step
+    def __init__(self, decide: Decide, segment: str | None = None) -> None:
+        self._decide, self._segment = decide, segment
 
     async def run(self, cascade: Cascade) -> _Trial:
-        outcomes = await evaluate(cascade, self._cases, history=self._history, step=self._step)
-        scored = [outcome for outcome in outcomes if outcome.scored]
+        scored = await self._decide(cascade)
         accuracy = share(outcome.right for outcome in scored) or 0.0
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
         rejected_right = share(outcome.right for outcome in scored if outcome.expected is None)
@@ -124,12 +177,13 @@ class _Trials:
 
     async def best(
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial
-    ) -> tuple[float | None, _Trial]:
+    ) -> tuple[TunedOption | None, _Trial]:
         """Returns the best value of an option with its result; None when no value is an improvement."""
-        reached = {value: await self.run(_with_option(cascade, stage, option, value)) for value in values}
+        options = [TunedOption(stage, option, value, self._segment) for value in values]
+        reached = {each.value: await self.run(_with_option(cascade, each)) for each in options}
         better = {value: trial for value, trial in reached.items() if trial.is_better_than(before)}
         value = _middle(better) if better else None
-        return (None, before) if value is None else (value, reached[value])
+        return (None, before) if value is None else (TunedOption(stage, option, value, self._segment), reached[value])
 
 
 def _middle(reached: Mapping[float, _Trial]) -> float:
@@ -176,8 +230,25 @@ async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Casca
     return cascade.with_policy(cascade.spec, meaning=meaning), len(pairs)
 
 
-def _with_option(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
-    return cascade.with_policy(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
+def _with_option(cascade: Cascade, changed: TunedOption) -> Cascade:
+    return cascade.with_policy(with_tuned(cascade.spec, [changed]))
+
+
+def with_tuned(spec: PolicySpec, options: Sequence[TunedOption]) -> PolicySpec:
+    """Returns the policy with these options. Raises PolicyError when it has no such stage."""
+    for each in options:
+        change = {each.stage: {each.option: each.value}}
+        if each.segment is None:
+            spec = spec.with_options(change)
+        else:
+            segments = [_changed(part, each) if part.label == each.segment else part for part in spec.segments]
+            spec = spec.replace(segments=tuple(segments))
+    return spec
+
+
+def _changed(segment: SegmentSpec, changed: TunedOption) -> SegmentSpec:
+    own = segment.options.get(changed.stage, {})
+    return segment.replace(options={**segment.options, changed.stage: {**own, changed.option: changed.value}})
 
 
 def _sampled(cases: Sequence[Case]) -> Sequence[Case]:

@@ -20,6 +20,8 @@ class Phrase(NamedTuple):
     kind: PhraseKind = "example"
     skill: str = ""
     """The part of the label it belongs to; empty = unknown, found by clustering."""
+    private: bool = False
+    """Whether reasons must not quote it, because a user wrote it."""
 
 
 class Nearest(NamedTuple):
@@ -28,6 +30,8 @@ class Nearest(NamedTuple):
     label: str
     text: str
     similarity: float
+    private: bool = False
+    """Whether reasons must not quote it."""
 
 
 NEAREST, NEAREST_OF_A_LABEL = 5, 2

@@ -104,7 +104,9 @@ class Matcher:
 
     def _nearest_phrases(self, places: NDArray[np.intp], cosines: Floats) -> tuple[Nearest, ...]:
         phrases = [self._phrases[place] for place in places.tolist()]
-        return tuple(Nearest(each.label, each.text, cosine) for each, cosine in zip(phrases, cosines.tolist(), strict=True))
+        return tuple(
+            Nearest(each.label, each.text, cosine, each.private) for each, cosine in zip(phrases, cosines.tolist(), strict=True)
+        )
 
     @property
     def _scorer_names(self) -> Sequence[str]:

@@ -32,9 +32,10 @@ _EMPTY_NAMES = frozenset({"agent", "assistant", "bot", "handler", "helper", "ser
 def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...]:
     """Returns the phrases of all agents, ineligible ones included, in the tree's order.
 
-    An agent's phrases come from its examples, its skills (names, descriptions, examples), its description and its name. The
-    description is used whole and split into capabilities. The default agent and supervisors contribute examples only: a
-    description like "routes every request" would attract every request. Texts are in `legible` form, once per agent.
+    An agent's phrases come from its examples, those that it learned, its skills (names, descriptions, examples), its
+    description and its name. The description is used whole and split into capabilities. The default agent and supervisors
+    contribute examples only: a description like "routes every request" would attract every request. Texts are in `legible`
+    form, once per agent.
 
     Args:
         tree: The agents.
@@ -96,7 +97,8 @@ def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) 
     phrases = tuple(_deduplicated(_phrases(card, examples_only)))
     digest = hashlib.sha256()
     for phrase in phrases:
-        digest.update("\0".join(phrase).encode("utf-8", "surrogatepass") + b"\1")
+        texts = (phrase.label, phrase.text, phrase.kind, phrase.skill)
+        digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return AgentPhrases(card, examples_only, phrases, digest.digest())
 
 
@@ -139,6 +141,8 @@ def _phrases(card: AgentCard, examples_only: bool) -> Iterator[Phrase]:
     for skill in card.skills:
         for text in skill.examples:
             yield Phrase(card.name, text, skill=skill.name)
+    for learned in card.learned:
+        yield Phrase(card.name, learned.text, private=True)
     if examples_only:
         return
     yield Phrase(card.name, words_of(card.name), "name")

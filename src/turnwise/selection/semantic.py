@@ -107,6 +107,8 @@ def _candidate(one: _Scored, match: Match) -> Candidate:
 def _evidence(one: _Scored, match: Match) -> str:
     for near in match.nearest:
         if near.label == one.agent:
+            if near.private:
+                return f"nearest learned example {near.similarity:.2f}"
             return f'nearest example "{shortened(near.text)}" {near.similarity:.2f}'
     return f"similarity {one.similarity:.2f}"
 
@@ -119,6 +121,7 @@ def has_words(tree: AgentTree, default: str | None = None) -> bool:
     quiet = {default or tree.root, *(card.parent for card in tree if card.parent and not tree.card(card.parent).is_composite)}
     return any(
         card.examples
+        or card.learned
         or any(skill.examples for skill in card.skills)
         or (card.name not in quiet and (card.skills or card.description.strip()))
         for card in tree

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from turnwise.facts.cards import Pattern, Skill
+from turnwise.facts.cards import LearnedExample, Pattern, Skill
 from turnwise.facts.definitions import (
     AnyDefinition,
     Definition,
@@ -52,6 +52,7 @@ def full(name: str = "billing") -> Definition:
         description="Invoices – Straße, 東京 🔑.",
         not_for="Parcels.",
         examples=("Where is my invoice?",),
+        learned=(LearnedExample(text="What do I owe?", user="ada", session="s-1", sequence=3),),
         skills=(Skill(name="refund", examples=("Money back",)),),
         patterns=(Pattern(regex=r"\binvoice\b", confidence=0.9), Pattern(regex="bill", active=False, label="a bill")),
         tags=("money",),

@@ -103,6 +103,8 @@ def test_each_prints_one_document(project: Path) -> None:
     assert told("select", "Hello")["agent"] == "desk"
     assert told("lint")["agents"] == 4
     assert told("eval", "cases.jsonl")["accuracy"] == 1.0
+    learned = told("learn", "--from", "cases.jsonl", code=1)
+    assert (learned["learned"], learned["drafts"], learned["worn"]) == (False, [], False)
     assert [each["name"] for each in told("flow", "show", "report")["tasks"]] == ["research", "approval"]
     waits = told("flow", "run", "report", "Bees", "-s", "f")
     assert (waits["end"], waits["questions"]) == (None, [{"agent": "editor", "question": "Shall it be printed?"}])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from turnwise.config.definition_files import definitions_text, read_definitions_file
-from turnwise.facts.cards import Pattern, Skill
+from turnwise.facts.cards import LearnedExample, Pattern, Skill
 from turnwise.facts.definitions import (
     AnyDefinition,
     Definition,
@@ -100,6 +100,9 @@ AGENTS = st.builds(
     description=_maybe(WORDS),
     not_for=_maybe(WORDS),
     examples=_maybe(TEXTS),
+    learned=_maybe(
+        st.lists(st.builds(LearnedExample, text=WORDS, user=WORDS, sequence=st.integers(0, 9)), max_size=2).map(tuple)
+    ),
     skills=_maybe(st.lists(st.builds(Skill, name=WORDS, description=WORDS, examples=TEXTS), max_size=2).map(tuple)),
     patterns=_maybe(st.lists(PATTERNS, max_size=2).map(tuple)),
     parent=_maybe(NAMES),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Skill
+from turnwise.facts.cards import AgentCard, LearnedExample, Skill
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase
 from turnwise.selection.phrases import capabilities_of, phrases_of, words_of
@@ -117,3 +117,11 @@ def test_a_description_without_end_gives_few_phrases() -> None:
 
 def test_an_empty_tree_of_words_gives_nothing() -> None:
     assert phrases_of(AgentTree([AgentCard(name="root", description="Everything.")])) == ()
+
+
+def test_learned_examples_are_compared_and_marked() -> None:
+    """H4: a text that is also an ordinary example may be quoted."""
+    learned = (LearnedExample(text="it is late", user="ada"), LearnedExample(text="Track it", user="ben"))
+    card = AgentCard(name="orders", parent="root", examples=("track it",), learned=learned)
+    found = [phrase for phrase in of(AgentTree([AgentCard(name="root"), card]), "orders") if phrase.kind == "example"]
+    assert found == [Phrase("orders", "track it"), Phrase("orders", "it is late", private=True)]

@@ -49,4 +49,5 @@ class VersionRecorder:
 def _body(kind: VersionKind, cascade: Cascade) -> str:
     if kind == "policy":
         return json.dumps(cascade.description(), ensure_ascii=False, separators=(",", ":"))
-    return f"[{','.join(card.model_dump_json(exclude_defaults=True) for card in cascade.tree)}]"
+    # A tree's version is never deleted, so what users wrote is not in it.
+    return f"[{','.join(card.model_dump_json(exclude_defaults=True, exclude={'learned'}) for card in cascade.tree)}]"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from turnwise.facts.selections import Candidate, Exclusion
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.match import Nearest
 from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Situation, Turn
 from turnwise.selection.verdicts import shortened
@@ -87,7 +88,7 @@ def _evidence(situation: Situation, place: int) -> str:
     turn, agent = situation.turn, situation.candidates[place]
     near = next((each for each in turn.message.match.nearest if each.label == agent), None)
     if near:
-        said = [f"“{shortened(near.text)}” ({near.similarity:.2f})"]
+        said = [f"{_quoted(near) or 'a learned example'} ({near.similarity:.2f})"]
     else:
         said = [f"nearest text {situation.similarities[place]:.2f}"] if situation.similarities[place] > 0.0 else []
     said.append(f"message {_percent(float(situation.message[place]))}")
@@ -126,7 +127,15 @@ def _fits_another_better(situation: Situation, agent: str) -> bool:
 
 def _example(turn: Turn, agent: str | None) -> str:
     near = next((each for each in turn.message.match.nearest if each.label == agent), None)
-    return f", nearest example “{shortened(near.text)}” ({near.similarity:.2f})" if near else ""
+    if near is None:
+        return ""
+    what = "learned example" if near.private else f"example {_quoted(near)}"
+    return f", nearest {what} ({near.similarity:.2f})"
+
+
+def _quoted(near: Nearest) -> str:
+    """Returns the phrase in quotes; empty for a learned one: users see reasons, and another user wrote it."""
+    return "" if near.private else f"“{shortened(near.text)}”"
 
 
 def _percent(log: float) -> str:

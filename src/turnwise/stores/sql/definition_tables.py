@@ -16,7 +16,7 @@ definition_revisions = Table(
     Column("revision", BigInteger, nullable=False),
 )
 
-# The versions of agents' and policies' definitions. A row never changes.
+# The versions of agents' and policies' definitions. A row never changes, but for the erasure of a user (learned_examples.py).
 definitions = Table(
     "turnwise_definitions",
     metadata,

@@ -111,7 +111,7 @@ class SqlDefinitions:
     ) -> Sequence[AnyDefinition]:
         if not definitions:
             return ()
-        job = partial(_put, app=app, new=tuple(definitions), expected=expected, author=author, at=at)
+        job = partial(put_versions, app=app, new=tuple(definitions), expected=expected, author=author, at=at)
         # After a commit of unknown outcome a repetition would meet its own version as another writer's.
         return await self._executor.write(job, repeatable=False)
 
@@ -148,7 +148,7 @@ def _served(connection: Connection, app: str, after: int, at: int | None) -> Def
     retired: list[DefinitionKey] = []
     for row in connection.execute(_SERVED_IN_ORDER, params):
         revision = row.app_revision
-        found = _definition(row)
+        found = definition_of(row)
         if found.status == "retired":
             retired.append((found.what, found.name))
         elif isinstance(found, Definition):
@@ -164,20 +164,20 @@ def _list(connection: Connection, app: str, kind: DefinitionKind, after: str | N
     begin = read_cursor(f"definitions-{kind}", after, str)[0] if after is not None else None
     statement = _EVERY_NAME if begin is None else _EVERY_NAME.where(_d.name > begin)
     rows = connection.execute(statement, {**_at(app, kind), "most": limit + 1}).all()
-    found = tuple(_definition(row) for row in rows[:limit])
+    found = tuple(definition_of(row) for row in rows[:limit])
     return Page(found, cursor(f"definitions-{kind}", found[-1].name) if len(rows) > limit else None)
 
 
 def _one(connection: Connection, statement: Select[Any], params: Mapping[str, Any]) -> AnyDefinition | None:
     row = connection.execute(statement, params).first()
-    return _definition(row) if row is not None else None
+    return definition_of(row) if row is not None else None
 
 
 def _history(connection: Connection, params: Mapping[str, Any], after: str | None, limit: int) -> Page[AnyDefinition]:
     check_limit(limit)
     before = read_cursor("definition-history", after, int)[0] if after is not None else _MOST
     rows = connection.execute(_HISTORY, {**params, "before": before, "most": limit + 1}).all()
-    found = tuple(_definition(row) for row in rows[:limit])
+    found = tuple(definition_of(row) for row in rows[:limit])
     return Page(found, cursor("definition-history", found[-1].version) if len(rows) > limit else None)
 
 
@@ -201,14 +201,15 @@ def _raise(dialect: str) -> ReturningInsert[Any]:
     return raised.returning(_r.revision)
 
 
-def _put(
+def put_versions(
     connection: Connection,
     app: str,
     new: Sequence[AnyDefinition],
     expected: Mapping[DefinitionKey, int],
     author: Author,
-    at: int | None,
+    at: int | None = None,
 ) -> Sequence[AnyDefinition]:
+    """Stores new versions in a transaction. Raises as `Definitions.put`."""
     _check_names(app, new)
     # The lock on this row orders the writers: what is read below cannot change before the commit.
     revision = connection.execute(_raise(connection.dialect.name), {"app": app}).scalar_one()
@@ -267,7 +268,7 @@ def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> d
             some = names[start : start + _NAMES_AT_ONCE]
             statement = select(definitions).where(_OF_KIND, _d.name.in_(some), _IS_NEWEST)
             for row in connection.execute(statement, _at(app, kind)):
-                found[row.kind, row.name] = _definition(row)
+                found[row.kind, row.name] = definition_of(row)
     return found
 
 
@@ -295,7 +296,7 @@ def _row(app: str, definition: AnyDefinition) -> dict[str, Any]:
         "author": definition.author,
         "created_at": time_text(definition.created_at),
         "note": definition.note,
-        "body": definition.model_dump_json(exclude=_COLUMNS_OF_VERSION),
+        "body": body_of(definition),
     }
 
 
@@ -303,7 +304,13 @@ def _act(change: DefinitionChange) -> Act:
     return Act(change.author, _CHANGED, details=change.model_dump(mode="json", exclude={"author", "created_at"}))
 
 
-def _definition(row: Any) -> AnyDefinition:
+def body_of(definition: AnyDefinition) -> str:
+    """Returns what the column `body` holds of a version."""
+    return definition.model_dump_json(exclude=_COLUMNS_OF_VERSION)
+
+
+def definition_of(row: Any) -> AnyDefinition:
+    """Returns the version of a row."""
     written = _TYPES[row.kind].model_validate_json(row.body)
     return written.replace(
         version=row.version,

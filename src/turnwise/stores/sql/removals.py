@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
-from turnwise.stores.sql import memory_forgetting
+from turnwise.stores.sql import learned_examples, memory_forgetting
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.erasure import ErasedUser, delete_keys, erase_some
 from turnwise.stores.sql.holds import check_no_hold
@@ -160,6 +160,8 @@ def _erase_some(connection: Connection, erasure: Removal) -> bool:
     row = connection.execute(_PENDING_OF_USER, _of_user(erasure)).first()
     if row is not None:
         remove_some(connection, Removal(*row))
+        return True
+    if learned_examples.retire_some(connection, erasure.app, erasure.user):
         return True
     if erase_some(connection, ErasedUser(erasure.owner, erasure.app, erasure.user)):
         return True

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.agents.collect import as_agent, collect
+from turnwise.facts.cards import LearnedExample
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.selections import Selection
@@ -14,7 +15,7 @@ from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 
 
-@agent(description="Answers everything.")
+@agent(description="Answers everything.", examples=["open"], learned=[LearnedExample(text="a secret", user="ada")])
 def desk(message: str) -> str:
     return "hello"
 
@@ -34,7 +35,9 @@ async def test_a_runner_stores_what_its_decisions_name(tmp_path: Path) -> None:
     assert policy.name == "staples"
     (base,) = json.loads(policy.body)["segments"]
     assert [stage["name"] for stage in base["stages"]][-1] == "default"
-    assert [card["description"] for card in json.loads(tree.body)] == ["Answers everything."]
+    (card,) = json.loads(tree.body)
+    assert (card["description"], card["examples"]) == ("Answers everything.", ["open"])
+    assert "secret" not in tree.body, "H4: a tree that is stored is never deleted, so what a user wrote is not in it"
     await store.close()
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,15 @@ def test_candidates_are_best_first_and_say_what_they_rest_on() -> None:
     assert "“send the invoice” (0.83)" in found[0].evidence
     assert "visited before" in found[0].evidence
     assert "has the conversation" in found[1].evidence
+
+
+def test_what_another_user_wrote_is_not_quoted() -> None:
+    """H4: users see reasons."""
+    seen = situation("i need the invoice", active="orders")
+    match = seen.turn.message.match
+    private = match._replace(nearest=(match.nearest[0]._replace(private=True),))
+    hidden = replace(seen, turn=replace(seen.turn, message=seen.turn.message._replace(match=private)))
+    assert leave_reason(hidden, "billing", returns=False) == "leaves orders: new request, nearest learned example (0.83)."
+    scores = Scores(np.array([0.2, 0.8]), 0.0, 0.0)
+    (best, _) = explained_candidates(hidden, scores)
+    assert best.evidence.startswith("a learned example (0.83); ")
