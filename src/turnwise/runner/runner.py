@@ -18,6 +18,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
+from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
@@ -83,6 +84,8 @@ class Runner:
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
         memory: What the app remembers by itself. Without it, agents still have `context.memory`.
+        dispatcher: Makes the dispatcher that schedules the work, such as `RestateEngine(URL, app=APP).dispatcher`. By
+            default, each process answers the messages that it accepts.
 
     Raises:
         ConfigError: The arguments are invalid or do not fit together.
@@ -106,6 +109,7 @@ class Runner:
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
         memory: MemoryConfig | None = None,
+        dispatcher: MakesDispatcher | None = None,
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
@@ -135,7 +139,7 @@ class Runner:
         self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
         services = Services(store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)
         rules = retention or Retention()
-        self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules)
+        self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules, dispatcher)
         self.pruning = self._loop_runtimes.pruning
         self.checks = CHECKS
         self._blocking_portal = BlockingPortal(_IN_A_LOOP)
