@@ -1,5 +1,6 @@
 """A real Restate server for tests: one binary, which `./dev test` installs with the other peers."""
 
+import asyncio
 import os
 import platform
 import re
@@ -91,6 +92,19 @@ class RestateServer:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    async def knows(self, worker: str, serving: "asyncio.Task[None]") -> None:
+        """Returns when a worker at that URL is registered; raises what the worker raises."""
+        async with asyncio.timeout(UP_SECONDS):
+            while worker not in await asyncio.to_thread(self.read, "deployments"):
+                if serving.done():
+                    serving.result()
+                await asyncio.sleep(0.05)
+
+    def read(self, path: str) -> str:
+        """Reads from the admin API."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/{path}", timeout=5) as answer:
+            return str(answer.read().decode())
 
     def _answers(self, place: str) -> bool:
         try:

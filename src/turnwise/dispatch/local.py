@@ -1,6 +1,7 @@
 """The local dispatcher: this process works on the sessions that it announces."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -9,6 +10,8 @@ from turnwise.ports.dispatcher import WorkOff
 
 TIMERS = 100_000
 """The number of timers that a process keeps. Beyond that, a wait that expired ends at its session's next message."""
+
+log = logging.getLogger("turnwise.dispatch")
 
 
 def _now() -> datetime:
@@ -36,7 +39,7 @@ class LocalDispatcher:
         """Begins the work before this returns."""
         working = asyncio.ensure_future(self._work_off(key, number))
         self._working.add(working)
-        working.add_done_callback(self._working.discard)
+        working.add_done_callback(self._end)
 
     def call_at(self, key: SessionKey, at: datetime) -> None:
         """Sets a timer of this process, which ends with it."""
@@ -52,6 +55,11 @@ class LocalDispatcher:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+    def _end(self, working: "asyncio.Future[None]") -> None:
+        self._working.discard(working)
+        if not working.cancelled() and (problem := working.exception()):
+            log.warning("A session was not worked off: %s: %s", type(problem).__name__, problem)
 
     def _wake(self, key: SessionKey, at: datetime) -> None:
         del self._timers[key, at]
