@@ -40,6 +40,16 @@ RoleOption = Annotated[
     ),
 ]
 
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        envvar="TURNWISE_ENGINE",
+        metavar="URL",
+        help="The engine that schedules the work, such as restate://HOST:8080; by default none.",
+    ),
+]
+
 
 def message_context(given: str | None, roles: Sequence[str] | None = None) -> "MessageContext":
     """Parses the message context and adds the roles to its own.

@@ -6,12 +6,13 @@ import random
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from turnwise.dispatch.restate.client import RestateAddress, RestateClient
 from turnwise.dispatch.restate.endpoint import CALLS, Endpoint, WorkerAddress
 from turnwise.dispatch.restate.naming import object_of, service_of
-from turnwise.facts.errors import EngineError
+from turnwise.facts.errors import EngineError, MissingExtra
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.dispatcher import WorkOff
 
@@ -60,6 +61,12 @@ class RestateEngine:
             return await client.check()
         finally:
             await client.close()
+
+
+def require_restate() -> None:
+    """Raises MissingExtra if a library of the extra is not installed."""
+    if any(find_spec(module) is None for module in ("restate", "httpcore", "uvicorn")):
+        raise MissingExtra("Restate", "restate")
 
 
 class _WakeUp(NamedTuple):
