@@ -75,6 +75,10 @@ class RestateServer:
             "ADMIN__BIND_ADDRESS": f"127.0.0.1:{self.admin}",
             "WORKER__INVOKER__REQUEST_IDENTITY_PRIVATE_KEY_PEM_FILE": self._key,
         }
+        # So that a search through the storage finds what is there.
+        settings |= {
+            f"{part}__ROCKSDB_DISABLE_WAL_COMPRESSION": "true" for part in ("WORKER__STORAGE", "LOG_SERVER", "BIFROST__LOCAL")
+        }
         environment = {**os.environ, **{f"RESTATE_{name}": str(value) for name, value in settings.items()}}
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -57,6 +57,11 @@ class RestateClient:
         self._failures = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
         self._pool = httpcore.AsyncConnectionPool(max_connections=CONNECTIONS, keepalive_expiry=30.0)
 
+    @classmethod
+    def at(cls, address: str) -> "RestateClient":
+        """Returns a client of the server at `restate://HOST[:PORT][?admin=PORT]`. Raises EngineError, MissingExtra."""
+        return cls(RestateAddress.parse(address))
+
     async def send(self, service: str, key: str, number: int, at: datetime | None = None) -> None:
         """Asks for a call of the session's handler, now or at a time. Pending calls with the same number are one call.
 

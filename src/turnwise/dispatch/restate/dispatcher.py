@@ -48,7 +48,7 @@ class RestateEngine:
 
     def dispatcher(self, work_off: WorkOff) -> "RestateDispatcher":
         """Makes the dispatcher of one event loop. Raises MissingExtra."""
-        client, service = RestateClient(RestateAddress.parse(self.address)), service_of(self.app)
+        client, service = RestateClient.at(self.address), service_of(self.app)
         endpoint = None
         if self.worker is not None:
             endpoint = Endpoint(service, self.app, self.worker, work_off, self.calls)
@@ -56,7 +56,7 @@ class RestateEngine:
 
     async def check(self) -> str:
         """Returns the server's version. Raises EngineError if the server cannot be reached or used, MissingExtra."""
-        client = RestateClient(RestateAddress.parse(self.address))
+        client = RestateClient.at(self.address)
         try:
             return await client.check()
         finally:
