@@ -59,6 +59,11 @@ class RestateServer:
         assert found
         return found[0]
 
+    @property
+    def engine(self) -> tuple[str, str, int]:
+        """What a process of survival_play needs to know, with a port for its workers."""
+        return self.address, self.public_key, free_port()
+
     def start(self) -> None:
         """Returns when it takes calls."""
         settings = {

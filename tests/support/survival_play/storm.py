@@ -44,9 +44,19 @@ class Outcome(NamedTuple):
 Breaking = Callable[[Crowd, random.Random, Step], Awaitable[None]]
 
 
-async def storm(url: str, folder: Path, plan: Plan, breaking: Breaking, step: Step = lambda _: None) -> Outcome:
-    """Traffic from several processes while `breaking` goes on; then all is left to settle, and looked at."""
-    setting = Setting(url=url, folder=str(folder), sessions=plan.sessions, ttl=plan.ttl, attempts=20)
+async def storm(
+    url: str,
+    folder: Path,
+    plan: Plan,
+    breaking: Breaking,
+    step: Step = lambda _: None,
+    engine: tuple[str, str, int] | None = None,
+) -> Outcome:
+    """Traffic from several processes while `breaking` goes on; then all is left to settle, and looked at.
+
+    engine: as of `Setting`.
+    """
+    setting = Setting(url=url, folder=str(folder), sessions=plan.sessions, ttl=plan.ttl, attempts=20, engine=engine)
     dice = random.Random(plan.seed)
     clock = asyncio.get_running_loop().time
     async with crowd(setting) as workers:
