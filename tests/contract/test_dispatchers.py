@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from restate_play import RestateServer, free_port, restate_server
+from restate_play import RestateServer, free_port, restate_server, skip_without_restate
 
 from turnwise.dispatch.local import LocalDispatcher
 from turnwise.ports.dispatcher import Dispatcher, WorkOff
@@ -30,7 +30,7 @@ async def test_the_local_one(case: dispatcher_suite.Case) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestateServer]:
-    pytest.importorskip("restate")
+    skip_without_restate()
     with restate_server(tmp_path_factory.mktemp("restate")) as server:
         yield server
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ROOT = Path(__file__).resolve().parents[2]
 UP_SECONDS = 30.0
@@ -29,6 +31,13 @@ def server_binary() -> Path | None:
     return binary if binary.exists() else None
 
 
+def skip_without_restate() -> None:
+    """Skips a test if the server or its SDK is not installed."""
+    pytest.importorskip("restate")
+    if server_binary() is None:
+        pytest.skip("the Restate server is not installed: npm is missing")
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
@@ -40,13 +49,14 @@ class RestateServer:
     def __init__(self, folder: Path) -> None:
         binary = server_binary()
         if binary is None:
-            pytest.skip("the Restate server is not installed: npm is missing")
+            raise FileNotFoundError("The Restate server is not installed: ./dev test installs it with npm.")
         self.binary, self.folder = binary, folder
         self.ingress, self.admin, self._fabric = free_port(), free_port(), free_port()
         self.storage = folder / "storage"
         self._key = folder / "key.pem"
         self._process: subprocess.Popen[bytes] | None = None
-        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", self._key], check=True, capture_output=True)
+        pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        self._key.write_bytes(Ed25519PrivateKey.generate().private_bytes(*pem))
 
     @property
     def address(self) -> str:
@@ -63,6 +73,11 @@ class RestateServer:
     def engine(self) -> tuple[str, str, int]:
         """What a process of survival_play needs to know, with a port for its workers."""
         return self.address, self.public_key, free_port()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def start(self) -> None:
         """Returns when it takes calls."""

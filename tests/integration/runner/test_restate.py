@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from restate_play import RestateServer, free_port, restate_server
+from restate_play import RestateServer, free_port, restate_server, skip_without_restate
 
 from turnwise import AgentContext, Limits, RunConfig, Runner, agent
 from turnwise.errors import EngineError, SessionBusy
@@ -30,6 +30,7 @@ PATIENCE_SECONDS = 20.0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestateServer]:
+    skip_without_restate()
     with restate_server(tmp_path_factory.mktemp("restate")) as server:
         yield server
 

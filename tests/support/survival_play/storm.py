@@ -2,11 +2,14 @@
 
 import asyncio
 import random
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from restate_play import RestateServer
 
 from survival_play.checks import Findings, broken, findings
 from survival_play.logs import read_logs, settled
@@ -148,6 +151,23 @@ def outages(plan: Plan, server: PostgresServer, *, down: Sequence[float], frozen
         await asyncio.sleep(plan.pause[1])
 
     return outage
+
+
+def forgetting(plan: Plan, server: RestateServer, *, down: Sequence[float]) -> Breaking:
+    """Kills the engine and starts it again, after each of so many seconds; every other time its storage is gone."""
+
+    async def forget(workers: Crowd, dice: random.Random, step: Step) -> None:
+        for number, seconds in enumerate(down):
+            await asyncio.sleep(dice.uniform(*plan.pause))
+            await _in_thread(server.kill)
+            if number % 2:
+                await _in_thread(lambda: shutil.rmtree(server.storage))
+            await asyncio.sleep(seconds)
+            await _in_thread(server.start)
+            step(f"{seconds:g} s without an engine")
+        await asyncio.sleep(plan.pause[1])
+
+    return forget
 
 
 def _in_thread(work: Callable[[], None]) -> Coroutine[Any, Any, None]:
