@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from bench.measure import Figure
 
-ROOT = str(Path(__file__).resolve().parent.parent)
 # The engine is that of the tests.
-sys.path.append(str(Path(ROOT) / "tests" / "support"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from restate_play import RestateServer, restate_server
 from survival_play.worker import dispatcher_of
@@ -24,6 +23,7 @@ from turnwise.dispatch.restate.dispatcher import RestateEngine
 from turnwise.facts.limits import ProcessConfig
 from turnwise.testing.postgres import new_postgres_database
 
+ROOT = str(Path(__file__).resolve().parent.parent)
 APP = "survival"
 """The app that `dispatcher_of` serves."""
 TICKS = os.sysconf("SC_CLK_TCK")
