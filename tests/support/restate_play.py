@@ -120,10 +120,16 @@ class RestateServer:
     async def knows(self, worker: str, serving: "asyncio.Task[None]") -> None:
         """Returns when a worker at that URL is registered; raises what the worker raises."""
         async with asyncio.timeout(UP_SECONDS):
-            while worker not in await asyncio.to_thread(self.read, "deployments"):
+            while not await asyncio.to_thread(self._lists, worker):
                 if serving.done():
                     serving.result()
                 await asyncio.sleep(0.05)
+
+    def _lists(self, worker: str) -> bool:
+        try:
+            return worker in self.read("deployments")
+        except OSError:
+            return False
 
     def read(self, path: str) -> str:
         """Reads from the admin API."""

@@ -49,7 +49,7 @@ class Dispatcher(Protocol):
         """Works on sessions when called, if this process does, and until cancelled.
 
         Raises:
-            EngineError: The engine cannot be used at all.
+            EngineError: The engine does not accept this process. One that cannot be reached is tried again.
         """
         ...
 

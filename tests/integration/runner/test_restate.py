@@ -133,6 +133,19 @@ async def test_messages_wait_for_a_worker(place: Place) -> None:
     await gateway.close()
 
 
+async def test_a_worker_starts_before_the_engine(tmp_path: Path) -> None:
+    with restate_server(_folder(tmp_path)) as server:
+        server.kill()
+        place = Place(server, tmp_path, "early")
+        gateway = place.gateway(desk_that([]))
+        starting = asyncio.create_task(asyncio.to_thread(server.start))
+        async with asyncio.timeout(PATIENCE_SECONDS), place.worker(desk_that([])):
+            await starting
+            answered = await gateway.start("hello", user="ann", session="s")
+            assert (await answered.result()).text == "You said hello"
+        await gateway.close()
+
+
 async def test_the_engine_learns_no_words_and_no_secrets(place: Place) -> None:
     @agent
     async def failing(message: str, context: AgentContext) -> str:

@@ -18,6 +18,10 @@ HANDLER = "workOff"
 _FORM = "restate://HOST[:PORT][?admin=PORT]"
 
 
+class Unreachable(EngineError):
+    """Nobody answers at the engine's address. May pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class RestateAddress:
     """The address of a Restate server."""
@@ -114,7 +118,7 @@ class RestateClient:
             )
         except self._failures as problem:
             place = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-            raise EngineError(
+            raise Unreachable(
                 f"The engine at {place} cannot be reached: {problem or type(problem).__name__}.",
                 fix="Start it, or correct the address.",
             ) from None

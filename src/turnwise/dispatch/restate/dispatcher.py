@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from turnwise.dispatch.restate.client import RestateAddress, RestateClient
+from turnwise.dispatch.restate.client import RestateAddress, RestateClient, Unreachable
 from turnwise.dispatch.restate.endpoint import CALLS, Endpoint, WorkerAddress
 from turnwise.dispatch.restate.naming import object_of, service_of
 from turnwise.facts.errors import EngineError, MissingExtra
@@ -22,6 +22,8 @@ PENDING = 10_000
 """The number of wake-ups that wait to be sent. Further ones are dropped: the session stays due, and is announced again."""
 REGISTER_SECONDS = 3.0
 """How often a worker checks that the engine still knows it."""
+RETRY_SECONDS = 0.5
+"""The pause before a worker tries again to register at an engine that cannot be reached."""
 CLOSE_SECONDS = 2.0
 
 log = logging.getLogger("turnwise.dispatch")
@@ -102,16 +104,18 @@ class RestateDispatcher:
     async def serve(self) -> None:
         """Registers this worker, again if the engine has forgotten it, and serves calls until cancelled.
 
-        Returns at once in a process that only announces.
+        Returns at once in a process that only announces. While the engine cannot be reached, tries again.
 
         Raises:
-            EngineError: The engine cannot be reached or used, or it does not accept this worker.
+            EngineError: The engine has another version, or does not accept this worker.
         """
-        await self._client.check()
         if self._endpoint is None:
             return
         await self._endpoint.start()
-        await self._client.register(self._endpoint.url)
+        accepted = await self._is_accepted(self._endpoint.url)
+        while not accepted:
+            await asyncio.sleep(RETRY_SECONDS)
+            accepted = await self._is_accepted(self._endpoint.url)
         log.info("Registered %s at the engine, as %s.", self._endpoint.url, self._service)
         while True:
             await asyncio.sleep(REGISTER_SECONDS * random.uniform(0.8, 1.2))
@@ -119,6 +123,21 @@ class RestateDispatcher:
                 if not await self._client.is_registered(self._service):
                     await self._client.register(self._endpoint.url)
                     log.warning("The engine had forgotten its workers; registered %s again.", self._endpoint.url)
+
+    async def _is_accepted(self, url: str) -> bool:
+        """Registers this worker. Returns False if the engine cannot be reached now; raises EngineError if it refuses."""
+        try:
+            await self._client.check()
+            await self._client.register(url)
+        except Unreachable as problem:
+            self._warn(problem)
+            return False
+        return True
+
+    def _warn(self, problem: EngineError) -> None:
+        if not self._is_failing:
+            log.warning("The engine does not take part; workers look for work themselves. %s", problem)
+        self._is_failing = True
 
     async def close(self) -> None:
         if self._senders:
@@ -147,8 +166,6 @@ class RestateDispatcher:
             except EngineError as problem:
                 if wake_up.at is not None:
                     self._pending[wake_up] = number
-                if not self._is_failing:
-                    log.warning("Sessions cannot be announced to the engine; workers look for them themselves. %s", problem)
-                self._is_failing = True
+                self._warn(problem)
                 return
             self._is_failing = False
