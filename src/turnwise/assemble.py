@@ -259,7 +259,7 @@ class _Assembly:
             self._document = self.settings.document
             self.gateway = check_gateway(self._document, self.settings.file.gateway)
         written = self.settings.file
-        self.engine = engine and engine.open(written.app, written.process.concurrency)
+        self.engine = None if engine is None else engine.open(written.app, written.process.concurrency)
 
     @property
     def problems(self) -> tuple[TurnwiseError, ...]:
@@ -307,7 +307,7 @@ class _Assembly:
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
                 memory=self._memory(),
-                dispatcher=self.engine and self.engine.dispatcher,
+                dispatcher=None if self.engine is None else self.engine.dispatcher,
                 **parts,
             )
         except PatternError as error:

@@ -12,7 +12,7 @@ from turnwise.dispatch.restate.naming import object_of, service_of, session_of
 from turnwise.errors import EngineError
 from turnwise.facts.sessions import SessionKey
 
-IDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=30)
+IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
 
 
 @given(IDS, IDS, IDS)

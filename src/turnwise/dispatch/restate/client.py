@@ -13,7 +13,8 @@ INGRESS_PORT, ADMIN_PORT = 8080, 9070
 LOWEST, TESTED = (1, 5), "1.7"
 """The lowest version whose services have a retry policy, and the version of the tests."""
 TIMEOUTS = {"connect": 3.0, "read": 10.0, "write": 5.0, "pool": 10.0}
-CONNECTIONS = 8
+CONNECTIONS = 3
+"""Few, because the pool looks at each of them before each request."""
 HANDLER = "workOff"
 _FORM = "restate://HOST[:PORT][?admin=PORT]"
 
@@ -112,9 +113,10 @@ class RestateClient:
         content = None if body is None else json.dumps(body).encode()
         sent = {"host": urlsplit(url).netloc, "content-type": "application/json", "accept": "application/json"}
         sent |= {"content-length": str(len(content))} if content is not None else {}
+        sent |= headers or {}
         try:
             response = await self._pool.request(
-                method, url, headers=sent | (headers or {}), content=content, extensions={"timeout": TIMEOUTS}
+                method, url, headers=list(sent.items()), content=content, extensions={"timeout": TIMEOUTS}
             )
         except self._failures as problem:
             place = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"

@@ -16,7 +16,7 @@ from turnwise.facts.errors import EngineError, MissingExtra
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.dispatcher import WorkOff
 
-SENDERS = 4
+SENDERS = 2
 """The number of wake-ups sent at once."""
 PENDING = 10_000
 """The number of wake-ups that wait to be sent. Further ones are dropped: the session stays due, and is announced again."""
