@@ -5,7 +5,7 @@ WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 RUN python -m venv /opt/turnwise \
-    && PIP_CONSTRAINT=constraints.txt /opt/turnwise/bin/pip install --no-cache-dir '.[serve,postgres,s3,llm,mcp,a2a,otel]'
+    && PIP_CONSTRAINT=constraints.txt /opt/turnwise/bin/pip install --no-cache-dir '.[serve,postgres,s3,llm,mcp,a2a,otel,restate]'
 
 FROM python:${PYTHON}-slim
 RUN useradd --uid 10001 --create-home turnwise && install --directory --owner turnwise /app /data

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import console, format as store_format, learning, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
+from bench.engines import QUICK as QUICK_ENGINES, Plan as EnginePlan, figures as engines
 from bench.experiments import experiments
 from bench.flows import flows
 from bench.gateway import parts as gateway
@@ -24,7 +25,7 @@ from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
-MEMORY, EXPERIMENTS, CONSOLE, LEARNING = "memory", "experiments", "console", "learning"
+MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -63,7 +64,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ENGINES, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -78,6 +79,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument("--engine", choices=["restate"], help=f"a server that schedules the work, for {SURVIVAL}")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the databases are made (default: build/bench)")
@@ -125,6 +127,9 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         yield "The console in a browser (medians)", opened
     if FORMAT in arguments.scenes:
         yield "The store's format: sizes, and long sessions", store_format.figures(folder, quick=arguments.quick)
+    if ENGINES in arguments.scenes:
+        found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
+        yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
     if MEMORY in arguments.scenes:
         yield (
             "Memory: evidence among the first 5 / 10 / 20, and searches",
@@ -156,7 +161,9 @@ def main() -> int:
         if ABUSE in arguments.scenes:
             kept = abused(Path(folder), 5.0 if arguments.quick else SECONDS)
         if any(scene.startswith(SURVIVAL) for scene in arguments.scenes):
-            plan = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
+            engine = arguments.engine is not None
+            plan = survival.quick(arguments.seed, engine=engine)
+            plan = plan if arguments.quick else survival.Scale(arguments.seed, engine=engine)
             kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder)) and kept
     if any(scene.startswith(ROUTING) for scene in arguments.scenes):
         kept = routes(only(arguments.scenes, ROUTING), arguments) and kept

@@ -12,10 +12,11 @@ from bench.measure import Figure, Step, exactly, progress, report
 # The processes, and the checks of their logs, are those of the tests.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+from restate_play import RestateServer, restate_server
 from survival_play import meetings
 from survival_play.checks import CHECKS, Findings, answer_seconds, repeats, waits
 from survival_play.meetings import Meeting
-from survival_play.storm import Breaking, Outcome, Plan, freezes, kills, outages, storm
+from survival_play.storm import Breaking, Outcome, Plan, forgetting, freezes, kills, outages, storm
 
 from turnwise.testing.postgres import PostgresServer, new_postgres_database
 
@@ -40,13 +41,15 @@ class Scale(NamedTuple):
     still: float = 5.0
     cuts: int = 50
     burst: int = 20
+    engine: bool = False
+    """Whether a Restate server schedules the work under traffic."""
 
     def plan(self, breakages: int) -> Plan:
         return Plan(breakages=breakages, ttl=self.ttl, pause=self.pause, seed=self.seed)
 
 
-def quick(seed: int) -> Scale:
-    return Scale(seed, kills=10, freezes=2, rounds=1, ttl=1.0, pause=(0.4, 1.2), down=(0.2, 0.5, 1.0), still=2.0)
+def quick(seed: int, *, engine: bool = False) -> Scale:
+    return Scale(seed, engine=engine, kills=10, freezes=2, rounds=1, ttl=1.0, pause=(0.4, 1.2), down=(0.2, 0.5, 1.0), still=2.0)
 
 
 class Store(NamedTuple):
@@ -74,7 +77,7 @@ def kill(store: Store, scale: Scale) -> Part:
     """Kills processes with SIGKILL at random moments of mixed traffic."""
     plan = scale.plan(scale.kills)
     with progress(f"Kills, {store.name}", scale.kills) as step:
-        outcome = _storm(store, "kill", plan, kills(plan), step)
+        outcome = _storm(store, "kill", scale, plan, lambda _: kills(plan), step)
     found = outcome.findings
     waited = waits(found)
     bound = plan.ttl + MORE_SECONDS
@@ -94,7 +97,7 @@ def frozen(store: Store, scale: Scale) -> Part:
     plan = scale.plan(scale.freezes)
     with progress(f"Freezes, {store.name}", scale.rounds + scale.freezes) as step:
         met = _rounds(store, "frozen", scale, step, lambda url, folder: meetings.frozen_holder(url, folder, 1.0))
-        outcome = _storm(store, "freeze", plan, freezes(plan), step)
+        outcome = _storm(store, "freeze", scale, plan, lambda _: freezes(plan), step)
     refused = sum(len(meeting.findings.refusals) for meeting in met)
     figures = [
         Figure("one by one: holders woken up in the middle of their answer", f"{len(met)}"),
@@ -180,9 +183,21 @@ def poison(store: Store, scale: Scale) -> Part:
     return Part(f"A poisonous message on {store.name}", figures, _problems(met))
 
 
+def forgetful(store: Store, scale: Scale) -> Part:
+    """Kills the engine under traffic and restarts it, every other time without its storage."""
+    plan = scale.plan(4)
+    with progress(f"Engine, {store.name}", 4) as step:
+        outcome = _storm(store, "forgetful", scale, plan, lambda server: _forgetting(plan, server, scale), step)
+    away = ", ".join(f"{seconds:g}" for seconds in scale.down[:2] * 2)
+    figures = [*_about(outcome), exactly("errors that callers saw", len(outcome.findings.troubles), 0)]
+    return Part(f"The engine: kill -9, down for {away} s, {store.name}{_scene(plan)}", figures, outcome.problems)
+
+
 PARTS: dict[str, Callable[[Store, Scale], Part]] = {
-    part.__name__: part for part in (kill, frozen, outage, burst, reattach, poison)
+    part.__name__: part for part in (kill, frozen, outage, burst, reattach, poison, forgetful)
 }
+ENGINE_PARTS = (kill, frozen, forgetful)
+"""The parts with traffic that an engine can schedule."""
 
 
 def survival(names: Sequence[str], scale: Scale, folder: Path) -> bool:
@@ -193,6 +208,8 @@ def survival(names: Sequence[str], scale: Scale, folder: Path) -> bool:
             continue
         for store in (Store("SQLite", folder), Store("PostgreSQL", folder)):
             if part is outage and store.name == "SQLite":
+                continue
+            if part not in ENGINE_PARTS if scale.engine else part is forgetful:
                 continue
             try:
                 done = part(store, scale)
@@ -207,9 +224,21 @@ def survival(names: Sequence[str], scale: Scale, folder: Path) -> bool:
     return kept
 
 
-def _storm(store: Store, part: str, plan: Plan, breaking: Breaking, step: Step) -> Outcome:
+def _storm(
+    store: Store, part: str, scale: Scale, plan: Plan, breaking: Callable[[RestateServer | None], Breaking], step: Step
+) -> Outcome:
     url, folder = store.place(part)
-    return asyncio.run(storm(url, folder, plan, breaking, step))
+    if not scale.engine:
+        return asyncio.run(storm(url, folder, plan, breaking(None), step))
+    place = folder / "engine"
+    place.mkdir()
+    with restate_server(place) as server:
+        return asyncio.run(storm(url, folder, plan, breaking(server), step, engine=server.engine))
+
+
+def _forgetting(plan: Plan, server: RestateServer | None, scale: Scale) -> Breaking:
+    assert server is not None, "this part only runs with an engine"
+    return forgetting(plan, server, down=scale.down[:2] * 2)
 
 
 def _rounds(

@@ -19,7 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"facts"}),
     frozenset({"matching", "transcript"}),
     frozenset({"ports"}),
-    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access", "wire", "console"}),
+    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "dispatch", "access", "wire", "console"}),
     frozenset({"selection", "agents"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),

@@ -25,6 +25,7 @@ from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
+from turnwise.dispatch.engine import Engine, EngineSettings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
@@ -80,6 +81,8 @@ class App:
     """Makes the agents of a revision of the definitions."""
     watch: RevisionWatch | None = None
     """Serves each new revision. None if the session store keeps no definitions."""
+    engine: Engine | None = None
+    """Schedules the work. None means that each process answers the messages that it accepts."""
 
     async def serve_definitions(self) -> None:
         """Serves the newest definitions of the database, if there are any; without the database, those served last.
@@ -134,7 +137,7 @@ class Report(NamedTuple):
         return display_path(self.path)
 
 
-def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
+def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = (), engine: EngineSettings | None = None) -> App:
     """Builds the app of a configuration file.
 
     Imports the modules that the file names. Opens nothing before the first message.
@@ -142,11 +145,12 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> 
     Args:
         path: the file or its folder; None = turnwise.yaml in this folder or the nearest one above.
         hooks: added after those of the file.
+        engine: schedules the work; None = this process answers the messages that it accepts.
 
     Raises:
         ConfigError: for the first problem, or a subclass of it; its fix says how many there are.
     """
-    assembly = _Assembly(find_file(path), hooks)
+    assembly = _Assembly(find_file(path), hooks, engine)
     runner = assembly.runner()
     problems = assembly.problems
     if runner is None or problems:
@@ -155,7 +159,8 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = ()) -> 
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
     place = _without_secrets(assembly.settings.file.store)
-    return App(runner, assembly.path, place, assembly.flows, assembly.gateway, *assembly.definitions(runner))
+    definitions = assembly.definitions(runner)
+    return App(runner, assembly.path, place, assembly.flows, assembly.gateway, *definitions, engine=assembly.engine)
 
 
 class LoadedStore(NamedTuple):
@@ -248,7 +253,7 @@ def _without_secrets(place: str | Reference | None) -> str:
 class _Assembly:
     """Builds one app and collects every problem on the way."""
 
-    def __init__(self, path: Path, hooks: Sequence[Hooks] = ()) -> None:
+    def __init__(self, path: Path, hooks: Sequence[Hooks] = (), engine: EngineSettings | None = None) -> None:
         self.path, self._hooks = path, hooks
         self.timings: list[tuple[str, float]] = []
         self.tree: AgentTree | None = None
@@ -259,6 +264,8 @@ class _Assembly:
             self.settings: Settings = read_settings(path)
             self._document = self.settings.document
             self.gateway = check_gateway(self._document, self.settings.file.gateway)
+        written = self.settings.file
+        self.engine = None if engine is None else engine.open(written.app, written.process.concurrency)
 
     @property
     def problems(self) -> tuple[TurnwiseError, ...]:
@@ -311,6 +318,7 @@ class _Assembly:
                 memory=self._memory(),
                 policies=self._policies,
                 experiment=self._experiment,
+                dispatcher=None if self.engine is None else self.engine.dispatcher,
                 **parts,
             )
         except PatternError as error:

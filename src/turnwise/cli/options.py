@@ -50,6 +50,16 @@ RoleOption = Annotated[
     ),
 ]
 
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        envvar="TURNWISE_ENGINE",
+        metavar="URL",
+        help="The engine that schedules the work, such as restate://HOST:8080; by default none.",
+    ),
+]
+
 
 def utc(time: datetime | None) -> datetime | None:
     """Returns the time of an option in UTC."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.options import ConfigOption
+from turnwise.cli.options import ConfigOption, EngineOption
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -54,11 +54,14 @@ def serve(
         bool,
         typer.Option("--reload", help="For development: restart when a Python or YAML file of the project changes."),
     ] = False,
+    engine: EngineOption = None,
 ) -> None:
     """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and the documentation of both at /docs.
 
     Also takes over the unfinished work of other processes, like a worker. On Ctrl-C or SIGTERM it accepts no new messages, and
     running answers may take gateway.grace_seconds more; another process takes over any that are still unfinished.
+
+    With --engine, this process accepts messages, and workers answer them.
     """
 
     from turnwise.cli.options import require_server
@@ -68,14 +71,15 @@ def serve(
         from turnwise.cli.reload import serve_reloading
         from turnwise.config.settings import find_file
 
-        given = {"--config": config, "--host": host, "--port": port, "--log": log}
+        given = {"--config": config, "--host": host, "--port": port, "--log": log, "--engine": engine}
         options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         raise typer.Exit(serve_reloading(["serve", *options], find_file(config).absolute().parent))
 
     def load(hooks: "Sequence[Hooks]") -> "App":
         from turnwise.assemble import load_app
+        from turnwise.dispatch.engine import EngineSettings
 
-        return load_app(config, hooks=hooks)
+        return load_app(config, hooks=hooks, engine=EngineSettings(engine) if engine else None)
 
     raise typer.Exit(serve_app(load, host, port, log))
 
@@ -113,6 +117,8 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
             host=app.gateway.host if host is None else host, port=app.gateway.port if port is None else port
         )
         try:
+            if app.engine is not None:
+                await app.engine.check()
             return await _serve_until_stopped(app, config, watched, answering)
         finally:
             await watched.close()

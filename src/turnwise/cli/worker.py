@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.exits import INTERRUPTED, OK
-from turnwise.cli.options import ConfigOption
+from turnwise.cli.options import ConfigOption, EngineOption
+from turnwise.dispatch.engine import DEFAULT_LISTEN, EngineSettings
 from turnwise.facts.errors import TurnwiseError
 
 if TYPE_CHECKING:
@@ -34,26 +35,52 @@ def worker(
         float,
         typer.Option("--grace", metavar="SECONDS", min=0, help="How long running answers may take after a stop signal."),
     ] = GRACE_SECONDS,
+    engine: EngineOption = None,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="With --engine: where to take its calls.")
+    ] = DEFAULT_LISTEN,
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url", metavar="URL", help="With --engine: where it reaches the workers, such as a load balancer; else --listen."
+        ),
+    ] = "",
+    engine_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine-key",
+            envvar="TURNWISE_ENGINE_KEY",
+            metavar="KEY",
+            help="With --engine: its public key. Calls that it did not sign are refused. May be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Answer messages that other processes left unfinished or unanswered.
 
     Looks for such messages repeatedly until Ctrl-C or SIGTERM; several workers share the work. Uses the agents of the
     configuration, and prints a line when an answer starts and when it ends. Another worker takes over any answer that is
     unfinished when this one stops.
+
+    With --engine, answers the messages that the engine assigns to it.
     """
-    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
+    if once and engine:
+        raise typer.BadParameter("needs no engine: it looks for messages itself.", param_hint="'--once'")
+    settings = EngineSettings(engine, listen, url, tuple(engine_key or ())) if engine else None
+    raise typer.Exit(asyncio.run(_worker(config, once, grace, settings)))
 
 
-async def _worker(config: Path | None, once: bool, grace: float) -> int:
+async def _worker(config: Path | None, once: bool, grace: float, engine: EngineSettings | None) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.cli.worklog import WorkLog
 
     log = WorkLog()
-    app = load_app(config, hooks=[log])
+    app = load_app(config, hooks=[log], engine=engine)
+    if app.engine is not None:
+        await app.engine.check()
     asked = asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
-        for line in _intro_lines(app, once):
+        for line in _intro_lines(app, once, engine):
             log.say(line)
         looking = asyncio.create_task(_prepare_and_recover(app, log, once=once))
         stop = asyncio.create_task(asked.wait())
@@ -74,12 +101,15 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
         return OK if complete or not once else INTERRUPTED
 
 
-def _intro_lines(app: "App", once: bool) -> tuple[str, str]:
+def _intro_lines(app: "App", once: bool, engine: EngineSettings | None) -> tuple[str, str]:
     """The first lines: the worker's task and its settings."""
     process = app.runner.process
+    task = "answers messages that other processes left unanswered or unfinished"
     often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
+    if engine is not None:
+        task = f"answers messages that {engine.address} assigns to it at {engine.url or engine.listen}"
     return (
-        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
+        f"worker of {app.runner.app}: {task}",
         f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
     )
 

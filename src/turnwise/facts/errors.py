@@ -11,6 +11,7 @@ TurnwiseError
 │   ├── PolicyError          a policy refers to something that does not exist
 │   ├── PatternError         RE2 rejects a pattern, or it is too large
 │   ├── CaseError            a line of evaluation data cannot be read
+│   ├── EngineError          the engine cannot be reached or used
 │   └── MissingExtra         an optional library is not installed
 ├── DefinitionError          a definition of an agent or a policy cannot be stored or served; nothing was changed
 │   ├── DefinitionInvalid    it has mistakes; `problems` lists them, each with a code of its own
@@ -144,6 +145,10 @@ class PatternError(ConfigError):
 
 class CaseError(ConfigError):
     code = "config.case"
+
+
+class EngineError(ConfigError):
+    code = "config.engine"
 
 
 class MissingExtra(ConfigError):
@@ -334,8 +339,6 @@ class TransferRefused(AgentError):
 
 
 class ToolFailed(AgentError):
-    """A tool's failure, with a reason in words for the model."""
-
     code = "agent.tool"
 
 
@@ -344,8 +347,6 @@ class FlowFailed(AgentError):
 
 
 class FlowStuck(AgentError):
-    """A flow has open tasks, but no reachable agent can do them."""
-
     code = "agent.flow_stuck"
 
 

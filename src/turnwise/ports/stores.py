@@ -1,6 +1,7 @@
 """The protocols of session and artifact stores. The conformance suites in `turnwise.testing` test them."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -23,7 +24,8 @@ class Lease(NamedTuple):
     """The holder counts as dead when the heartbeat of its process is older. Its leases may then be taken."""
 
 
-class Receipt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Receipt:
     """The status of an accepted message."""
 
     message: Message
@@ -36,6 +38,8 @@ class Receipt(NamedTuple):
     """True if the message had been accepted before."""
     problem: str = ""
     """Why the message was refused."""
+    number: int = 0
+    """The number of the message in its session's inbox, in order of acceptance."""
 
 
 class InboxLengths(NamedTuple):

@@ -7,9 +7,11 @@ import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from turnwise.dispatch.local import LocalDispatcher
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.retention import Retention
+from turnwise.ports.dispatcher import MakesDispatcher, WorkOff
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.agent_sets import AgentSets
@@ -18,7 +20,8 @@ from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.message.shadow import ShadowCounts, Shadows
 from turnwise.runner.queue.job_worker import JobWorker
-from turnwise.runner.queue.queues import RecoveryLoop, SessionQueues
+from turnwise.runner.queue.queues import SessionQueues
+from turnwise.runner.queue.recovery_loop import RecoveryLoop
 from turnwise.runner.queue.retention import Pruning
 from turnwise.runner.turn.state import Services
 
@@ -48,11 +51,13 @@ class LoopRuntimes:
         config: RunConfig,
         process: ProcessConfig,
         retention: Retention,
+        make_dispatcher: MakesDispatcher | None = None,
     ) -> None:
         self._services, self._sets, self._hooks = services, sets, hooks
         self._app, self.config, self._process = app, config, process
         self.shadow_counts = ShadowCounts()
         self.pruning = Pruning(services.store, services.artifacts, app, retention, services.issuer.now)
+        self._make_dispatcher = make_dispatcher or self._local_dispatcher
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
     @property
@@ -74,8 +79,18 @@ class LoopRuntimes:
         shadows = Shadows(self._services.experiments.store, self.shadow_counts)
         driver = Driver(self._services, self._sets, self._hooks, lease, unknown, jobs.wake, shadows)
         recovery = Recovery(self._services, self._sets, driver, self.config, unknown)
-        queues = SessionQueues(driver, recovery, self._services.store, self.config, concurrency=self._process.concurrency)
+        queues = SessionQueues(
+            driver,
+            recovery,
+            self._services.store,
+            self.config,
+            concurrency=self._process.concurrency,
+            make_dispatcher=self._make_dispatcher,
+        )
         recovery_loop = RecoveryLoop(
             self._services.store, self._services.rests, queues, jobs, self._app, self._process.recovery_seconds, self.pruning
         )
         return LoopRuntime(driver, queues, recovery_loop, jobs)
+
+    def _local_dispatcher(self, work_off: WorkOff) -> LocalDispatcher:
+        return LocalDispatcher(work_off, self._services.issuer.now)

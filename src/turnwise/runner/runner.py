@@ -19,6 +19,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
+from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.experiments import Experiments, ExperimentStore
 from turnwise.ports.guardrail import Guardrail
@@ -89,6 +90,8 @@ class Runner:
         memory: What the app remembers by itself. Without it, agents still have `context.memory`.
         policies: The policies that an experiment's arms and a policy's shadow may name, beside the named ones.
         experiment: The experiment whose arms decide. It starts with the first message.
+        dispatcher: Makes the dispatcher that schedules the work, such as `RestateEngine(URL, app=APP).dispatcher`. By
+            default, each process answers the messages that it accepts.
 
     Raises:
         ConfigError: The arguments are invalid or do not fit together.
@@ -114,6 +117,7 @@ class Runner:
         memory: MemoryConfig | None = None,
         policies: Mapping[str, PolicySpec] | None = None,
         experiment: Experiment | None = None,
+        dispatcher: MakesDispatcher | None = None,
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
@@ -146,7 +150,7 @@ class Runner:
         parts = (store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)
         services = Services(*parts, self.experiments)
         rules = retention or Retention()
-        self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules)
+        self._loop_runtimes = LoopRuntimes(services, self.sets, tuple(hooks), app, self.config, self.process, rules, dispatcher)
         self.pruning = self._loop_runtimes.pruning
         self.checks = CHECKS
         self.shadow_counts = self._loop_runtimes.shadow_counts

@@ -318,7 +318,7 @@ class Sessions:
         orphan = orphan_of(session)
         if orphan is not None and orphan.invocation_id != invocation_id:
             # The orphan's next attempt would hide this end with the events that it takes back.
-            self._loop_runtimes.current.queues.take_up(session.key)
+            self._loop_runtimes.current.queues.announce(session.key)
             return False
         end, steps = End(reason="cancelled"), await steps_of(self._store, session, invocation_id)
         events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end, steps=steps)

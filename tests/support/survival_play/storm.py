@@ -2,11 +2,14 @@
 
 import asyncio
 import random
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from restate_play import RestateServer
 
 from survival_play.checks import Findings, broken, findings
 from survival_play.logs import read_logs, settled
@@ -44,9 +47,19 @@ class Outcome(NamedTuple):
 Breaking = Callable[[Crowd, random.Random, Step], Awaitable[None]]
 
 
-async def storm(url: str, folder: Path, plan: Plan, breaking: Breaking, step: Step = lambda _: None) -> Outcome:
-    """Traffic from several processes while `breaking` goes on; then all is left to settle, and looked at."""
-    setting = Setting(url=url, folder=str(folder), sessions=plan.sessions, ttl=plan.ttl, attempts=20)
+async def storm(
+    url: str,
+    folder: Path,
+    plan: Plan,
+    breaking: Breaking,
+    step: Step = lambda _: None,
+    engine: tuple[str, str, int] | None = None,
+) -> Outcome:
+    """Traffic from several processes while `breaking` goes on; then all is left to settle, and looked at.
+
+    engine: as of `Setting`.
+    """
+    setting = Setting(url=url, folder=str(folder), sessions=plan.sessions, ttl=plan.ttl, attempts=20, engine=engine)
     dice = random.Random(plan.seed)
     clock = asyncio.get_running_loop().time
     async with crowd(setting) as workers:
@@ -138,6 +151,23 @@ def outages(plan: Plan, server: PostgresServer, *, down: Sequence[float], frozen
         await asyncio.sleep(plan.pause[1])
 
     return outage
+
+
+def forgetting(plan: Plan, server: RestateServer, *, down: Sequence[float]) -> Breaking:
+    """Kills the engine and starts it again, after each of so many seconds; every other time its storage is gone."""
+
+    async def forget(workers: Crowd, dice: random.Random, step: Step) -> None:
+        for number, seconds in enumerate(down):
+            await asyncio.sleep(dice.uniform(*plan.pause))
+            await _in_thread(server.kill)
+            if number % 2:
+                await _in_thread(lambda: shutil.rmtree(server.storage))
+            await asyncio.sleep(seconds)
+            await _in_thread(server.start)
+            step(f"{seconds:g} s without an engine")
+        await asyncio.sleep(plan.pause[1])
+
+    return forget
 
 
 def _in_thread(work: Callable[[], None]) -> Coroutine[Any, Any, None]:

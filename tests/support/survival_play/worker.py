@@ -25,6 +25,7 @@ from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.stores import SessionStore
 
 APP, USER = "survival", "ann"
@@ -45,6 +46,8 @@ class Setting(NamedTuple):
     recovery_seconds: float = 0.5
     attempts: int = 3
     thinking: float = 1.0
+    engine: tuple[str, str, int] | None = None
+    """The address of a Restate server, its public key, and the port that all processes share for its calls."""
 
 
 class NamedIssuer(SystemIssuer):
@@ -97,6 +100,16 @@ class Watched:
         return watched
 
 
+def dispatcher_of(engine: tuple[str, str, int] | None) -> MakesDispatcher | None:
+    if engine is None:
+        return None
+    from turnwise.dispatch.restate.dispatcher import RestateEngine
+    from turnwise.dispatch.restate.endpoint import WorkerAddress
+
+    address, key, port = engine
+    return RestateEngine(address, app=APP, worker=WorkerAddress(port=port, keys=(key,))).dispatcher
+
+
 class Worker:
     """A runner that also takes up what others left, and clients that send messages to it."""
 
@@ -111,6 +124,7 @@ class Worker:
             process=ProcessConfig(lease_seconds=setting.ttl, recovery_seconds=setting.recovery_seconds),
             hooks=[EndTimes(self.records)],
             issuer=NamedIssuer(setting.name),
+            dispatcher=dispatcher_of(setting.engine),
         )
         self._deliveries: set[asyncio.Task[Any]] = set()
         self._busy: Counter[str] = Counter()

@@ -34,7 +34,7 @@ from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.message.shadow import Shadows
 from turnwise.runner.record.events import closing_events, empty_event, error_text, revision_of, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
-from turnwise.runner.record.recorder import Recorder
+from turnwise.runner.record.recorder import Recorder, append_between_runs
 from turnwise.runner.rests import is_outage, with_ends
 from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
@@ -153,6 +153,16 @@ class Driver:
         """Returns a recorder for one attempt at an invocation of that session."""
         feed = run.invocation.feed
         return Recorder(self._services.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
+
+    async def append_between_runs(self, session: Session, events: Sequence[Event]) -> None:
+        """Appends to a session that no process holds and this one does not answer in, and releases a dead process's lease.
+
+        Raises:
+            SessionBusy: Another process holds the session.
+            StaleWriter: The session has changed since it was read.
+        """
+        empty_inbox = bool(events)
+        await append_between_runs(self._services.store, self._hooks, session, self.lease, events, empty_inbox=empty_inbox)
 
     async def _begin(self, run: MessageRun, hold: Hold) -> tuple[Recorder, Plan | Refusal]:
         limit = None if run.config.when_busy == "reject" else run.config.limits.queue

@@ -1,5 +1,6 @@
 """Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,13 @@ from turnwise.runner.experiments import DecidingPolicy, deciding_policy
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.guards.memory_guard import MemoryGuard
-from turnwise.runner.message.continuation import Continuation, continuation_of, expired_waits, interrupted_end
+from turnwise.runner.message.continuation import (
+    Continuation,
+    ExpiredWait,
+    continuation_of,
+    expired_waits,
+    interrupted_end,
+)
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
@@ -310,14 +317,17 @@ class Planner:
         now, limit = self._services.issuer.now(), run.config.limits.waits
         over = [*expired_waits(session.head, tree, now, waits=limit)]
         over += interrupted_end(session.head)
-        events: list[Event] = []
-        for expired in over:
-            end = End(reason=expired.reason, detail=expired.detail)
-            steps = await steps_of(self._services.store, session, expired.invocation_id)
-            events += closing_events(
-                self._services.issuer, session.head, expired.invocation_id, expired.agent, end, steps=steps
-            )
-        return events
+        return await ending_events(self._services, session, over)
+
+
+async def ending_events(services: Services, session: Session, over: Iterable[ExpiredWait]) -> list[Event]:
+    """Returns the events that end these invocations."""
+    events: list[Event] = []
+    for expired in over:
+        end = End(reason=expired.reason, detail=expired.detail)
+        steps = await steps_of(services.store, session, expired.invocation_id)
+        events += closing_events(services.issuer, session.head, expired.invocation_id, expired.agent, end, steps=steps)
+    return events
 
 
 class _Admission:

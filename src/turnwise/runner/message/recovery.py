@@ -10,10 +10,10 @@ from turnwise.facts.events import End, Event, Rewind, StepRecord
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner.agent_sets import AgentSets, Hold
-from turnwise.runner.message.continuation import Continuation
+from turnwise.runner.message.continuation import Continuation, timed_out_waits
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
-from turnwise.runner.message.planning import Plan
+from turnwise.runner.message.planning import Plan, ending_events
 from turnwise.runner.message.recovery_rules import (
     LeftToOtherProcesses,
     Orphan,
@@ -96,14 +96,25 @@ class Recovery:
                 return False  # no process can make the agent
             return self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open, hold.agent_set)
 
-    async def release_dead_lease(self, key: SessionKey) -> None:
-        """Releases the lease of a dead process when it left nothing to do: its invocations wait or have ended."""
+    async def settle(self, key: SessionKey, *, is_due: bool) -> Session | None:
+        """Ends the waits that have expired, and releases the lease of a dead process, in a session without unfinished work.
+
+        Args:
+            key: The session.
+            is_due: Whether there may be something to end or release. False only reads the session.
+
+        Returns:
+            The session as it was read; None when there is none.
+        """
         session = await self._services.store.open(key)
-        if session is not None and not session.held and orphan_of(session) is None:
+        if is_due and session is not None and not session.held and orphan_of(session) is None:
+            over = timed_out_waits(session.head, self._services.issuer.now())
+            events = await ending_events(self._services, session, over)
             try:
-                await self._services.store.take(session, self._driver.lease, (), release=True)
+                await self._driver.append_between_runs(session, events)
             except (SessionBusy, StaleWriter):
-                return
+                return session
+        return session
 
     async def resume(self, unfinished: UnfinishedWork) -> Session | None:
         """Runs the work again from the beginning of its turn, or ends it. Returns as `Driver.serve`.

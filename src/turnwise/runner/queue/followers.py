@@ -100,7 +100,7 @@ class LocalRuns(Protocol):
 
     def running(self) -> Sequence[MessageRun]: ...
     def is_abandoned(self, session: Session) -> bool: ...
-    def take_up(self, key: SessionKey) -> "asyncio.Task[None]": ...
+    def announce(self, key: SessionKey) -> None: ...
 
 
 class Followers:
@@ -155,10 +155,10 @@ class Followers:
         await asyncio.gather(*following, return_exceptions=True)
 
     def _recover_if_abandoned(self, session: Session) -> bool:
-        """Starts the recovery of the session if no process answers there. Returns whether that was so."""
+        """Has the session recovered if no process answers there. Returns whether that was so."""
         if not self._local.is_abandoned(session):
             return False
-        self._local.take_up(session.key)
+        self._local.announce(session.key)
         return True
 
     async def _follow(self, run: MessageRun, follower: RemoteFollower) -> None:

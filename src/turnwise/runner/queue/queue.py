@@ -26,6 +26,9 @@ class SessionQueue:
         self.current: MessageRun | None = None
         """The run that is being answered."""
         self.task: asyncio.Task[None] | None = None
+        """The task that works the queue off here."""
+        self.waiter: asyncio.Task[None] | None = None
+        """The task that waits until other processes have taken the waiting messages."""
         self.waits_elsewhere = False
         """True if the task only waits for another process, which holds the session."""
         self.closing = closing
@@ -39,7 +42,12 @@ class SessionQueue:
     @property
     def is_unused(self) -> bool:
         """True if the queue can be discarded."""
-        return self.arrivals == 0 and self.task is None
+        return self.arrivals == 0 and not self.tasks
+
+    @property
+    def tasks(self) -> "list[asyncio.Task[None]]":
+        """The running tasks of this queue."""
+        return [task for task in (self.task, self.waiter) if task is not None]
 
 
 class InboxQueue:
@@ -48,19 +56,21 @@ class InboxQueue:
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers, config: RunConfig) -> None:
         self._driver, self._store, self._followers, self._config = driver, store, followers, config
 
-    async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Stores the message in the inbox and queues its run; follows it if it was begun before.
+    async def accept(self, queue: SessionQueue, run: MessageRun) -> int:
+        """Stores the message in the inbox and queues its run; follows it if it was begun before. Returns its number.
 
         Raises QueueFull, SessionFull, StateFull, StaleWriter, UserLimitReached.
         """
         await self._driver.check_room(run)
         # Guardrails run first, so that nothing they remove is stored.
         await self._driver.prepare(run)
-        limit = run.config.limits.queue
+        # A message that is not to wait may only be the next one.
+        limit = 1 if run.config.when_busy == "reject" else run.config.limits.queue
         receipt = await self._store.inbox.accept(
             run.key, run.stored_message, create=run.config.create_session, limit=limit, revision=run.revision
         )
         self._put_or_follow(queue, run, receipt)
+        return receipt.number
 
     def put(self, queue: SessionQueue, run: MessageRun) -> None:
         """Queues a run whose message is in the inbox."""

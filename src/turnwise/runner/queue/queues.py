@@ -1,36 +1,41 @@
 """Session queues: one message at a time per session, in order of acceptance; sessions run in parallel (behaviour A32)."""
 
 import asyncio
-import itertools
-import logging
-import random
 
-from turnwise.facts.errors import SessionBusy, TurnwiseError
+from turnwise.facts.errors import SessionBusy
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.queue.followers import Followers
-from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
-from turnwise.runner.queue.retention import Pruning
+from turnwise.runner.queue.remote_waiter import RemoteWaiter
 from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
-from turnwise.runner.rests import AgentRests
-
-AT_MOST = 100
-"""The number of sessions that one round of recovery takes up."""
-
-log = logging.getLogger("turnwise.runner")
 
 
 class SessionQueues:
-    """The queues of all busy sessions in one event loop."""
+    """The queues of all busy sessions in one event loop.
 
-    def __init__(self, driver: Driver, recovery: Recovery, store: SessionStore, config: RunConfig, *, concurrency: int) -> None:
+    Args:
+        make_dispatcher: Makes the dispatcher that schedules the work on sessions.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        recovery: Recovery,
+        store: SessionStore,
+        config: RunConfig,
+        *,
+        concurrency: int,
+        make_dispatcher: MakesDispatcher,
+    ) -> None:
         self._store, self._holder = store, driver.lease.holder
+        self.dispatcher = make_dispatcher(self.take_up)
         self._limit = ConcurrencyLimit(concurrency)
         self._queues: dict[SessionKey, SessionQueue] = {}
         self._accepting: set[asyncio.Task[None]] = set()
@@ -48,6 +53,7 @@ class SessionQueues:
             self.followers,
             self._inbox_queue,
             cancel_listener,
+            self.dispatcher,
         )
 
     async def submit(self, run: MessageRun) -> None:
@@ -79,12 +85,16 @@ class SessionQueues:
         queue = self._queue_of(run.key)
         self._inbox_queue.put(queue, run)
         if not queue.is_busy:
-            self._start(queue)
+            self._announce(queue, 0)
 
-    def take_up(self, key: SessionKey) -> "asyncio.Task[None]":
-        """Returns the task that works off the abandoned work of that session; starts one if there is none."""
+    def announce(self, key: SessionKey) -> None:
+        """Has abandoned work of that session worked off, here or elsewhere."""
+        self.dispatcher.announce(key, 0)
+
+    def take_up(self, key: SessionKey, number: int = 0) -> "asyncio.Task[None]":
+        """Returns the task that works the session off here; starts one if there is none. `number` is as for `WorkOff`."""
         queue = self._queue_of(key)
-        return queue.task or self._start(queue, recover=True)
+        return queue.task or self._start(queue, recover=True, is_due=number == 0)
 
     @property
     def has_room(self) -> bool:
@@ -103,7 +113,7 @@ class SessionQueues:
 
     async def idle(self, key: SessionKey | None = None) -> None:
         """Waits until no message is being answered, or none in that session."""
-        while tasks := [queue.task for k, queue in self._queues.items() if queue.task and key in (None, k)]:
+        while tasks := [task for k, queue in self._queues.items() if key in (None, k) for task in queue.tasks]:
             await asyncio.wait(tasks)
         await self.followers.wait_withdrawn()
 
@@ -116,16 +126,20 @@ class SessionQueues:
             queue.closing = True
             if queue.waits_elsewhere and queue.task:
                 queue.task.cancel()
-        while tasks := [*self._accepting, *(queue.task for queue in self._queues.values() if queue.task)]:
+            if queue.waiter:
+                queue.waiter.cancel()
+        while tasks := [*self._accepting, *(task for queue in self._queues.values() for task in queue.tasks)]:
             await asyncio.wait(tasks)
         await self.followers.close()
+        await self.dispatcher.close()
 
     async def _is_busy(self, queue: SessionQueue) -> bool:
         """Returns whether the session is answering a message. Asks the store only if the message could not begin now."""
         if queue.is_busy or queue.arrival_lock.locked():
             return True
-        session = None if self._limit.has_room else await self._store.open(queue.key)
-        return session is not None and session.held
+        begins_here = self.dispatcher.is_local and self._limit.has_room
+        session = None if begins_here else await self._store.open(queue.key)
+        return session is not None and (session.held or (session.queued > 0 and not self.dispatcher.is_local))
 
     async def _interrupt(self, queue: SessionQueue, answered: MessageRun | None, by: MessageRun) -> None:
         """Stops the run that was being answered when the interrupting message came, here or in another process."""
@@ -152,7 +166,8 @@ class SessionQueues:
     async def _admit(self, queue: SessionQueue, run: MessageRun) -> None:
         """Starts the message at once, or stores it. The next arrival waits until then."""
         await queue.arrival_lock.acquire()
-        if queue.is_busy or not (self._limit.has_room or run.config.when_busy == "reject"):
+        begins_here = self.dispatcher.is_local and not queue.is_busy
+        if not (begins_here and (self._limit.has_room or run.config.when_busy == "reject")):
             queue.arrivals += 1
             accepting = asyncio.create_task(self._enqueue(queue, run))
             self._accepting.add(accepting)
@@ -167,18 +182,34 @@ class SessionQueues:
             queue.arrival_lock.release()
 
     async def _enqueue(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Stores and queues the message, even if its caller was cancelled: a stored message is answered here."""
+        """Stores and queues the message, even if its caller was cancelled: a stored message is answered."""
         try:
-            await self._inbox_queue.accept(queue, run)
-            if queue.waiting and not queue.is_busy:
-                self._start(queue)
+            number = await self._inbox_queue.accept(queue, run)
+            if queue.waiting and not (queue.is_busy and self.dispatcher.is_local):
+                self._announce(queue, number)
         finally:
             queue.arrival_lock.release()
             self._release_arrival(queue)
 
-    def _start(self, queue: SessionQueue, first: MessageRun | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
+    def _announce(self, queue: SessionQueue, number: int) -> None:
+        """Has the queue worked off. If others may do it, waits for them on behalf of this process's readers."""
+        self.dispatcher.announce(queue.key, number)
+        if not self.dispatcher.is_local and queue.waiter is None:
+            queue.waiter = asyncio.create_task(self._wait_for_others(queue))
+
+    async def _wait_for_others(self, queue: SessionQueue) -> None:
+        try:
+            await RemoteWaiter(self._store, queue, self._inbox_queue).wait()
+        finally:
+            queue.waiter = None
+            self._discard_if_unused(queue)
+
+    def _start(
+        self, queue: SessionQueue, first: MessageRun | None = None, *, recover: bool = False, is_due: bool = False
+    ) -> "asyncio.Task[None]":
         # Takes a free slot now, before another task can take it.
-        worker = SessionWorker(self._worker_context, queue, first, recover=recover, inside=self._limit.try_enter())
+        inside = self._limit.try_enter()
+        worker = SessionWorker(self._worker_context, queue, first, recover=recover, is_due=is_due, inside=inside)
         queue.task = asyncio.create_task(self._work(queue, worker))
         return queue.task
 
@@ -199,79 +230,6 @@ class SessionQueues:
     def _discard_if_unused(self, queue: SessionQueue) -> None:
         if queue.is_unused and self._queues.get(queue.key) is queue:
             del self._queues[queue.key]
-
-
-UPKEEP_ROUNDS = 30
-"""Deletions that a process left unfinished are continued once in this many rounds."""
-
-
-class RecoveryLoop:
-    """Recovers abandoned sessions and background jobs."""
-
-    def __init__(
-        self,
-        store: SessionStore,
-        rests: AgentRests,
-        queues: SessionQueues,
-        jobs: JobWorker,
-        app: str,
-        seconds: float,
-        pruning: Pruning | None = None,
-    ) -> None:
-        self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
-        self._pruning = pruning
-
-    async def once(self) -> int:
-        """Recovers all due sessions, then runs the jobs. Returns the number of sessions when all of it is done.
-
-        Raises the store's errors.
-        """
-        taken: set[SessionKey] = set()
-        while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
-            await asyncio.wait([self._queues.take_up(key) for key in new])
-            taken |= new
-        await self._store.maintenance.finish_deletions()
-        return len(taken | await self._jobs.work_off())
-
-    async def forever(self) -> None:
-        """Recovers due sessions in a loop while this process has room for them, until it is cancelled.
-
-        Store errors do not end the loop, since they may pass. Logs the first error of a series, and its end.
-        """
-        failing: str | None = None
-        for round_ in itertools.count():
-            try:
-                await self._round()
-                if round_ % UPKEEP_ROUNDS == 0:
-                    await self._store.maintenance.finish_deletions()
-                if self._pruning is not None:
-                    await self._pruning.step_when_due()
-                if failing is not None:
-                    log.info("The store can be read again; recovery goes on.")
-                failing = None
-            except TurnwiseError as problem:
-                if failing != problem.code:
-                    log.warning("The sessions to recover cannot be read: %s", problem)
-                failing = problem.code
-            except Exception as problem:
-                if failing != type(problem).__name__:
-                    log.exception("The sessions to recover cannot be read.")
-                failing = type(problem).__name__
-            # Jitter, so that processes do not run in step.
-            await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
-
-    async def _round(self) -> None:
-        await self._jobs.claim()
-        await self._rests.refresh()
-        if not self._queues.has_room:
-            return
-        keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
-        random.shuffle(keys)
-        for key in keys:
-            if self._queues.has_room:
-                self._queues.take_up(key)
-                # Lets it take its slot before the next check.
-                await asyncio.sleep(0)
 
 
 def _consume_exception(task: "asyncio.Task[None]") -> None:

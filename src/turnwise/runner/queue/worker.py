@@ -3,6 +3,7 @@
 import asyncio
 import enum
 import logging
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session
+from turnwise.ports.dispatcher import Dispatcher
 from turnwise.ports.stores import SessionStore
+from turnwise.runner.message.continuation import next_expiry
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import UnfinishedMessage
@@ -163,6 +166,8 @@ class NextWork(enum.Enum):
     """Wait: another process holds the session."""
     LEAVE_TO_OTHERS = enum.auto()
     """Wait longer: another process should take the session."""
+    OUTWAIT = enum.auto()
+    """Wait until the holder is known to be dead, or has shown that it lives."""
     DONE = enum.auto()
     """Nothing is left to do."""
 
@@ -182,6 +187,7 @@ class WorkerContext:
     followers: Followers
     inbox_queue: InboxQueue
     cancel_listener: CancelListener
+    dispatcher: Dispatcher
 
 
 class SessionWorker:
@@ -190,15 +196,23 @@ class SessionWorker:
     Args:
         first: A message that is not stored yet.
         recover: True to look for work of a dead process, too.
+        is_due: True if a dead process may have left its lease on the session, or a wait may have expired.
         inside: True if the caller has already taken a slot.
     """
 
     def __init__(
-        self, context: WorkerContext, queue: SessionQueue, first: MessageRun | None, *, recover: bool, inside: bool
+        self,
+        context: WorkerContext,
+        queue: SessionQueue,
+        first: MessageRun | None,
+        *,
+        recover: bool,
+        is_due: bool,
+        inside: bool,
     ) -> None:
         self._context, self._queue = context, queue
         self._store, self._limit, self._inbox_queue = context.store, context.limit, context.inbox_queue
-        self._first, self._recovers, self._inside = first, recover, inside
+        self._first, self._recovers, self._is_due, self._inside = first, recover, is_due, inside
         self._slot_waiter = SlotWaiter(context.store, queue, context.inbox_queue, context.driver.lease.holder)
 
     async def work(self) -> None:
@@ -220,6 +234,8 @@ class SessionWorker:
             if next_work is NextWork.WAIT and not await self._wait_until_free():
                 return
             if next_work is NextWork.LEAVE_TO_OTHERS and not (queue.waiting and await self._wait_until_free(LEFT_SECONDS)):
+                return
+            if next_work is NextWork.OUTWAIT and not await self._outwait_holder():
                 return
             if not self._inside:
                 self._inside = await self._slot_waiter.enter(self._limit, first=bool(self._first), recovers=self._recovers)
@@ -247,7 +263,9 @@ class SessionWorker:
                     return NextWork.CONTINUE
             except LeftToOtherProcesses:
                 return NextWork.LEAVE_TO_OTHERS
-            await self._context.recovery.release_dead_lease(self._queue.key)
+            session = await self._context.recovery.settle(self._queue.key, is_due=self._is_due)
+            if session is not None and self._is_elsewhere(session) and not self._context.dispatcher.is_local:
+                return NextWork.OUTWAIT
         await self._inbox_queue.send_on(self._queue)
         return NextWork.DONE
 
@@ -289,6 +307,7 @@ class SessionWorker:
             await self._inbox_queue.follow_or_put(self._queue, run, problem)
             return NextWork.WAIT
         if session is not None:
+            self._call_at_expiry(session)
             return NextWork.CONTINUE if session.queued else NextWork.DONE
         # Another process took the session over.
         assert run.invocation.id is not None
@@ -373,6 +392,31 @@ class SessionWorker:
         if resumed is None:
             # Another process was faster, or took over.
             self._context.followers.follow_invocation(unfinished.run, unfinished.orphan.invocation_id)
+        else:
+            self._call_at_expiry(resumed)
+
+    def _call_at_expiry(self, session: Session) -> None:
+        """Has the session worked off when the next of its waits expires."""
+        if (at := next_expiry(session.head)) is not None:
+            self._context.dispatcher.call_at(session.key, at)
+
+    def _is_elsewhere(self, session: Session) -> bool:
+        return session.holder not in (None, self._context.driver.lease.holder)
+
+    async def _outwait_holder(self) -> bool:
+        """Waits until the session is free, and returns True. Returns False when its holder still has it after a lease's
+        time: then it lives, and works the session off itself.
+        """
+        store, until = self._store, time.monotonic() + self._context.driver.lease.seconds + FIRST_LOOK_SECONDS
+        with store.signals.watch(self._queue.key) as watch:
+            while not self._queue.closing and time.monotonic() < until:
+                session = await store.open(self._queue.key)
+                if session is None or not self._is_elsewhere(session):
+                    self._recovers = session is not None
+                    return self._recovers
+                while await watch.next(LOOK_SECONDS) is not None:
+                    continue
+        return False
 
     async def _wait_until_free(self, head_start: float = HEAD_START_SECONDS) -> bool:
         """Waits until the session has been free for `head_start` seconds, and returns True.
@@ -385,7 +429,7 @@ class SessionWorker:
             with self._store.signals.watch(self._queue.key) as watch:
                 while not self._queue.closing:
                     session = await self._store.open(self._queue.key)
-                    held = session is not None and session.holder not in (None, self._context.driver.lease.holder)
+                    held = session is not None and self._is_elsewhere(session)
                     if free and not held:
                         return True
                     if session is None or session.revision != revision:

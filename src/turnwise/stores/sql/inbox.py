@@ -44,7 +44,7 @@ _COUNT = (
 )
 _ENQUEUE = _COUNT.values(accepted=_s.accepted + 1).returning(_s.accepted)
 _IS_OF_OWNER = _m.owner == bindparam("at_owner")
-_MESSAGE = select(_m.session, _m.sequence, _m.state, _m.invocation_id, _m.problem, _m.body).where(
+_MESSAGE = select(_m.session, _m.sequence, _m.state, _m.invocation_id, _m.problem, _m.position, _m.body).where(
     _IS_OF_OWNER, _m.message_id == bindparam("at_message")
 )
 _OF_SESSION = _MESSAGE.where(_m.session == session_number)
@@ -99,8 +99,8 @@ def accept(
     if existing is not None:
         return receipt_of(connection, session.owner, message.id, existing)
     check_revision(key, session, revision)
-    enqueue(connection, session, message, now, limit=limit)
-    return Receipt(message, "queued", None, repeated=False)
+    position = enqueue(connection, session, message, now, limit=limit)
+    return Receipt(message, "queued", None, repeated=False, number=position)
 
 
 def check_revision(key: SessionKey, session: AnyRow, revision: int | None) -> None:
@@ -110,17 +110,18 @@ def check_revision(key: SessionKey, session: AnyRow, revision: int | None) -> No
         raise stale(key)
 
 
-def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> None:
-    """Appends a new message to a locked inbox. QueueFull when the inbox has reached its limit."""
+def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> int:
+    """Appends a new message to a locked inbox and returns its number. QueueFull when the inbox has reached its limit."""
     if session.queued >= limit:
         raise QueueFull(
             f"{session.queued} messages wait in this session already, the limit is {limit}; this one was not accepted.",
             fix="Send it again later, or raise limits.queue.",
         )
     # The number of queued messages is in the session's row, where `begin` reads it without another query.
-    position = connection.execute(_ENQUEUE, _at(session) | {"more": +1}).scalar_one()
+    position = int(connection.execute(_ENQUEUE, _at(session) | {"more": +1}).scalar_one())
     row = message_row(session.owner, session.number, position, message, now)
     connection.execute(_INSERT, row | {"state": "queued"})
+    return position
 
 
 def _at(session: AnyRow | AdvancedRow) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def find_message(connection: Connection, session: AnyRow, message_id: str) -> An
 def receipt_of(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Receipt:
     """Returns the receipt of a message's row. The content of a started message is read from its event."""
     message = _stored_message(connection, owner, message_id, row)
-    return Receipt(message, row.state, row.invocation_id, repeated=True, problem=row.problem)
+    return Receipt(message, row.state, row.invocation_id, repeated=True, problem=row.problem, number=row.position)
 
 
 def _stored_message(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Message:

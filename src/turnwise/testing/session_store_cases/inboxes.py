@@ -3,7 +3,7 @@
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import InvocationMissing, QueueFull, SessionMissing
 from turnwise.facts.messages import Message, MessageContext
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     OTHER_LEASE,
@@ -34,7 +34,7 @@ async def accepted_means_stored(store: SessionStore) -> None:
     await refused(store.inbox.accept(key, sent, create=False, limit=9), SessionMissing)
     assert await store.inbox.queued(key) is None
     receipt = await store.inbox.accept(key, sent, create=True, limit=9)
-    assert receipt == (sent, "queued", None, False, "")
+    assert receipt == Receipt(sent, "queued", None, repeated=False, number=1)
     assert await store.inbox.queued(key) == sent
     assert await store.inbox.queued(key) == sent, "it stays there"
     assert (await opened(store, key)).last_sequence == 0
@@ -46,10 +46,13 @@ async def the_same_message_again_is_the_same_message(store: SessionStore) -> Non
     session = await store.create(key)
     first, again = message("first", "m-1"), message("other", "m-1")
     await store.inbox.accept(key, first, create=False, limit=1)
-    assert await store.inbox.accept(key, again, create=False, limit=1) == (first, "queued", None, True, "")
+    assert await store.inbox.accept(key, again, create=False, limit=1) == Receipt(
+        first, "queued", None, repeated=True, number=1
+    )
     begun = await store.begin(session, LEASE, first, [asked(invocation="i-7")], queue_limit=None)
-    assert await store.inbox.accept(key, again, create=False, limit=0) == (first, "started", "i-7", True, "")
-    assert await store.inbox.receipt(key, "m-1") == (first, "started", "i-7", True, "")
+    started = Receipt(first, "started", "i-7", repeated=True, number=1)
+    assert await store.inbox.accept(key, again, create=False, limit=0) == started
+    assert await store.inbox.receipt(key, "m-1") == started
     assert await store.inbox.receipt(key, "m-2") is None
     assert await store.open(key) == begun
     other = await store.inbox.accept(key._replace(id="session-2"), again, create=True, limit=1)
@@ -61,8 +64,8 @@ async def messages_wait_in_the_order_of_acceptance(store: SessionStore) -> None:
     key = fresh_key()
     await store.create(key)
     ids = ["z", "a", "m", "B"]
-    for id_ in ids:
-        await store.inbox.accept(key, message(id_=id_), create=False, limit=4)
+    numbers = [(await store.inbox.accept(key, message(id_=id_), create=False, limit=4)).number for id_ in ids]
+    assert numbers == [1, 2, 3, 4]
     assert (await refused(store.inbox.accept(key, message(), create=False, limit=4), QueueFull)).code == "session.queue_full"
     taken = []
     while (oldest := await store.inbox.queued(key)) is not None:
@@ -89,7 +92,9 @@ async def a_refused_message_says_why(store: SessionStore) -> None:
     await store.inbox.refuse(key, "m-1", "another reason")
     await store.inbox.refuse(key, "never", "x")
     await store.inbox.refuse(fresh_key(), "m-1", "x")
-    assert await store.inbox.receipt(key, "m-1") == (sent, "refused", None, True, "message.blocked")
+    assert await store.inbox.receipt(key, "m-1") == Receipt(
+        sent, "refused", None, repeated=True, problem="message.blocked", number=1
+    )
     assert await store.inbox.queued(key) is None
     begun = await store.begin(session, LEASE, message(id_="m-2"), [asked()], queue_limit=None)
     await store.inbox.refuse(key, "m-2", "too late")

@@ -1,0 +1,144 @@
+"""The recovery loop: announces sessions that no process holds although they have work, and runs background jobs."""
+
+import asyncio
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import SessionStore
+from turnwise.runner.queue.job_worker import JobWorker
+from turnwise.runner.queue.queues import SessionQueues
+from turnwise.runner.queue.retention import Pruning
+from turnwise.runner.rests import AgentRests
+
+AT_MOST = 100
+"""The number of sessions that one round takes up."""
+UPKEEP_ROUNDS = 30
+"""Deletions that a process left unfinished are continued once in this many rounds."""
+PATIENCE_SECONDS = 1.0
+"""How long a session that is due is left to the engine. After that, a process with room takes it up itself."""
+REPEAT_SECONDS = 5.0
+"""The pause before a session that stays due is announced to the engine again."""
+
+log = logging.getLogger("turnwise.runner")
+
+
+class RecoveryLoop:
+    """Recovers abandoned sessions and background jobs."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        rests: AgentRests,
+        queues: SessionQueues,
+        jobs: JobWorker,
+        app: str,
+        seconds: float,
+        pruning: Pruning | None = None,
+    ) -> None:
+        self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
+        self._pruning = pruning
+        self._due = DueSessions()
+
+    async def once(self) -> int:
+        """Recovers all due sessions here, then runs the jobs. Returns the number of sessions when all of it is done.
+
+        Raises the store's errors.
+        """
+        taken: set[SessionKey] = set()
+        while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
+            await asyncio.wait([self._queues.take_up(key) for key in new])
+            taken |= new
+        await self._store.maintenance.finish_deletions()
+        return len(taken | await self._jobs.work_off())
+
+    async def forever(self) -> None:
+        """Serves the dispatcher, and announces due sessions in a loop, until it is cancelled.
+
+        Store errors do not end the loop, since they may pass. Logs the first error of a series, and its end. Raises
+        EngineError when the engine cannot be used at all.
+        """
+        tasks = {asyncio.create_task(self._queues.dispatcher.serve()), asyncio.create_task(self._rounds())}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _rounds(self) -> None:
+        failing: str | None = None
+        for round_ in itertools.count():
+            try:
+                await self._round()
+                if round_ % UPKEEP_ROUNDS == 0:
+                    await self._store.maintenance.finish_deletions()
+                if self._pruning is not None:
+                    await self._pruning.step_when_due()
+                if failing is not None:
+                    log.info("The store can be read again; recovery goes on.")
+                failing = None
+            except TurnwiseError as problem:
+                if failing != problem.code:
+                    log.warning("The sessions to recover cannot be read: %s", problem)
+                failing = problem.code
+            except Exception as problem:
+                if failing != type(problem).__name__:
+                    log.exception("The sessions to recover cannot be read.")
+                failing = type(problem).__name__
+            # Jitter, so that processes do not run in step.
+            await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
+
+    async def _round(self) -> None:
+        dispatcher = self._queues.dispatcher
+        if dispatcher.works_here:
+            await self._jobs.claim()
+        await self._rests.refresh()
+        if dispatcher.is_local and not self._queues.has_room:
+            return
+        keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
+        random.shuffle(keys)
+        if dispatcher.is_local:
+            await self._take_up(keys)
+            return
+        for key in self._due.to_announce(keys):
+            dispatcher.announce(key, 0)
+        if dispatcher.works_here:
+            await self._take_up(self._due.overdue(keys))
+
+    async def _take_up(self, keys: Iterable[SessionKey]) -> None:
+        for key in keys:
+            if self._queues.has_room:
+                self._queues.take_up(key)
+                # Lets it take its slot before the next check.
+                await asyncio.sleep(0)
+
+
+class DueSessions:
+    """Remembers since when sessions are due, and when they were announced to the engine."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: dict[SessionKey, float] = {}
+        self._announced: dict[SessionKey, float] = {}
+
+    def to_announce(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
+        """Returns those of the due sessions that were not announced for a while."""
+        now, due = self._clock(), set(keys)
+        # A round may read only some of many due sessions. A missing one then counts as due anew, and waits a little longer.
+        self._since = {key: self._since.get(key, now) for key in due}
+        self._announced = {key: at for key, at in self._announced.items() if now - at < REPEAT_SECONDS}
+        found = [key for key in due if key not in self._announced]
+        self._announced |= dict.fromkeys(found, now)
+        return found
+
+    def overdue(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
+        """Returns the sessions that the engine has been given enough time for."""
+        now = self._clock()
+        return [key for key in keys if now - self._since.get(key, now) >= PATIENCE_SECONDS]

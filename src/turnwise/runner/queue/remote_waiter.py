@@ -1,0 +1,46 @@
+"""Waits for other processes to take the messages of one session queue, so that this process's readers can follow them."""
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.ports.stores import SessionStore
+from turnwise.runner.queue.followers import runner_closed
+from turnwise.runner.queue.queue import InboxQueue, SessionQueue
+
+FIRST_LOOK_SECONDS = 0.05
+"""The first pause between two reads of the store. Signals end it early."""
+
+
+class RemoteWaiter:
+    """Waits while messages of the queue are in the inbox. An engine decides which process takes them, perhaps this one."""
+
+    def __init__(self, store: SessionStore, queue: SessionQueue, inbox_queue: InboxQueue) -> None:
+        self._store, self._queue, self._inbox_queue = store, queue, inbox_queue
+
+    async def wait(self) -> None:
+        """Returns when no message of the queue waits any more. Store errors fail the waiting runs; their messages stay."""
+        try:
+            await self._wait()
+        except TurnwiseError as problem:
+            self._fail(problem)
+        except BaseException:
+            self._fail(runner_closed())
+            raise
+
+    async def _wait(self) -> None:
+        signals, seen, pause = self._store.signals, (-1, -1), FIRST_LOOK_SECONDS
+        with signals.watch(self._queue.key) as watch:
+            while self._queue.waiting:
+                session = await self._store.open(self._queue.key)
+                now = (session.revision, session.queued) if session else (-1, 0)
+                if session is None or now != seen:
+                    await self._inbox_queue.send_on(self._queue)
+                    seen, pause = now, FIRST_LOOK_SECONDS
+                if not self._queue.waiting:
+                    return
+                while await watch.next(pause) is not None:
+                    continue
+                pause = min(2 * pause, signals.poll_seconds)
+
+    def _fail(self, problem: Exception) -> None:
+        for run in self._queue.waiting.values():
+            run.fail(problem)
+        self._queue.waiting.clear()
