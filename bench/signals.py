@@ -84,7 +84,8 @@ async def gain(train: Sequence[Case], test: Sequence[Case], messages: int, seed:
     learned = await learn(cascade, CaseTraffic(traffic_cases, labelled, places), seed=seed)
     change = 0.0
     if learned.proposal is not None:
-        after = cascade.with_policy(cascade.spec, tree=learned.proposal.applied(cascade.tree))
+        proposal = learned.proposal
+        after = cascade.with_policy(proposal.spec(cascade.spec), tree=proposal.tree(cascade.tree))
         change = 100 * (await _accuracy(after, test) - await _accuracy(cascade, test))
         after.close()
     cascade.close()

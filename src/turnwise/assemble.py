@@ -159,8 +159,8 @@ def load_app(path: Path | str | None = None, *, hooks: Sequence[Hooks] = (), eng
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
     place = _without_secrets(assembly.settings.file.store)
-    definitions = assembly.definitions(runner)
-    return App(runner, assembly.path, place, assembly.flows, assembly.gateway, *definitions, engine=assembly.engine)
+    parts = (assembly.flows, assembly.gateway, *assembly.definitions(runner))
+    return App(runner, assembly.path, place, *parts, engine=assembly.engine)
 
 
 class LoadedStore(NamedTuple):
@@ -315,7 +315,6 @@ class _Assembly:
                 policy=policy,
                 custom_selectors=selectors,
                 keep=self._cache_folder(policy),
-                memory=self._memory(),
                 policies=self._policies,
                 experiment=self._experiment,
                 dispatcher=None if self.engine is None else self.engine.dispatcher,
@@ -342,15 +341,10 @@ class _Assembly:
         def bind(spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade:
             return runner.cascade.changed(spec, tree, aside=aside)
 
-        arms = self._experiment.policies if self._experiment is not None else ()
-        policies = ConfiguredPolicies(self._policy, self._policies, arms)
+        policies = ConfiguredPolicies(self._policy, self._policies, self._experiment.policies if self._experiment else ())
         sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.tried, watch.announce), sets, watch
-
-    def _memory(self) -> MemoryConfig | None:
-        section = self.settings.file.memory
-        return MemoryConfig(**section.model_dump()) if section is not None else None
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""
@@ -399,6 +393,7 @@ class _Assembly:
             "store": self.store(),
             "artifacts": self._artifacts(file.artifacts),
             "encoder": encoder,
+            "memory": MemoryConfig(**file.memory.model_dump()) if file.memory is not None else None,
             "guardrails": guardrails,
             "hooks": [*hooks, *self._hooks],
         }

@@ -53,10 +53,10 @@ def store() -> Iterator[SqlSessionStore]:
 
 
 def editor_of(desk: DefinedAgents, store: SqlSessionStore) -> DefinitionEditor:
-    def accepts(_definition: PolicyDefinition | None, _tree: AgentTree) -> None:
-        """Checks nothing."""
+    def tried(_definition: PolicyDefinition | None, tree: AgentTree) -> Cascade:
+        return Cascade(named_policy("default"), tree, encoder=BagOfWordsEncoder())
 
-    return DefinitionEditor(store.definitions, "app", desk, accepts)
+    return DefinitionEditor(store.definitions, "app", desk, tried)
 
 
 @asynccontextmanager
