@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
 from turnwise.config.agent_factory import AgentFactory, Registered
-from turnwise.config.agent_section import stage_of
 from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference, WrittenPolicy
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.defined_sets import DefinedSets
@@ -26,6 +25,7 @@ from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_policy
 from turnwise.config.registered_parts import model_specs, read_registered
 from turnwise.config.settings import Settings, find_file, read_settings
+from turnwise.config.stage_section import stage_of
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig

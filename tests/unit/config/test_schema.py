@@ -55,6 +55,22 @@ def test_it_is_a_schema() -> None:
     Draft7Validator.check_schema(SCHEMA)
 
 
+def described(schema: Any) -> Iterator[tuple[str, str | None]]:
+    """Yields each key of the schema, at any depth, with its description."""
+    if isinstance(schema, dict):
+        for key, value in schema.get("properties", {}).items():
+            yield key, value.get("description")
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from described(each)
+
+
+def test_every_key_has_a_description() -> None:
+    keys = list(described(SCHEMA))
+    assert len(keys) > 300
+    assert [key for key, text in keys if not text or not text.endswith((".", "…"))] == []
+    assert {text for key, text in keys if key == "import"} >= {"The import path, as module:attribute."}, "by its alias"
+
+
 @pytest.mark.parametrize("given", list(written()))
 def test_what_we_write_is_right(given: str, tmp_path: Path) -> None:
     assert mistakes(yaml.safe_load(given)) == []
