@@ -1,7 +1,7 @@
 """Checks that the last commit makes a release: builds it from a clean clone, looks into it, and installs it.
 
     ./dev release --check             all checks
-    ./dev release --check --offline   without the installations, which ask the package index
+    ./dev release --check --offline   without installing the wheel and resolving the extras; only the builder is installed
 
 Nothing is published. The files are left in build/release. Gaps are told, but do not fail the check: what is still missing for a
 package index, such as the public address of a project that has none.
@@ -71,14 +71,19 @@ def main() -> int:
 
 
 def build() -> tuple[Path, Path]:
-    """Builds wheel and sdist of the last commit, without anything that is not committed."""
+    """Builds wheel and sdist of the last commit, without anything that is not committed.
+
+    The builder is installed into a temporary environment, with the versions of constraints.txt.
+    """
     shutil.rmtree(OUT, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
+        clone, builder = Path(folder) / "clone", Path(folder) / "builder"
         subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", "--depth", "1", ROOT.as_uri(), str(clone)], check=True)
-        subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-d", str(OUT)], cwd=clone, check=True, stdout=subprocess.DEVNULL
-        )
+        subprocess.run([sys.executable, "-m", "venv", str(builder)], check=True)
+        pip = [str(builder / "bin" / "pip"), "install", "-qq", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--constraint", str(clone / "constraints.txt"), "hatchling"], check=True)
+        command = [str(builder / "bin" / "python"), "-m", "hatchling", "build", "-d", str(OUT)]
+        subprocess.run(command, cwd=clone, check=True, stdout=subprocess.DEVNULL)
     return next(OUT.glob("*.whl")), next(OUT.glob("*.tar.gz"))
 
 
