@@ -45,9 +45,9 @@ def test_each_tenant_has_its_own_agents_and_learns_alone(tmp_path: Path) -> None
         return found
 
     for tenant in ("garden", "plumber"):
-        of(tenant, "agents", "import", f"{tenant}.yaml")
+        of(tenant, "agents", "import", f"{tenant}/definitions.yaml")
     assert chosen("plumber", "The sink in the kitchen drips") == "repairs"
-    of("garden", "learn", "--from", "garden-cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
+    of("garden", "learn", "--from", "garden/cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
     learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["add_examples"]
     assert "Nobody rang the bell" in learned
     assert chosen("garden", "Nobody rang my bell") == "front"

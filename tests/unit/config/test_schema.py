@@ -24,7 +24,7 @@ _OTHER_FILES = ("# broken.yaml", "# definitions.yaml")
 _OF_OTHERS = {"services", "apiVersion"}
 """Keys of files for Docker Compose and Kubernetes."""
 SCHEMA = file_schema()
-VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://"}
+VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://", "TENANT": "garden"}
 
 
 def loader_mistakes(folder: Path, given: str) -> list[str]:
