@@ -354,6 +354,7 @@ async def test_the_example_graph_stands_behind_the_door(tmp_path: Path, monkeypa
     said = []
     for message in ("Can you book a train for me?", "to Hamburg", "How many bags may I take?"):
         result = await (await runner.start(message, user="ada", session="s1")).result()
+        assert result.selection is not None
         said.append((result.selection.agent, result.text))
     await runner.close()
     assert said == [

@@ -1,19 +1,21 @@
 """An existing app: a graph of LangGraph that books trains. It knows nothing of Turnwise."""
 
 import re
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 
 TRAINS = {"berlin": "8:04", "hamburg": "9:36", "munich": "7:55"}
 
 
-class Booking(MessagesState):
+class Booking(TypedDict, total=False):
     """The graph's state: the conversation, and the destination once it is known."""
 
+    messages: Annotated[list[AnyMessage], add_messages]
     to: str
 
 
