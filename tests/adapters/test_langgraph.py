@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, hotel, house, read, whole
 
-from turnwise import DataPart
+from turnwise import DataPart, load_app
 from turnwise.agents.adapters.langgraph import LangGraphAgent
 from turnwise.facts.errors import AgentDefinitionError
 
@@ -22,6 +23,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
 
+TRAVEL = Path(__file__).resolve().parents[2] / "examples" / "travel"
 USAGE = {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
 
 
@@ -344,3 +346,19 @@ async def test_without_others_nobody_can_take_over(process: Process) -> None:
     turn = await read(process(house(LangGraphAgent(with_tools(model)))), "When?", to="guide")
     assert (turn.text, turn.answer.author) == ("At nine.", "guide")
     assert model.calls[3][-1].text == "No other agent can take over now. Answer yourself."
+
+
+async def test_the_example_graph_stands_behind_the_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAVEL_SESSIONS", str(tmp_path / "travel.db"))
+    runner = load_app(TRAVEL / "turnwise.yaml").runner
+    said = []
+    for message in ("Can you book a train for me?", "to Hamburg", "How many bags may I take?"):
+        result = await (await runner.start(message, user="ada", session="s1")).result()
+        assert result.selection is not None
+        said.append((result.selection.agent, result.text))
+    await runner.close()
+    assert said == [
+        ("trains", "Where do you want to go: Berlin, Hamburg or Munich?"),
+        ("trains", "You are booked on the 9:36 to Hamburg."),
+        ("luggage", "Two bags and a bike are free."),
+    ]

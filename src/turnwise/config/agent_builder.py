@@ -12,7 +12,7 @@ from turnwise.agents.composite import Loop, Parallel, Sequential
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
-from turnwise.config.agent_section import FlowSection, LlmSection, LoopSection, TeamSection, stage_of
+from turnwise.config.agent_section import FlowSection, LlmSection, LoopSection, TeamSection
 from turnwise.config.cross_references import EntryTree, arrange_entries, report_unknown_agents
 from turnwise.config.document import Where
 from turnwise.config.entries import AgentEntry, PlacedAgent, list_entries
@@ -20,6 +20,7 @@ from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
 from turnwise.config.llm_entries import LlmRecipe, read_llm
 from turnwise.config.settings import Settings
+from turnwise.config.stage_section import stage_of
 from turnwise.config.validation import mistakes
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError

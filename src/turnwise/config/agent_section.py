@@ -1,278 +1,25 @@
-"""The keys of agents in a configuration file, by kind, with the models, tools and tasks that they name."""
+"""The keys of agents in a configuration file, by kind."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, JsonValue, RootModel, ValidationInfo, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from turnwise.agents.llm.agent import HISTORY, OUTPUT_RETRIES, RESULT_CHARACTERS
 from turnwise.agents.llm.memory import NO_MEMORY, MemoryMode, MemoryUse
 from turnwise.config.document import kind_of
-from turnwise.config.validation import AFTER_REMOVAL, OneOf, Section, keys_of, mistake, required_keys
+from turnwise.config.stage_section import StageItem
+from turnwise.config.task_section import StrategyItem, TaskEntry, UntilItem
+from turnwise.config.tool_section import ModelItem, ToolItem
+from turnwise.config.validation import AFTER_REMOVAL, OneOf, Section, mistake
 from turnwise.facts.cards import COMPOSITES, AgentCard, AgentName, Kind, Pattern
-from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError, PolicyError
+from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError
 from turnwise.facts.fact import Fact
 from turnwise.facts.memory import Speaker
 from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.strategies import STRATEGY_OPTIONS, named_strategy
 from turnwise.ports.memory import FOUND
-from turnwise.selection.policy import StageSpec
-from turnwise.selection.stages import STAGE_OPTIONS
-
-TOOL_NAMES = ("artifacts", "ask_user")
-"""The built-in tools."""
-_TOOL_FORMS = f"Write module:attribute, {', '.join(TOOL_NAMES)}, `{{mcp: …}}`, or `{{agent: name}}`."
-_MODEL_FORMS = 'Write provider:name, or `{model: …, url: …, key: "${NAME}"}`, or a list of those.'
-_RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type, such as `builtins:int`."
-
-
-# Language models
-
-
-class Endpoint(Section):
-    """A language model at an OpenAI-compatible URL."""
-
-    thing: ClassVar[str] = "A model"
-    form: ClassVar[str] = _MODEL_FORMS
-    model: str
-    url: str
-    key: str | None = None
-    """None or empty = no API key is sent."""
-
-
-class ImportedModel(Section):
-    """A language model of the user's code."""
-
-    thing: ClassVar[str] = "A model with 'import'"
-    path: str = Field(alias="import")
-
-
-_NO_MODEL = ("Here a model was expected, but this is {given}.", _MODEL_FORMS)
-_OneModel = Annotated[Any, OneOf({str: str, "import": ImportedModel, dict: Endpoint}, _NO_MODEL)]
-ModelItem = Annotated[Any, OneOf({list: tuple[_OneModel, ...], object: _OneModel}, _NO_MODEL)]
-"""A model, or a list of models, tried in order."""
-_PlainModel = Annotated[Any, OneOf({str: str, dict: Endpoint}, _NO_MODEL)]
-PlainModelItem = Annotated[Any, OneOf({list: tuple[_PlainModel, ...], object: _PlainModel}, _NO_MODEL)]
-"""As `ModelItem`, without models of the user's code."""
-
-
-# Tools
-
-
-class AgentTool(Section):
-    """Another agent as a tool."""
-
-    agent: str
-    description: str | None = None
-    """None = the agent's own description."""
-
-
-class McpConnection(Fact):
-    """How an MCP server is reached: a command that starts it, or its URL."""
-
-    command: tuple[str, ...] | None = Field(default=None, min_length=1)
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    url: str | None = None
-    headers: dict[str, str] = {}
-
-
-_NO_CONFIRMATION = ("{name}: write true, false, or a list of tools that have to be confirmed.", "")
-ConfirmItem = Annotated[Any, OneOf({bool: bool, list: tuple[str, ...]}, _NO_CONFIRMATION)]
-
-
-class McpTools(Section):
-    """The tools of an MCP server."""
-
-    mcp: McpConnection
-    name: str | None = None
-    prefix: str = ""
-    only: tuple[str, ...] | None = None
-    without: tuple[str, ...] = ()
-    confirm: ConfirmItem = False
-    seconds: float | None = Field(default=None, gt=0)
-    connect_seconds: float | None = Field(default=None, gt=0)
-
-
-def _no_tool(value: Any) -> PydanticCustomError:
-    if isinstance(value, dict) and value:
-        key = next(iter(value))
-        return mistake(f"This is no tool: it has the key {key!r}.", did_you_mean(key, ("mcp", "agent")))
-    return mistake(f"This is no tool: it is {kind_of(value)}.", _TOOL_FORMS)
-
-
-def _known_tool(name: str) -> str:
-    if name not in TOOL_NAMES and ":" not in name:
-        fix = f"{did_you_mean(name, TOOL_NAMES)} Or write an import path, module:attribute."
-        raise mistake(f"There is no tool {name!r}.", fix)
-    return name
-
-
-_TOOL_PATTERN = f"^({'|'.join(TOOL_NAMES)})$|:"
-_ToolName = Annotated[str, AfterValidator(_known_tool), Field(json_schema_extra={"pattern": _TOOL_PATTERN})]
-ToolItem = Annotated[Any, OneOf({str: _ToolName, "mcp": McpTools, "agent": AgentTool}, _no_tool)]
-
-
-# Selectors: stages of a policy, and the selector of a team
-
-
-class OwnStage(Section):
-    """A stage with a selector of the user's code."""
-
-    thing: ClassVar[str] = "A stage"
-    selector: str = Field(json_schema_extra={"not": {"enum": [*STAGE_OPTIONS]}})
-    options: dict[str, JsonValue] = {}
-    name: str | None = None
-
-
-ModelOptions = create_model("ModelOptions", __base__=STAGE_OPTIONS["model"], model=(PlainModelItem, ...))
-"""The options of the selector `model`. Its models are written like those of agents."""
-
-
-def _stage_section(selector: str, options: type[Fact]) -> type[Section]:
-    fields: dict[str, Any] = {
-        "thing": (ClassVar[str], "A stage"),
-        "selector": (Literal[selector], ...),
-        "options": (options, Field(default={})),
-        "name": (str | None, None),
-    }
-    return create_model(f"{selector.capitalize()}Stage", __base__=Section, **fields)
-
-
-_STAGE_OPTIONS = {**STAGE_OPTIONS, "model": ModelOptions}
-_STAGES = {("selector", name): _stage_section(name, options) for name, options in _STAGE_OPTIONS.items()}
-_NO_STAGE = ("A stage is a selector's name or keys and values; this is {given}.", "Write `- selector: name`.")
-StageItem = Annotated[Any, OneOf({str: str, **_STAGES, dict: OwnStage}, _NO_STAGE)]
-
-
-def stage_of(item: Any) -> StageSpec:
-    """The stage of a policy that a `StageItem` describes."""
-    if isinstance(item, str):
-        return StageSpec(selector=item)
-    return StageSpec(**item.model_dump(mode="json", by_alias=True, exclude_unset=True))
-
-
-# Flows: tasks and conditions
-
-
-class Labels(Section):
-    """A result that is one of some labels."""
-
-    labels: list[JsonValue]
-
-
-class ResultSchema(Section):
-    """A result with a JSON schema."""
-
-    json_schema: dict[str, JsonValue] = Field(alias="schema")
-
-
-def _is_result_name(value: Any) -> bool:
-    return isinstance(value, str) and (value == "text" or ":" in value)
-
-
-_ResultName = Annotated[str, Field(json_schema_extra={"pattern": "^text$|:"})]
-_RESULTS: Mapping[Any, Any] = {_is_result_name: _ResultName, "labels": Labels, "schema": ResultSchema}
-ResultItem = Annotated[Any, OneOf(_RESULTS, ("This is no kind of result.", _RESULT_FORMS))]
-
-
-class TaskEntry(Section):
-    """A task of a flow."""
-
-    thing: ClassVar[str] = "A task"
-    form: ClassVar[str] = "Write `name:`, and what is to be done as `objective:`."
-    name: str
-    objective: str = ""
-    agents: tuple[str, ...] = ()
-    depends_on: tuple[str, ...] = ()
-    parent: str | None = None
-    interactive: bool = False
-    run_if: Literal["success", "always"] = "success"
-    result: ResultItem = "text"
-    tools: tuple[ToolItem, ...] = ()
-
-
-class UntilList(RootModel["tuple[UntilItem, ...]"]):
-    """Conditions of which one is enough."""
-
-    root: "tuple[UntilItem, ...]" = Field(min_length=1)
-
-
-class UntilKeys(Section):
-    """Conditions of which one is enough, by key."""
-
-    model_config = {"json_schema_extra": {"minProperties": 1}}
-    thing: ClassVar[str] = "A condition"
-    any_complete: "TaskNames" = []
-    any_failed: "TaskNames" = []
-    max_turns: int = Field(default=0, ge=1)
-    max_model_calls: int = Field(default=0, ge=1)
-    any: "tuple[UntilItem, ...]" = Field(default=(), min_length=1)
-    all: "tuple[UntilItem, ...]" = Field(default=(), min_length=1)
-
-
-def _one_name(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-TaskNames = Annotated[list[str], BeforeValidator(_one_name, json_schema_input_type=str | list[str])]
-UNTIL_NAMES = ("all_complete", "any_complete", "any_failed")
-
-
-def _known_condition(name: str) -> str:
-    if name not in UNTIL_NAMES:
-        raise mistake(
-            f"There is no condition {name!r}.", did_you_mean(name, dict.fromkeys((*UNTIL_NAMES, *keys_of(UntilKeys))))
-        )
-    return name
-
-
-def _no_condition(value: Any) -> PydanticCustomError:
-    found = kind_of(value or None)
-    return mistake(f"A condition is a name, or keys and values; this is {found}.", "Write `any_failed`, or `max_turns: 20`.")
-
-
-def _has_keys(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value)
-
-
-_Condition = Annotated[str, AfterValidator(_known_condition), Field(json_schema_extra={"enum": [*UNTIL_NAMES]})]
-_CONDITIONS: Mapping[Any, Any] = {str: _Condition, list: UntilList, _has_keys: UntilKeys}
-UntilItem = Annotated[Any, OneOf(_CONDITIONS, _no_condition)]
-
-
-def _known_strategy(name: str) -> str:
-    try:
-        named_strategy(name)
-    except PolicyError as error:
-        raise mistake(error.problem, error.fix) from None
-    return name
-
-
-def _strategy_section(name: str, options: type[Fact]) -> type[Section]:
-    fields: dict[str, Any] = {"__base__": (Section, options), "use": (Literal[name], ...)}
-    model: type[Section] = create_model(f"{name.title()}Strategy", **fields)
-    return model
-
-
-def _no_strategy(value: Any) -> PydanticCustomError:
-    use = value.get("use") if isinstance(value, dict) else None
-    if isinstance(use, str):
-        return mistake(f"There is no strategy {use!r}.", did_you_mean(use, STRATEGY_OPTIONS), "use")
-    if isinstance(value, dict):
-        return mistake("A strategy has its name below 'use'.", "Write `{use: popcorn}`.")
-    return mistake(f"{{name}} should be a name or keys and values, but is {kind_of(value)}.", "Write `strategy: popcorn`.")
-
-
-_PLAIN_STRATEGIES = [name for name, options in STRATEGY_OPTIONS.items() if not required_keys(options)]
-_Strategy = Annotated[str, AfterValidator(_known_strategy), Field(json_schema_extra={"enum": _PLAIN_STRATEGIES})]
-_STRATEGIES = {("use", name): _strategy_section(name, options) for name, options in STRATEGY_OPTIONS.items()}
-StrategyItem = Annotated[Any, OneOf({str: _Strategy, **_STRATEGIES}, _no_strategy)]
-
-
-# Agents
 
 
 def _regex_alone(value: Any) -> Any:
@@ -287,7 +34,9 @@ class AgentSection(Section, AgentCard):
 
     error: ClassVar[type[ConfigError] | None] = AgentDefinitionError
     patterns: tuple[_PatternItem, ...] = ()
+    """RE2 expressions that mark a message as this agent's: text, or keys and values."""
     children: "tuple[AgentItem, ...]" = ()
+    """The agents below it, nested or by name."""
 
     @classmethod
     def fix_of_unknown(cls, key: str) -> str:
@@ -303,48 +52,61 @@ class FunctionSection(AgentSection):
     name: AgentName = ""
     """By default the name that it has in code."""
     kind: Literal["function", "remote", "llm"] = "function"
+    """The kind of agent that the code has."""
     run: str
+    """The function or agent, as module:attribute."""
 
 
 class CompositeSection(AgentSection):
     """A composite: runs its children."""
 
     children: "tuple[AgentItem, ...]"
+    """The agents that it runs, nested or by name."""
 
 
 class SequentialSection(CompositeSection):
     """Runs its children one after the other."""
 
     kind: Literal["sequential"]
+    """Runs its children one after the other."""
 
 
 class ParallelSection(CompositeSection):
     """Runs its children at the same time."""
 
     kind: Literal["parallel"]
+    """Runs its children at the same time."""
 
 
 class LoopSection(CompositeSection):
     """Runs its children again and again."""
 
     kind: Literal["loop"]
+    """Runs its children again and again."""
     max_iterations: int = Field(default=10, ge=1)
+    """The most rounds."""
 
 
 class TeamSection(CompositeSection):
     """Its children talk in turns."""
 
     kind: Literal["team"]
+    """Lets its children talk in turns."""
     selector: StageItem = "conversational"
+    """Who speaks next: a selector, as in a policy."""
     lead: str | None = None
+    """The child that works when the selector picks none; None means the first child."""
     ends: Literal["untagged", "escalated"] = "untagged"
+    """When the team is done: `untagged` = an answer names no next speaker, `escalated` = an agent says so."""
 
 
 class HistoryEntry(Fact):
     """How much of the conversation a model gets."""
 
     tokens: int = Field(default=HISTORY.tokens, ge=1)
+    """The most tokens of one request, by estimate, with instructions and tools."""
     events: int = Field(default=HISTORY.events, ge=1)
+    """The most events of one request."""
 
 
 class MemoryUseEntry(Section):
@@ -352,9 +114,13 @@ class MemoryUseEntry(Section):
 
     thing: ClassVar[str] = "The use of the memory"
     mode: MemoryMode
+    """`tool`: tools that recall and remember. `preload`: fitting entries come with the message. `both`, or `none`."""
     tokens: int = Field(default=NO_MEMORY.tokens, ge=1)
+    """The most tokens of preloaded entries, by estimate."""
     entries: int = Field(default=NO_MEMORY.entries, ge=1, le=FOUND)
+    """The most preloaded entries."""
     said_by: tuple[Speaker, ...] = Field(default=NO_MEMORY.said_by, min_length=1)
+    """The speakers that preloaded entries come from."""
 
     def use(self) -> MemoryUse:
         return MemoryUse(self.mode, self.tokens, self.entries, self.said_by)
@@ -368,6 +134,7 @@ class ImportedInstructions(Section):
     """Instructions that a function of the context gives."""
 
     path: str = Field(alias="import")
+    """The import path of a function of the context, as module:function."""
 
 
 _NO_INSTRUCTIONS = (
@@ -381,22 +148,37 @@ class LlmSection(AgentSection):
     """An agent that uses a language model."""
 
     kind: Literal["llm"]
+    """Answers with a language model."""
     model: ModelItem
+    """The language model, or a list of models that are tried in order."""
     instructions: _Instructions = ""
+    """The system instructions: text with `{key}` for values of the state, or a function."""
     turn_instructions: _Instructions = ""
+    """Instructions that change from turn to turn. They come last, so that the provider's cache of the rest stays valid."""
     tools: tuple[ToolItem, ...] = ()
+    """What the model may call."""
     output: str = ""
     """The import path of the type of its answers."""
     output_key: str | None = None
+    """The key of the state that gets the answer; None stores none."""
     output_retries: int = Field(default=OUTPUT_RETRIES, ge=0)
+    """How often the model may try again when an answer does not have the type of `output`."""
     settings: dict[str, JsonValue] = {}
+    """Settings that are passed on to the provider, such as `temperature`."""
     max_steps: int | None = Field(default=None, ge=1)
+    """The most model calls in one run; None means `limits.steps`."""
     history: HistoryEntry = HistoryEntry()
+    """How much of the conversation the model gets."""
     result_characters: int = Field(default=RESULT_CHARACTERS, ge=1)
+    """The most characters of a tool's result that the model gets."""
     summary_model: ModelItem = None
+    """The model that summarizes what soon exceeds the history; None summarizes nothing."""
     names_next: bool = False
+    """True lets the model name the next speaker, in teams and policies that obey it."""
     callers_tools: bool = True
+    """False ignores the tools that callers offer with their messages."""
     memory: MemoryUseItem = NO_MEMORY.mode
+    """How the model uses what is remembered of the user."""
 
 
 class FlowSection(AgentSection):
@@ -404,13 +186,21 @@ class FlowSection(AgentSection):
 
     error: ClassVar[type[ConfigError] | None] = FlowDefinitionError
     kind: Literal["flow"]
+    """Does tasks with its agents."""
     tasks: tuple[TaskEntry, ...] = Field(min_length=1)
+    """The tasks; their order decides between those that are ready."""
     agents: tuple[str, ...] = ()
+    """Agents from anywhere in the tree, for tasks that name none; by default the children."""
     strategy: StrategyItem = None
+    """Picks the next agent when none is working and none was named; None means `popcorn`."""
     until: UntilItem = None
+    """Ends the flow before all tasks are complete; None never does."""
     side_by_side: int = Field(default=1, ge=1)
+    """How many agents may work at the same time."""
     max_turns: int | None = Field(default=None, ge=1)
+    """The most turns, after which it ends as `limit:turns`; None means 10 for each task."""
     targets: tuple[str, ...] | None = None
+    """Only these tasks and their dependencies are done; None means all."""
 
 
 AGENT_SECTIONS: Mapping[str, type[AgentSection]] = {
@@ -452,6 +242,5 @@ AgentItem = Annotated[Any, OneOf(_AGENTS, _no_agent)]
 assert set(AGENT_SECTIONS) - {"function", "llm"} == COMPOSITES
 for _kind, _section in AGENT_SECTIONS.items():
     _section.thing = f"An agent of kind {_kind!r}"
-_RECURSIVE: tuple[type[BaseModel], ...] = (UntilList, UntilKeys, *AGENT_SECTIONS.values())
-for _each in _RECURSIVE:
+for _each in AGENT_SECTIONS.values():
     _each.model_rebuild()

@@ -8,8 +8,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from turnwise.config.agent_section import AgentItem, ModelItem, ModelOptions, StageItem, ToolItem
+from turnwise.config.agent_section import AgentItem
 from turnwise.config.document import kind_of
+from turnwise.config.stage_section import ModelOptions, StageItem
+from turnwise.config.tool_section import ModelItem, ToolItem
 from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.experiments import Metric, Unit
@@ -35,7 +37,9 @@ class Reference(Section):
 
     thing: ClassVar[str] = "An import path"
     path: str = Field(alias="import")
+    """The import path, as module:attribute."""
     options: dict[str, JsonValue] = {}
+    """Keyword arguments for a class or a function."""
 
     @classmethod
     def to(cls, path: str, options: Mapping[str, JsonValue] = MappingProxyType({})) -> "Reference":
@@ -73,7 +77,9 @@ class EndpointEncoderSection(Section):
     thing: ClassVar[str] = "An encoder"
     form: ClassVar[str] = "Write a folder, `{url: …, model: …, key: ${NAME}}`, or `{import: module:attribute}`."
     url: str = Field(min_length=1)
+    """The base URL of the service, without `/embeddings`."""
     model: str = Field(min_length=1)
+    """The model's name at the service."""
     key: str = ""
     """Empty = no API key is sent."""
 
@@ -108,9 +114,13 @@ class SegmentSection(Section):
 
     thing: ClassVar[str] = "A segment"
     when: dict[str, Annotated[Any, OneOf({str: str, list: tuple[str, ...]}, _NO_CONDITION)]]
+    """Conditions on `channel` and `user_kind`, each with one value or a list. All have to hold."""
     options: dict[str, StageChange] = {}
+    """Options of stages for these messages, by stage."""
     default: str | None = None
+    """The default agent for these messages; None keeps the policy's."""
     name: str | None = None
+    """The segment's name in decisions; None = built from its conditions."""
 
 
 class ChangedPolicy(Section):
@@ -118,12 +128,17 @@ class ChangedPolicy(Section):
 
     error: ClassVar[type[PolicyError]] = PolicyError
     use: PolicyName
+    """The named policy that is changed."""
     name: str | None = None
+    """The policy's name in decisions; None keeps that of the named policy."""
     options: dict[str, StageChange] = {}
-    """By stage."""
+    """Options that replace those of the named policy, by stage."""
     default: str | None = None
+    """The agent that answers when no stage chooses one; None keeps that of the named policy."""
     segments: tuple[SegmentSection, ...] = ()
+    """Changes for some messages. The first segment that fits counts."""
     several: str | None = None
+    """The agent for messages with requests for several agents; None means that the chosen agent does its part."""
     shadow: str | None = None
     """The name of a policy that decides, too, for comparison only."""
     shadow_may_ask: bool = False
@@ -135,10 +150,15 @@ class WrittenPolicy(Section):
 
     error: ClassVar[type[PolicyError]] = PolicyError
     name: str = "custom"
+    """The policy's name in decisions."""
     stages: tuple[StageItem, ...] = ()
+    """Selectors in the order in which they are asked; the first choice counts."""
     default: str | None = None
+    """The agent that answers when no stage chooses one; None means the root."""
     segments: tuple[SegmentSection, ...] = ()
+    """Changes for some messages. The first segment that fits counts."""
     several: str | None = None
+    """The agent for messages with requests for several agents; None means that the chosen agent does its part."""
     shadow: str | None = None
     """The name of a policy that decides, too, for comparison only."""
     shadow_may_ask: bool = False
@@ -205,41 +225,62 @@ class GuardrailSection(Section):
     """A built-in guardrail. The guardrail's class defines the defaults: only options that the file sets are passed on."""
 
     name: str = ""
+    """The guardrail's name in the log; empty means that of its kind."""
 
 
 class LengthSection(GuardrailSection):
     use: Literal["length"]
+    """Limits the length of messages and answers."""
     message: int | None = Field(default=None, ge=1)
+    """The most characters of a message; None has no limit."""
     answer: int | None = Field(default=None, ge=1)
+    """The most characters of an answer; None has no limit."""
     action: Action = "block"
+    """`block` refuses longer text, `rewrite` cuts it off."""
 
 
 class SecretsSection(GuardrailSection):
     use: Literal["secrets"]
+    """Finds keys, tokens and passwords."""
     action: Action = "rewrite"
+    """`rewrite` puts a label in their place, `block` refuses the text."""
     places: tuple[Place, ...] = PLACES
+    """What is checked: messages, tool calls, answers."""
 
 
 class PersonalDataSection(GuardrailSection):
     use: Literal["personal_data"]
+    """Finds personal data."""
     action: Action = "rewrite"
+    """`rewrite` puts a label in its place, `block` refuses the text."""
     places: tuple[Place, ...] = PLACES
+    """What is checked: messages, tool calls, answers."""
     kinds: tuple[Kind, ...] = ()
+    """Which personal data is looked for; by default every kind."""
 
 
 class InjectionMarksSection(GuardrailSection):
     use: Literal["injection_marks"]
+    """Finds marks of prompt injection."""
     phrases: bool = True
+    """True blocks known phrases; false only removes control tokens and hidden characters."""
     places: tuple[Place, ...] = PLACES
+    """What is checked: messages, and answers for results of tools; by default both."""
 
 
 class BannedTopicsSection(GuardrailSection):
     use: Literal["banned_topics"]
+    """Finds sentences about banned topics, by meaning."""
     banned: tuple[str, ...] = Field(min_length=1)
+    """Example sentences of the topics; ten or more for each."""
     allowed: tuple[str, ...] = ()
+    """Example sentences that are no such topic, though close to one."""
     threshold: float = Field(default=0.0, ge=-1.0, le=1.0, allow_inf_nan=False)
+    """The lowest cosine similarity with a banned example, -1 to 1; 0.6 if it is not set."""
     places: tuple[Place, ...] = PLACES
+    """What is checked: messages, tool calls, answers; by default messages and answers."""
     reason: str = ""
+    """The refusal that the user reads; empty means the standard one."""
 
 
 GUARDRAILS: Mapping[str, type[GuardrailSection]] = {

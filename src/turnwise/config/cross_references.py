@@ -6,9 +6,10 @@ Arranges the agents in a tree.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from turnwise.config.agent_section import FlowSection, UntilKeys, UntilList
+from turnwise.config.agent_section import FlowSection
 from turnwise.config.document import Document, Where
 from turnwise.config.entries import AgentEntry
+from turnwise.config.task_section import UntilKeys, UntilList
 from turnwise.config.tool_entries import AgentReference
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.spelling import did_you_mean

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from turnwise.config.agent_section import Endpoint, ImportedModel
 from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
+from turnwise.config.tool_section import Endpoint, ImportedModel
 from turnwise.facts.errors import TurnwiseError
 from turnwise.models.by_name import ModelEndpoint, model_of
 from turnwise.ports.model import Model

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from turnwise.config.app_file import AppFile
 from turnwise.config.field_docs import field_docs
+from turnwise.config.validation import OneOf
 from turnwise.facts.gateway import Switch
 
 Schema = dict[str, Any]
@@ -37,10 +38,14 @@ def _add_descriptions(schema: Schema, definitions: Schema) -> None:
     """Describes each key by the text below its field in the code."""
     models = {model.__name__: model for model in _models_of(AppFile)}
     for name, definition in {AppFile.__name__: schema, **definitions}.items():
-        docs = field_docs(models[name]) if name in models else {}
-        for key, value in definition.get("properties", {}).items():
-            if key in docs:
-                value.setdefault("description", " ".join(docs[key].split()))
+        model = models.get(name)
+        if model is None:  # any JSON value
+            continue
+        docs = field_docs(model)
+        for field, info in model.model_fields.items():
+            value = definition.get("properties", {}).get(info.alias or field)
+            if value is not None and field in docs:
+                value.setdefault("description", " ".join(docs[field].split()))
 
 
 def _models_of(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -49,11 +54,11 @@ def _models_of(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     waiting: list[Any] = [model]
     while waiting:
         found = waiting.pop()
-        waiting += get_args(found)
+        waiting += [found.union] if isinstance(found, OneOf) else get_args(found)
         if isinstance(found, type) and issubclass(found, BaseModel) and found not in seen:
             seen.add(found)
             yield found
-            waiting += [field.annotation for field in found.model_fields.values()]
+            waiting += [each for field in found.model_fields.values() for each in (field.annotation, *field.metadata)]
 
 
 def _as_written(schema: Any) -> Any:

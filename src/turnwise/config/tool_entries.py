@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from turnwise.config.agent_section import TOOL_NAMES, AgentTool, McpTools
 from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
+from turnwise.config.tool_section import TOOL_NAMES, AgentTool, McpTools
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.built_in import ArtifactTools, ask_user

@@ -33,6 +33,7 @@ class Pattern(Fact):
     """An RE2 expression that assigns matching messages to this agent. It is searched anywhere in the message, ignoring case."""
 
     regex: str
+    """The RE2 expression."""
     confidence: float = Field(default=0.8, ge=0.0, le=1.0)
     """The confidence of a match, 0 to 1."""
     active: bool = True
@@ -45,8 +46,11 @@ class Skill(Fact):
     """One ability of an agent, with example requests."""
 
     name: str
+    """The skill's name, in words."""
     description: str = ""
+    """What the agent does with this skill; empty adds nothing."""
     examples: tuple[str, ...] = ()
+    """Requests for this skill, as users write them."""
 
 
 class LearnedExample(Fact):
@@ -67,27 +71,37 @@ class AgentCard(Fact):
     """An agent as the selectors see it."""
 
     name: AgentName
+    """The agent's name in the log: 1 to 64 printable characters, unique in the tree."""
     description: str = ""
+    """What the agent does, in a sentence."""
     not_for: str = optional("")
     """What the agent does not do, for the model that selects and for people."""
     kind: Kind = "function"
+    """What runs the agent: a function, a language model, a remote server, or a composite of its children."""
     parent: str | None = None
     """The name of the parent in the tree; None for the root."""
     examples: tuple[str, ...] = ()
+    """Requests for this agent, as users write them; five to ten route well."""
     learned: tuple[LearnedExample, ...] = optional(())
     """Further examples, learned from users' messages."""
     skills: tuple[Skill, ...] = ()
+    """Abilities of the agent, each with examples."""
     patterns: tuple[Pattern, ...] = ()
+    """Expressions that mark a message as this agent's."""
     tags: tuple[str, ...] = ()
+    """Labels for your own selectors and for people; no built-in selector reads them."""
     roles: tuple[str, ...] = ()
     """The caller's roles that may reach the agent; empty means everyone."""
     disallow_transfer_to_parent: bool = False
+    """True forbids the agent to hand over to its parent."""
     disallow_transfer_to_peers: bool = False
+    """True forbids the agent to hand over to agents with the same parent."""
     resume: Literal["auto", "never", "always"] = "auto"
     """Resumption of the agent that answered last: `auto` follows the tree's permissions (behaviour A12)."""
     routable: bool = True
     """True if selectors may choose the agent for a message."""
     enabled: bool = True
+    """False disables the agent and all agents below it."""
     time_limit: float | None = Field(default=None, gt=0)
     """Seconds for one run; None means only the invocation's deadline."""
 

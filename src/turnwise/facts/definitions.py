@@ -259,7 +259,7 @@ def differences(old: AnyDefinition | None, new: AnyDefinition) -> tuple[FieldCha
 
 
 def copied(of: AnyDefinition, status: Status) -> AnyDefinition:
-    """Returns a new version with the content of an older one. Whoever stores it sets author and note."""
+    """Returns a new version with the content of an older one. The store's caller sets author and note."""
     return of.replace(version=0, revision=0, status=status, author="", created_at=None, note="")
 
 

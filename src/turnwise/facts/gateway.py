@@ -133,7 +133,9 @@ class GatewayConfig(Fact):
     """The section `gateway` of a configuration file."""
 
     host: str = "127.0.0.1"
+    """The address to listen on. Any other than loopback needs `auth`."""
     port: int = Field(default=8000, ge=0, le=65535)
+    """The TCP port; 0 picks a free one."""
     auth: AuthConfig | None = None
     """The accepted credentials. None makes every caller an admin, and is only allowed on a loopback address."""
     origins: tuple[str, ...] = ()

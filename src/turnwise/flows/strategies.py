@@ -160,14 +160,17 @@ class _None(Fact):
 
 class _Single(Fact):
     agent: str | None = None
+    """The agent that takes every turn; None means the first with ready tasks."""
 
 
 class _Random(Fact):
     seed: int = 0
+    """The seed; the same seed gives the same sequence."""
 
 
 class _Moderated(Fact):
     moderator: str
+    """The agent that is asked for the next one."""
 
 
 _KINDS: Mapping[str, tuple[type[Fact], Any]] = {

@@ -1,4 +1,4 @@
-"""Counts what a replay found: which decisions change, from whom to whom, and whether labels call that right."""
+"""Counts what a replay found: which decisions change, between which agents, and which of them labels call right."""
 
 from collections import Counter
 from collections.abc import Mapping

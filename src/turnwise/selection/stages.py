@@ -85,58 +85,89 @@ class _NoOptions(Fact):
 
 class _LeadOptions(Fact):
     lead: str | None = None
+    """The agent to choose when no other is named; None means the team's lead, or the policy's default agent."""
 
 
 class _OrderOptions(Fact):
     order: tuple[str, ...] = ()
+    """The agents, in the order in which they answer. Required."""
 
 
 class _PatternsOptions(Fact):
     threshold: float = _fraction(THRESHOLD)
+    """The lowest confidence of a match that decides, 0 to 1."""
     margin: float | None = _fraction(None)
+    """The lead that the best match needs over the next, 0 to 1; None abstains when several match."""
     yields: Yields | None = None
+    """Which agent keeps the message despite a match: `waits` = one that waits for a reply, `asks` = also one that has just
+    asked; None = neither.
+    """
 
 
 class _SemanticOptions(Fact):
     threshold: float = _fraction(semantic.THRESHOLD)
+    """The score that the best agent has to exceed, 0 to 1."""
     top: int = Field(default=semantic.TOP, ge=1)
+    """How many of the best agents are recorded as candidates."""
     margin: float | None = _fraction(None)
+    """The lead that the best agent needs over the next, 0 to 1; None needs none."""
     novelty: float | None = _fraction(None)
+    """Abstains when the probability of out of scope is higher than this, 0 to 1; None never does."""
     score: Score = "similarity"
+    """What is compared with the threshold: the similarity of the nearest phrases, or the calibrated probability."""
 
 
 class _SmallTalkOptions(Fact):
     agent: str | None = None
+    """The agent for small talk; None means the policy's default agent."""
     threshold: float = _fraction(semantic.THRESHOLD)
+    """The lowest score of small talk, 0 to 1."""
 
 
 class _ContextualOptions(Fact):
     general: str | None = None
+    """The agent for small talk; None means the policy's default agent."""
     nobody: float = _fraction(NOBODY)
+    """Abstains when the probability of out of scope is higher than this, 0 to 1."""
     awaited: float = _fraction(AWAITED_CONFIDENCE)
+    """The confidence needed to leave an agent that waits for a reply, 0 to 1."""
     margin: float = _fraction(0.0)
+    """Abstains when the two best agents are nearer to each other than this, 0 to 1."""
 
 
 class _ClarifyOptions(Fact):
     margin: float = _fraction(clarify.MARGIN)
+    """Asks when agents are within this distance of the best, 0 to 1."""
     evidence: float = _fraction(clarify.EVIDENCE)
+    """The lowest score of the best agent for a question, 0 to 1."""
     choices: int = Field(default=clarify.CHOICES, ge=2, le=9)
+    """The most agents that a question offers."""
     question: str = Field(default=clarify.QUESTION, min_length=1, max_length=500)
+    """The question's first line."""
     only: Literal["answer", "question"] | None = None
+    """`answer` only reads answers to a question, `question` only asks; None does both."""
     stage: str | None = None
+    """The stage that gives the candidates; None means the last one that has any."""
 
 
 class _ResumeOptions(Fact):
     rule: Rule = "tree"
+    """Which agents may continue: by the permissions of the `tree`, or by the rule of `adk`."""
     only: Literal["awaiting"] | None = None
+    """`awaiting` resumes only an agent that waits for a reply; None resumes any."""
     novelty: float | None = _fraction(None)
+    """Does not resume when an earlier stage found out of scope likelier than this, 0 to 1; None always may."""
     stage: str | None = None
+    """A `contextual` stage; does not resume when that stage found the message out of scope."""
 
 
 class _EndpointOptions(Fact):
     model: str
+    """The model's name at the service."""
     url: str
+    """The base URL of an OpenAI-compatible service."""
     key: str = Field(default="", exclude=True, repr=False)
+    """The API key; empty sends none."""
 
     def spec(self) -> ModelEndpoint:
         return ModelEndpoint(self.model, self.url, self.key)
@@ -144,16 +175,24 @@ class _EndpointOptions(Fact):
 
 class _ModelOptions(Fact):
     model: str | _EndpointOptions | tuple[str | _EndpointOptions, ...]
+    """The language model, or a list of models that are tried in order."""
     margin: float = _fraction(model_stage.MARGIN)
+    """The model is asked about agents within this distance of the best, 0 to 1."""
     choices: int = Field(default=model_stage.CHOICES, ge=2, le=50)
+    """The most agents that the model chooses from."""
     seconds: float = Field(default=model_stage.SECONDS, gt=0, allow_inf_nan=False)
+    """How long the model may take, in seconds."""
     confidence: float = _fraction(model_stage.CONFIDENCE)
+    """The confidence that a choice of the model gets, 0 to 1."""
     stage: str | None = None
+    """The stage that gives the candidates; None means the last one that has any."""
 
 
 class _DefaultOptions(Fact):
     agent: str | None = None
+    """The agent that answers; None means the policy's default agent."""
     confidence: float = _fraction(CONFIDENCE)
+    """The confidence on record, 0 to 1."""
 
 
 _Build = Callable[[BuildContext, str, Any], Selector]

@@ -24,7 +24,7 @@ _OTHER_FILES = ("# broken.yaml", "# definitions.yaml")
 _OF_OTHERS = {"services", "apiVersion"}
 """Keys of files for Docker Compose and Kubernetes."""
 SCHEMA = file_schema()
-VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://"}
+VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://", "TENANT": "garden"}
 
 
 def loader_mistakes(folder: Path, given: str) -> list[str]:
@@ -53,6 +53,22 @@ def written() -> Iterator[Any]:
 
 def test_it_is_a_schema() -> None:
     Draft7Validator.check_schema(SCHEMA)
+
+
+def described(schema: Any) -> Iterator[tuple[str, str | None]]:
+    """Yields each key of the schema, at any depth, with its description."""
+    if isinstance(schema, dict):
+        for key, value in schema.get("properties", {}).items():
+            yield key, value.get("description")
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from described(each)
+
+
+def test_every_key_has_a_description() -> None:
+    keys = list(described(SCHEMA))
+    assert len(keys) > 300
+    assert [key for key, text in keys if not text or not text.endswith((".", "…"))] == []
+    assert {text for key, text in keys if key == "import"} >= {"The import path, as module:attribute."}, "by its alias"
 
 
 @pytest.mark.parametrize("given", list(written()))

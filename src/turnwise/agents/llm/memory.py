@@ -22,9 +22,9 @@ from turnwise.transcript.view import tokens_of
 MemoryMode = Literal["none", "tool", "preload", "both"]
 
 TRUSTED: tuple[Speaker, ...] = ("user", "operator")
-"""Whose words a model gets unless the agent says otherwise."""
+"""The speakers of entries that a model gets by default."""
 _ASKED_FOR: tuple[Speaker, ...] = ("user", "operator", "agent")
-"""Whose words the tool finds. What tools and documents said stays out."""
+"""The speakers of entries that the tool finds: no tools and no documents."""
 MOST_FOUND = 20
 
 MEMORY_MARKS = (
@@ -45,7 +45,7 @@ class MemoryUse:
     entries: int = 10
     """The most preloaded entries."""
     said_by: tuple[Speaker, ...] = TRUSTED
-    """Whose words are preloaded."""
+    """The speakers of preloaded entries."""
 
     @property
     def has_tools(self) -> bool:

@@ -9,9 +9,9 @@ from turnwise.runner.limited_artifacts import copied_bytes
 CHANGE, FORK = 2, 4
 """The price of a rewind or deletion, and of a fork, before its data."""
 EVENTS, BYTES = 1_000, 1024 * 1024
-"""So many events, or so many bytes, cost one request more."""
+"""The number of events, or of bytes, that costs one more request."""
 EXCHANGES, SESSIONS = 10, 10
-"""So many imported exchanges, or so many sessions of a deleted user, cost one request more."""
+"""The number of imported exchanges, or of sessions of a deleted user, that costs one more request."""
 
 
 class Prices:

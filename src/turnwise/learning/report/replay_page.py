@@ -1,4 +1,4 @@
-"""The page of a replay: how many decisions change, from whom to whom, and whether labels call that right."""
+"""The page of a replay: how many decisions change, between which agents, and which of them labels call right."""
 
 from collections import Counter
 from collections.abc import Sequence
