@@ -60,9 +60,11 @@ class LearnedExample(Fact):
     """
 
     text: str
+    """The message, without personal data."""
     user: str = optional("")
     """The user who wrote the message; empty when a file had it. The erasure of the user removes the example."""
     session: str = optional("")
+    """The session of the message; empty when a file had it."""
     sequence: int = optional(0)
     """The number of the message in the session."""
 
