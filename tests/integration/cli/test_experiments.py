@@ -20,6 +20,8 @@ def test_an_experiment_is_shown_and_rolled_back(shop: Path) -> None:
     assert turnwise("experiments", "list", cwd=shop).stderr.startswith("No experiment of shop has started.")
     with (shop / "turnwise.yaml").open("a") as file:
         file.write(EXPERIMENT)
+    # Of sessions that begin at once with the experiment, some may begin before it.
+    assert turnwise("chat", "-s", "first", stdin="What is it?\n", cwd=shop).returncode == 0
     lines = [{"user": "ann", "session": str(number), "message": "What is it?"} for number in range(12)]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     ran = turnwise("run", stdin=given, cwd=shop)
