@@ -9,6 +9,7 @@ from gateway_play import Served, events_in, key_for, served
 
 from turnwise import Runner, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.stores.sql import decision_counts
 
 MakeRunner = Callable[..., Runner]
 API = "/api/v1"
@@ -62,6 +63,16 @@ async def test_only_operators_see_the_policy_and_the_processes(make_runner: Make
         found = (await client.get(f"{API}/operations", headers=operator)).json()
         assert len(found["processes"]) == 1
         assert (found["queued_messages"], found["processes"][0]["sessions"]) == (0, 0)
+
+
+async def test_only_the_newest_decisions_are_counted(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_counts, "COUNTED", 2)
+    async with served(make_runner(desk, policy="staples"), LOCKED) as client:
+        user = await key_for(client.front.runner, user="ann")
+        await talked(client, user)
+        found = (await client.get(f"{API}/decision-counts", headers=user)).json()
+        assert (found["total"], found["examined"], found["complete"]) == (2, 2, False)
+        assert sum(each["count"] for each in found["times"]) == 2
 
 
 async def test_decisions_are_counted(make_runner: MakeRunner) -> None:
