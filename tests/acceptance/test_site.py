@@ -111,3 +111,18 @@ def test_the_kubernetes_files_are_whole() -> None:
     assert service["spec"]["selector"] == labels == deployment["spec"]["selector"]["matchLabels"]
     assert service["spec"]["ports"][0]["targetPort"] == container["ports"][0]["containerPort"]
     assert container["readinessProbe"]["httpGet"]["path"] == "/api/v1/ready"
+
+
+def test_the_readme_shows_a_decision_with_its_reason_early() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert next(number for number, line in enumerate(lines, 1) if "-> orders: " in line) <= 60
+    assert {"## What it does", "## What it does not do"} <= set(lines)
+
+
+def test_the_readme_names_every_example_and_each_has_a_page() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    examples = [folder for folder in (ROOT / "examples").iterdir() if any(folder.rglob("*.yaml"))]
+    assert len(examples) >= 5
+    assert [
+        each.name for each in examples if f"(examples/{each.name})" not in readme or not (each / "README.md").exists()
+    ] == []

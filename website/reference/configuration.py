@@ -43,13 +43,13 @@ def _keys(section: Schema) -> str:
     rows = (
         (
             f"`{key}`{' (required)' if key in required else ''}",
+            plain(each.get("description", "")),
             _kind(each),
             f"`{each['default']}`" if each.get("default") not in (None, "", [], {}) else "",
-            plain(each.get("description", "")),
         )
         for key, each in section["properties"].items()
     )
-    return table(("key", "type", "default", ""), rows)
+    return table(("key", "meaning", "type", "default"), rows)
 
 
 def _kind(schema: Schema) -> str:
