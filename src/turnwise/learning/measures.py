@@ -10,6 +10,8 @@ from turnwise.learning.outcomes import Outcome
 
 BINS = 15
 EXAMPLE_CHARACTERS = 200
+MAX_GROUPS = 50
+"""How many groups of cases a key has in the figures."""
 
 
 class OutOfScope(NamedTuple):
@@ -35,6 +37,14 @@ class ByMethod(NamedTuple):
 
     cases: int
     accuracy: float
+
+
+class ByGroup(NamedTuple):
+    """The scored decisions of one group of cases, the share that was right, and that share right after a wrong decision."""
+
+    cases: int
+    accuracy: float
+    after_error: float | None
 
 
 class Confusion(NamedTuple):
@@ -71,6 +81,8 @@ class Measures(NamedTuple):
     """Over dialogue turns that change the expected agent from the scored turn before."""
     stay_accuracy: float | None
     """Over dialogue turns that keep the expected agent of the scored turn before."""
+    after_error: float | None
+    """Over dialogue turns that follow a scored turn which went to a wrong agent."""
     switch_rate: float | None
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
@@ -80,6 +92,8 @@ class Measures(NamedTuple):
     """Expected calibration error of the best agent's confidence, in scope, with 15 equal-width bins (Guo et al., 2017)."""
     latency_ms: Latency
     by_method: dict[str, ByMethod]
+    by: dict[str, dict[str, ByGroup]]
+    """Groups of cases by key, the largest first."""
     confusions: tuple[Confusion, ...]
     """Most frequent first."""
 
@@ -98,12 +112,14 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         top3_accuracy=share(outcome.expected in [agent for agent, _ in outcome.ranked[:3]] for outcome in in_scope),
         switch_accuracy=share(outcome.right for outcome in switches),
         stay_accuracy=share(outcome.right for outcome in stays),
+        after_error=share(outcome.right for outcome in after_errors(scored)),
         switch_rate=switch_rate,
         bounce_rate=bounce_rate,
         nobody=out_of_scope_measures(scored),
         ece=calibration_error(reliability(in_scope)),
         latency_ms=Latency(percentile(times, 0.5), percentile(times, 0.99)),
         by_method=by_method(scored),
+        by=by_groups(scored),
         confusions=confusions(scored),
     )
 
@@ -132,6 +148,11 @@ def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[O
         for before, turn in pairwise(turns):
             (stays if turn.expected == before.expected else switches).append(turn)
     return switches, stays
+
+
+def after_errors(scored: Iterable[Outcome]) -> list[Outcome]:
+    """Returns the dialogue turns whose scored turn before went to a wrong agent."""
+    return [turn for turns in _dialogues(scored) for before, turn in pairwise(turns) if not before.right]
 
 
 def stability(outcomes: Iterable[Outcome]) -> tuple[float | None, float | None]:
@@ -210,6 +231,26 @@ def by_method(scored: Iterable[Outcome]) -> dict[str, ByMethod]:
         right[outcome.method] += outcome.right
     ordered = sorted(cases, key=lambda method: (-cases[method], method))
     return {method: ByMethod(cases[method], right[method] / cases[method]) for method in ordered}
+
+
+def by_groups(scored: Sequence[Outcome]) -> dict[str, dict[str, ByGroup]]:
+    """Returns the groups of cases by key, at most 50 for each, the largest first. Cases without the key are in none."""
+    repaired = {id(outcome) for outcome in after_errors(scored)}
+    found: dict[str, dict[str, list[Outcome]]] = {}
+    for outcome in scored:
+        for key, name in outcome.groups.items():
+            found.setdefault(key, {}).setdefault(name, []).append(outcome)
+    return {
+        key: {
+            name: ByGroup(
+                len(those),
+                sum(outcome.right for outcome in those) / len(those),
+                share(outcome.right for outcome in those if id(outcome) in repaired),
+            )
+            for name, those in sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_GROUPS]
+        }
+        for key, groups in found.items()
+    }
 
 
 def confusions(scored: Iterable[Outcome]) -> tuple[Confusion, ...]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.learning.measures import (
+    MAX_GROUPS,
     Confusion,
     auroc,
     by_method,
@@ -65,6 +66,33 @@ def test_switches_and_stays_are_told_by_the_scored_turns() -> None:
     assert found.switch_accuracy == pytest.approx(1.0)
     assert found.stay_accuracy == pytest.approx(0.0)
     assert measure([outcome("a", "a", 1.0), outcome("b", "b", 1.0)]).switch_accuracy is None
+
+
+def test_the_turn_after_a_wrong_choice_is_measured() -> None:
+    """E3: a dialogue's turn after a wrong scored one; an unknown turn between does not count, nor does another dialogue."""
+    found = measure([*talk("d", ("a", "b"), (None, "c"), ("a", "a"), ("b", "a"), ("b", "a")), *talk("e", ("a", "a"))])
+    assert found.after_error == pytest.approx(1 / 2)
+    assert measure(talk("d", ("a", "a"), ("b", "b"))).after_error is None
+
+
+def test_cases_are_grouped_by_their_keys() -> None:
+    """E3: the largest group first; a case without the key is in none; after a wrong choice counts by the later turn's group."""
+    turns = talk("d", ("a", "b"), ("a", "a"), ("b", "a"), ("b", "b"))
+    parts = ("open", "back", "back", "back")
+    grouped = [turn._replace(groups={"part": part}) for turn, part in zip(turns, parts, strict=True)]
+    found = measure([*grouped, outcome("a", "a", 1.0)]).by
+    assert [*found] == ["part"]
+    assert [*found["part"]] == ["back", "open"]
+    assert found["part"]["back"] == (3, pytest.approx(2 / 3), pytest.approx(1.0))
+    assert found["part"]["open"] == (1, 0.0, None)
+
+
+def test_only_the_largest_groups_are_listed() -> None:
+    """E3: a key whose values all differ does not make the figures endless."""
+    many = [outcome("a", "a", 1.0)._replace(groups={"id": str(number)}) for number in range(MAX_GROUPS + 9)]
+    listed = measure([*many, many[-1]]).by["id"]
+    assert len(listed) == MAX_GROUPS
+    assert next(iter(listed)) == str(MAX_GROUPS + 8)
 
 
 def test_two_dialogues_are_not_one() -> None:
