@@ -81,6 +81,8 @@ def _accuracy_rows(found: Evaluation, width: int | None, *, bars: bool) -> Itera
         ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
         ("where it stays", measures.stay_accuracy, "turns of dialogues"),
         ("right after a wrong choice", measures.after_error, "turns of dialogues"),
+        ("further agents: found", measures.also_recall, "labelled with `also`"),
+        ("further agents: right", measures.also_precision, "named by decisions"),
         ("out of scope: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that are out of scope"),
     ]
     cells: list[list[str | Text]] = [

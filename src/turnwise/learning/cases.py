@@ -1,8 +1,9 @@
 """Evaluation data: JSON Lines of messages and dialogues with the expected agent.
 
 A single message is `{"text", "agent"}`; agent null = out of scope. A dialogue is `{"id", "turns": [{"system", "user",
-"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. Other keys
-are ignored, unless the figures are grouped by them.
+"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. `"also"`
+lists other agents that the message has requests for; empty = none. Other keys are ignored, unless the figures are grouped by
+them.
 """
 
 import json
@@ -29,6 +30,8 @@ class Turn(NamedTuple):
     """The message."""
     agent: str | None
     """The expected agent; None = out of scope, or in a dialogue unknown."""
+    also: tuple[str, ...] | None = None
+    """Other agents that the message has requests for; None = not labelled."""
     groups: Mapping[str, str] = {}
     """The turn's group by each key that was asked for; keys that neither it nor its dialogue has are missing."""
 
@@ -164,7 +167,8 @@ def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
 
 def _case(line: dict[str, Any], place: str, by: Sequence[str] = ()) -> Case:
     if "turns" not in line:
-        return Case((Turn("", _text(line, "text", place), _agent(line, place), _groups(by, line)),), None, place)
+        turn = Turn("", _text(line, "text", place), _agent(line, place), _also(line, place), _groups(by, line))
+        return Case((turn,), None, place)
     turns = line["turns"]
     if not isinstance(turns, list) or not turns:
         raise CaseError(f"{place}: 'turns' is not a list of turns, or is empty.", fix="Give each turn as an object.")
@@ -196,7 +200,7 @@ def _turn(turn: Any, place: str) -> Turn:
     if not isinstance(turn, dict):
         raise CaseError(f"{place}: this is not a JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
     system = _text(turn, "system", place) if "system" in turn else ""
-    return Turn(system, _text(turn, "user", place), _agent(turn, place))
+    return Turn(system, _text(turn, "user", place), _agent(turn, place), _also(turn, place))
 
 
 def _text(line: dict[str, Any], key: str, place: str) -> str:
@@ -219,6 +223,15 @@ def _agent(line: dict[str, Any], place: str) -> str | None:
     if agent is not None and (not isinstance(agent, str) or not agent or agent != _storable(agent)):
         raise CaseError(f"{place}: 'agent' is not an agent's name.", fix="Name the agent, or write null.")
     return agent
+
+
+def _also(line: dict[str, Any], place: str) -> tuple[str, ...] | None:
+    named = line.get("also")
+    if named is None:
+        return None
+    if not isinstance(named, list) or not all(isinstance(name, str) and name and name == _storable(name) for name in named):
+        raise CaseError(f"{place}: 'also' is not a list of agents' names.", fix='Write names, such as ["orders"], or [].')
+    return tuple(dict.fromkeys(named))
 
 
 def _name(name: str, place: str) -> str:

@@ -102,6 +102,8 @@ def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: flo
         ms=ms,
         scored=case.scored(turn),
         reason=selection.reason,
+        also=selection.verdicts[-1].also if selection.verdicts else (),
+        also_expected=turn.also,
         groups=turn.groups,
     )
 

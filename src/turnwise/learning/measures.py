@@ -25,6 +25,13 @@ class OutOfScope(NamedTuple):
     """Recall of those decisions."""
 
 
+class Also(NamedTuple):
+    """How well further requests in a message are found; None where there is nothing to measure."""
+
+    recall: float | None
+    precision: float | None
+
+
 class Latency(NamedTuple):
     """Duration of one decision in milliseconds, encoding included."""
 
@@ -83,6 +90,10 @@ class Measures(NamedTuple):
     """Over dialogue turns that keep the expected agent of the scored turn before."""
     after_error: float | None
     """Over dialogue turns that follow a scored turn which went to a wrong agent."""
+    also_recall: float | None
+    """Of the further agents that labelled messages have requests for, the share that the decision named."""
+    also_precision: float | None
+    """Of the further agents that decisions on labelled messages named, the share that was right."""
     switch_rate: float | None
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
@@ -104,6 +115,7 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
     switches, stays = switches_and_stays(scored)
     switch_rate, bounce_rate = stability(outcomes)
+    also = also_measures(scored)
     times = sorted(outcome.ms for outcome in outcomes)
     return Measures(
         cases=len(scored),
@@ -113,6 +125,8 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         switch_accuracy=share(outcome.right for outcome in switches),
         stay_accuracy=share(outcome.right for outcome in stays),
         after_error=share(outcome.right for outcome in after_errors(scored)),
+        also_recall=also.recall,
+        also_precision=also.precision,
         switch_rate=switch_rate,
         bounce_rate=bounce_rate,
         nobody=out_of_scope_measures(scored),
@@ -153,6 +167,19 @@ def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[O
 def after_errors(scored: Iterable[Outcome]) -> list[Outcome]:
     """Returns the dialogue turns whose scored turn before went to a wrong agent."""
     return [turn for turns in _dialogues(scored) for before, turn in pairwise(turns) if not before.right]
+
+
+def also_measures(scored: Iterable[Outcome]) -> Also:
+    """Returns how well further requests are found. Which of the agents is the first does not matter."""
+    wanted = found = named = right = 0
+    for outcome in scored:
+        if outcome.also_expected is not None:
+            expected = {outcome.expected, *outcome.also_expected} - {None}
+            wanted += max(len(expected) - 1, 0)
+            found += max(len(expected & {outcome.chosen, *outcome.also}) - 1, 0)
+            named += len(outcome.also)
+            right += len(expected.intersection(outcome.also))
+    return Also(found / wanted if wanted else None, right / named if named else None)
 
 
 def stability(outcomes: Iterable[Outcome]) -> tuple[float | None, float | None]:

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from turnwise.learning.measures import (
     MAX_GROUPS,
     Confusion,
+    also_measures,
     auroc,
     by_method,
     calibration_error,
@@ -93,6 +94,18 @@ def test_only_the_largest_groups_are_listed() -> None:
     listed = measure([*many, many[-1]]).by["id"]
     assert len(listed) == MAX_GROUPS
     assert next(iter(listed)) == str(MAX_GROUPS + 8)
+
+
+def test_further_agents_are_measured_where_they_are_known() -> None:
+    """E3: whichever is first; a name too many is imprecise; cases without the label do not count."""
+    both = outcome("a", "b", 1.0)._replace(also=("a",), also_expected=("b",))
+    missed = outcome("a", "a", 1.0)._replace(also_expected=("b",))
+    false = outcome("a", "a", 1.0)._replace(also=("c",), also_expected=())
+    wrong = outcome("a", "d", 1.0)._replace(also=("b",), also_expected=("b",))
+    assert tuple(also_measures([both, missed, false, wrong])) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert also_measures([outcome("a", "a", 1.0)._replace(also=("b",))]) == (None, None)
+    found = measure([both, missed])
+    assert (found.also_recall, found.also_precision) == (pytest.approx(1 / 2), 1.0)
 
 
 def test_two_dialogues_are_not_one() -> None:

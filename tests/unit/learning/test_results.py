@@ -31,6 +31,8 @@ def test_all_figures_are_plain_data() -> None:
         "switch_accuracy": None,
         "stay_accuracy": None,
         "after_error": None,
+        "also_recall": None,
+        "also_precision": None,
         "switch_rate": None,
         "bounce_rate": None,
         "nobody": {"auroc": None, "f1": None, "recall": None},

@@ -26,6 +26,7 @@ def tiles(measures: Measures) -> Markup:
         ("when the agent changes", _known(measures.switch_accuracy), "turns are right"),
         ("when it stays", _known(measures.stay_accuracy), "turns are right"),
         ("right after a mistake", _known(measures.after_error), "turns of dialogues"),
+        ("further agents: found", _known(measures.also_recall), f"right: {percent(measures.also_precision)}"),
         ("A → B → A", _known(measures.bounce_rate), f"changes in all: {percent(measures.switch_rate)}"),
         ("out of scope: F1", _known(nobody.f1), f"recall: {percent(nobody.recall)}"),
         ("out of scope: AUROC", _known(nobody.auroc), "50 % is chance"),
