@@ -64,16 +64,23 @@ async def _list(config: "Path | None", user: str | None, as_json: bool) -> None:
 
 
 @app.command()
-def remove(hold: Annotated[str, typer.Argument(metavar="ID", help="The hold's id.")], config: ConfigOption = None) -> None:
+def remove(
+    hold: Annotated[str, typer.Argument(metavar="ID", help="The hold's id.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Remove a legal hold."""
-    asyncio.run(_remove(config, hold))
+    asyncio.run(_remove(config, hold, as_json))
 
 
-async def _remove(config: "Path | None", id_: str) -> None:
+async def _remove(config: "Path | None", id_: str, as_json: bool) -> None:
     from turnwise.cli import terminal
     from turnwise.facts.errors import NothingHere
 
     async with open_records(config) as records:
         if not await records.store.holds.remove(records.app, id_, actor=ACTOR):
             raise NothingHere(f"{records.app} has no legal hold {id_}.", fix="`turnwise holds list` shows their ids.")
-    terminal.print_line(f"Hold {id_} is removed.")
+    if as_json:
+        terminal.print_json({"id": id_, "removed": True})
+    else:
+        terminal.print_line(f"Hold {id_} is removed.")

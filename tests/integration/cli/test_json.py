@@ -1,7 +1,7 @@
 """--json: one document on standard output, and nothing else there, of every command that prints data."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,15 @@ NO_DATA = {
     ("mcp",): "a process that goes on; it speaks JSON",
     ("a2a-kit",): "a process that goes on",
     ("worker",): "a process that goes on",
+    ("console",): "a process that goes on",
     ("schema",): "JSON by itself",
+    ("policy", "show"): "text, or a diagram with --format",
+    ("tree", "show"): "text, or a diagram with --format",
+    ("backup",): "a file",
+    ("restore",): "a file",
+    ("agents", "export"): "YAML",
+    ("memory", "export"): "JSON lines by themselves",
+    ("users", "export"): "an archive",
 }
 LINES = {("sessions", "show"), ("sessions", "explain")}
 """What prints a document for each event."""
@@ -114,7 +122,44 @@ def test_each_prints_one_document(project: Path) -> None:
     assert told("keys", "revoke", key["id"]) == {"id": key["id"], "name": "mine", "revoked": True}
     assert told("keys", "revoke", key["id"])["revoked"] is False
     assert told("init", "new")["written"]
+    definitions_in_json(told, project)
+    records_in_json(told)
     assert seen == {path for path, _ in every_command()} - set(NO_DATA) - LINES
+
+
+def definitions_in_json(told: Callable[..., Any], folder: Path) -> None:
+    """Each change of a definition prints the version that it stored."""
+    assert told("agents", "set", "reader", "description=Reads.")["version"] == 1
+    assert [each["name"] for each in told("agents", "list")["definitions"]] == ["reader"]
+    assert told("agents", "show", "reader")["description"] == "Reads."
+    assert told("agents", "add-example", "reader", "Read it")["examples"] == ["Read it"]
+    assert told("agents", "add-pattern", "reader", "^read")["patterns"][0]["regex"] == "^read"
+    assert [each["version"] for each in told("agents", "history", "reader")["versions"]] == [3, 2, 1]
+    assert [each["path"] for each in told("agents", "diff", "reader", "1", "2")["changes"]] == ["examples"]
+    assert told("agents", "disable", "reader")["enabled"] is False
+    assert told("agents", "enable", "reader")["enabled"] is True
+    assert told("agents", "activate", "reader", "1")["version"] == 6
+    assert told("agents", "rollback", "reader", "2")["version"] == 7
+    exported = turnwise("agents", "export", "exported.yaml", cwd=folder)
+    assert exported.returncode == 0, exported.stderr
+    assert told("agents", "import", "exported.yaml") == {"stored": [], "unchanged": 1}
+    assert told("agents", "retire", "reader")["status"] == "retired"
+
+
+def records_in_json(told: Callable[..., Any]) -> None:
+    """Memory, holds, upkeep of the store, and what learns from it."""
+    assert told("memory", "add", "Ann likes tea.", "--id", "tea")["id"] == "tea"
+    assert [each["id"] for each in told("memory", "list")["memories"]] == ["tea"]
+    assert [each["memory"]["id"] for each in told("memory", "search", "tea")["found"]] == ["tea"]
+    assert told("memory", "forget", "tea") == {"forgotten": 1}
+    hold = told("holds", "add", "--user", "ann", "--reason", "A lawsuit.")
+    assert told("holds", "list")["holds"] == [hold]
+    assert told("holds", "remove", hold["id"]) == {"id": hold["id"], "removed": True}
+    assert {each["action"] for each in told("audit", "list")["entries"]} >= {"hold.added", "hold.removed"}
+    assert told("prune", "--dry-run")["dry_run"] is True
+    assert told("migrate", "--check")["current"] is True
+    assert told("replay")["decisions"] >= 1
+    assert told("learn", code=1)["learned"] is False
 
 
 @pytest.mark.parametrize("command", [("sessions", "show", "s"), ("sessions", "explain", "s")], ids=" ".join)

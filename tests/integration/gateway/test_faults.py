@@ -230,7 +230,7 @@ def alter(url: str, change: str) -> None:
 async def test_recovery_outlives_a_database_that_takes_nothing(trouble: str) -> None:
     """Such errors do not say that they may pass, and do: readiness says what messages meet, and recovery goes on."""
     url = new_postgres_database()
-    store = SqlSessionStore(url, patience=0.5)
+    store = SqlSessionStore(url, patience=2)
     runner = Runner(counting, store=store, process=ProcessConfig(lease_seconds=1, recovery_seconds=0.05))
     async with served(runner, GatewayConfig(limits=ENOUGH)) as client:
         working = asyncio.create_task(runner.work())

@@ -24,6 +24,10 @@ SECONDS = 100
 CONFIGURATION = """
 [phases.stateful]
 max-steps = 20
+
+[[operations]]
+include-path = "/api/v1/decision-stream" # it has no end
+enabled = false
 """
 
 
@@ -149,7 +153,7 @@ def test_numbers_and_ids_have_bounds(document: dict[str, Any]) -> None:
             options = parameter["schema"].get("anyOf", [parameter["schema"]])
             for schema in options:
                 bound = {"string": "maxLength", "integer": "maximum"}.get(schema.get("type", ""))
-                assert bound is None or bound in schema, (path, method, parameter["name"])
+                assert bound is None or bound in schema or "enum" in schema, (path, method, parameter["name"])
 
 
 def test_the_bodies_of_mistakes_are_problem_details(document: dict[str, Any]) -> None:

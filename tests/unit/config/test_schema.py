@@ -15,11 +15,14 @@ from turnwise.config.settings import read_settings
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILES = [
-    *sorted((ROOT / "examples").rglob("*.yaml")),
+    *sorted(file for file in (ROOT / "examples").rglob("*.yaml") if file.name != "definitions.yaml"),
     *sorted((ROOT / "src" / "turnwise" / "cli" / "starter").rglob("*.yaml.txt")),
 ]
 _FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WRONG_ON_PURPOSE = "# broken.yaml"
+_OTHER_FILES = ("# broken.yaml", "# definitions.yaml")
+"""How blocks begin that are wrong on purpose, and those that `turnwise agents import` reads."""
+_OF_OTHERS = {"services", "apiVersion"}
+"""Keys of files for Docker Compose and Kubernetes."""
 SCHEMA = file_schema()
 VARIABLES = {"STEPS": "3", "DATABASE_URL": "sqlite://"}
 
@@ -39,8 +42,10 @@ def written() -> Iterator[Any]:
         yield pytest.param(file.read_text("utf-8"), id=str(file.relative_to(ROOT)))
     for page in PAGES:
         for number, block in enumerate(_FENCE.findall(page.read_text("utf-8"))):
-            given = yaml.safe_load(block)
-            if not block.startswith(_WRONG_ON_PURPOSE) and isinstance(given, dict) and "services" not in given:
+            given, *more = yaml.safe_load_all(block)
+            if more or not isinstance(given, dict) or block.startswith(_OTHER_FILES):
+                continue
+            if not _OF_OTHERS & given.keys():
                 missing = {"app": "some", "root": "m:a"}.items()
                 text = "".join(f"{key}: {value}\n" for key, value in missing if key not in given)
                 yield pytest.param(text + block, id=f"{page.name}-{number}")

@@ -46,7 +46,7 @@ async def list_agents(
 
 
 @router.get(
-    "/agents/{agent_name:path}",
+    "/agents/{agent_name:agent}",
     summary="Get an agent",
     response_model=AgentShown,
     response_description="The agent.",

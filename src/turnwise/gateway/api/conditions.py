@@ -6,9 +6,11 @@ from hashlib import sha256
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Response
+from starlette.requests import HTTPConnection
 
 from turnwise.facts.errors import PreconditionRequired, RequestInvalid
 from turnwise.facts.sessions import Session
+from turnwise.gateway.front import caller_of
 from turnwise.gateway.services.revisions import Expected
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SendMessage
 
@@ -52,7 +54,8 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
     return Expected(frozenset(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19))
 
 
-async def _required(if_match: _IfMatch = None) -> Expected:
+async def _required(connection: HTTPConnection, if_match: _IfMatch = None) -> Expected:
+    await caller_of(connection)  # a request without a credential learns nothing else
     expected = await _expected(if_match)
     if expected is None:
         raise PreconditionRequired(

@@ -66,7 +66,7 @@ def _details(definition: AnyDefinition) -> DefinitionShown:
     )
 
 
-@router.get("/definitions/changes", summary="List changes", response_description="A page of changes.", responses=problems())
+@router.get("/definitions/changes", summary="List changes", response_description="A page of changes.", responses=problems(404))
 async def list_definition_changes(services: TheServices, after: After = None, limit: Limit = 50) -> DefinitionChangePage:
     """Lists the audit log of definitions, newest first: who changed what, when and why."""
     page = await services.definitions.changes(after=after, limit=limit)
@@ -80,7 +80,7 @@ async def list_definition_changes(services: TheServices, after: After = None, li
 _OF_CHANGE = {*DefinitionChangeShown.model_fields} - {"kind", "created_at"}
 
 
-@router.get("/definitions/{kind}", summary="List definitions", response_description="A page.", responses=problems())
+@router.get("/definitions/{kind}", summary="List definitions", response_description="A page.", responses=problems(404))
 async def list_definitions(kind: _Kind, services: TheServices, after: After = None, limit: Limit = 50) -> DefinitionPage:
     """Lists the newest version of each definition of that kind, by name, with drafts and retired ones."""
     page = await services.definitions.page(kind, after=after, limit=limit)
@@ -92,7 +92,7 @@ async def list_definitions(kind: _Kind, services: TheServices, after: After = No
     status_code=201,
     summary="Create a definition",
     response_description="The first version.",
-    responses=_answers(409, ok=201, headers=LOCATION),
+    responses=_answers(404, 409, ok=201, headers=LOCATION),
 )
 async def create_agent_definition(body: _NewContent, services: TheServices, response: Response) -> DefinitionShown:
     """Defines an agent that has no definition yet: a new agent, or one in code whose card changes."""
@@ -102,7 +102,7 @@ async def create_agent_definition(body: _NewContent, services: TheServices, resp
 
 
 @router.put(
-    "/agents/{agent_name:path}",
+    "/agents/{agent_name:agent}",
     summary="Replace a definition",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),
@@ -115,7 +115,7 @@ async def replace_agent_definition(
 
 
 @router.patch(
-    "/agents/{agent_name:path}",
+    "/agents/{agent_name:agent}",
     summary="Change a definition",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),
@@ -128,7 +128,7 @@ async def change_agent_definition(
 
 
 @router.delete(
-    "/agents/{agent_name:path}",
+    "/agents/{agent_name:agent}",
     summary="Retire a definition",
     response_description="The version that retires it.",
     responses=_answers(404, 409, 412, 428, body=False),
@@ -141,7 +141,7 @@ async def retire_agent_definition(
 
 
 @router.get(
-    "/agents/{agent_name:path}/versions", summary="List versions", response_description="A page.", responses=problems(404)
+    "/agents/{agent_name:agent}/versions", summary="List versions", response_description="A page.", responses=problems(404)
 )
 async def list_agent_versions(
     agent_name: AgentId, services: TheServices, after: After = None, limit: Limit = 50
@@ -152,7 +152,7 @@ async def list_agent_versions(
 
 
 @router.get(
-    "/agents/{agent_name:path}/versions/{version}",
+    "/agents/{agent_name:agent}/versions/{version}",
     summary="Get a version",
     response_description="The version.",
     responses=problems(404),
@@ -163,7 +163,7 @@ async def get_agent_version(agent_name: AgentId, version: _Version, services: Th
 
 
 @router.post(
-    "/agents/{agent_name:path}/activate",
+    "/agents/{agent_name:agent}/activate",
     summary="Activate a version",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),
@@ -177,7 +177,7 @@ async def activate_agent_version(
 
 
 @router.post(
-    "/agents/{agent_name:path}/rollback",
+    "/agents/{agent_name:agent}/rollback",
     summary="Roll back",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),
@@ -191,7 +191,7 @@ async def roll_back_agent(
 
 
 @router.post(
-    "/agents/{agent_name:path}/examples",
+    "/agents/{agent_name:agent}/examples",
     summary="Add an example",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),
@@ -204,7 +204,7 @@ async def add_agent_example(
 
 
 @router.post(
-    "/agents/{agent_name:path}/patterns",
+    "/agents/{agent_name:agent}/patterns",
     summary="Add a pattern",
     response_description="The new version.",
     responses=_answers(404, 409, 412, 428),

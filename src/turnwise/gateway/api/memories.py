@@ -26,7 +26,7 @@ from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
 
 router = api_router("memories")
 
-_AT = "/users/{user_id:path}/memories"
+_AT = "/users/{user_id:user}/memories"
 _Id = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS, pattern=PLAIN, description="The entry's id.")]
 _Session = Annotated[
     str | None, Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only entries of this session.")
@@ -124,7 +124,7 @@ async def forget_memories(services: _Services, id: _Ids = None, session_id: _Ses
 
 
 @router.get(
-    f"{_AT}/{{memory_id}}",
+    f"{_AT}/{{memory_id:memory}}",
     summary="Get an entry of a user's memory",
     response_model=MemoryShown,
     response_description="The entry.",

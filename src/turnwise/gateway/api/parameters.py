@@ -7,11 +7,30 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import BeforeValidator, WithJsonSchema
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
+
+
+# Ids of agents and users may contain slashes. They end before the resources below them, so a path has one meaning.
+class _AgentConvertor(StringConvertor):
+    regex = r"(?:(?!/(?:versions(?:/[^/]+)?|activate|rollback|examples|patterns|try)$).)+"
+
+
+class _UserConvertor(StringConvertor):
+    regex = r"(?:(?!/(?:memories(?:/[^/]+)?|export)$).)+"
+
+
+class _MemoryConvertor(StringConvertor):
+    regex = r"(?!search$)[^/]+"
+
+
+register_url_convertor("agent", _AgentConvertor())
+register_url_convertor("user", _UserConvertor())
+register_url_convertor("memory", _MemoryConvertor())
 
 SessionId = Annotated[
     str, Path(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="The session's id.", examples=["s-1"])

@@ -82,7 +82,7 @@ _ARCHIVE: Responses = {200: {"content": {"application/zip": {"schema": {"type": 
 
 
 @router.get(
-    "/users/{user_id}/export",
+    "/users/{user_id:user}/export",
     summary="Export a user's data",
     response_class=StreamingResponse,
     response_description="A ZIP archive, sent while it is made.",

@@ -279,7 +279,7 @@ async def delete_session(session_id: SessionId, services: UserServices, expected
 
 
 @router.delete(
-    "/users/{user_id:path}",
+    "/users/{user_id:user}",
     summary="Delete a user",
     status_code=204,
     response_class=Response,

@@ -160,6 +160,7 @@ async def read_resource(request: McpRequest, uri: str, protocol_version: str) ->
 
 
 async def _session(request: McpRequest, uri: str, link: SessionLink) -> TextResourceContents:
+    await request.services.sessions.get(link.session)
     window = Window(before=link.before, last=EVENTS)
     events = (await request.services.sessions.events(link.session, window)).events
     first = events[0].sequence if events else None

@@ -44,11 +44,11 @@ def _is_json(start: Message) -> bool:
 
 def _compressed(start: Message, message: Message) -> Message:
     """Returns the body as it is sent, and sets the headers of `start` accordingly."""
-    headers = MutableHeaders(raw=start["headers"])
-    headers.add_vary_header("Accept-Encoding")
     body = message.get("body", b"")
     if message.get("more_body", False) or len(body) < LEAST_BYTES:
         return message
+    headers = MutableHeaders(raw=start["headers"])
+    headers.add_vary_header("Accept-Encoding")
     packed = gzip.compress(body, LEVEL)
     headers["Content-Encoding"] = "gzip"
     headers["Content-Length"] = str(len(packed))
