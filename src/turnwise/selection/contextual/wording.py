@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from turnwise.facts.sessions import RECENT_CHARACTERS
 from turnwise.matching.normalize import normalize
@@ -110,7 +109,8 @@ class MessageWording:
     """Has a word that often stands before a place."""
 
 
-class ReplyWording(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReplyWording:
     """How a reply ended: with a question, an offer of more help, a report of completion, or a refusal."""
 
     anything: bool = False
