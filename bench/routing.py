@@ -16,6 +16,7 @@ from typing import NamedTuple
 from bench import routing_peer
 from bench.disturbances import behind, slipped
 from bench.measure import progress
+from bench.splice import PART, splice
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
@@ -29,6 +30,8 @@ from turnwise.selection.named import named_policy
 
 QUICK = 10
 """With --quick, only one case in this many is decided."""
+SPLICED = 300
+"""How many dialogues with digressions are made."""
 
 NEEDED = (
     *(f"clinc150/{name}" for name in ("train.jsonl", "train_10.jsonl", "valid.jsonl", "test.jsonl", "domains.json")),
@@ -218,6 +221,22 @@ async def dialogues(bench: Bench) -> AsyncIterator[Row]:
         yield _share(title, found.measures.accuracy, floor, goal)
 
 
+async def spliced(bench: Bench) -> AsyncIterator[Row]:
+    """SGD with five examples per agent: a second matter opens inside the first, which is then taken up again."""
+    tree = bench.tree("sgd/examples_5.jsonl")
+    cases = splice(read_cases([bench.data / "sgd/dev.jsonl"]), SPLICED)[:: bench.few]
+    wanted: list[tuple[History, float, float]] = [("own", 84.0, 88.0), ("true", 93.0, 95.0)]
+    for history, floor, goal in wanted:
+        title = f"SGD with digressions, {history} history"
+        found = await bench.evaluated(title, tree, cases, history=history)
+        yield _share(title, found.measures.accuracy, floor, goal)
+        if history == "own":
+            parts = found.measures.by[PART]
+            yield _share("… the turn that leaves", parts["digress"].accuracy, 82.0, 88.0)
+            yield _share("… the turn that returns", parts["return"].accuracy, 60.0, 72.0)
+            yield _share("… the turn after a wrong choice", found.measures.after_error, 45.0, 60.0)
+
+
 async def smalltalk(bench: Bench) -> AsyncIterator[Row]:
     """Recall of small talk at the threshold where 2 % of real requests are taken for small talk.
 
@@ -260,6 +279,7 @@ PARTS: tuple[Callable[[Bench], AsyncIterator[Row]], ...] = (
     scope,
     smalltalk,
     dialogues,
+    spliced,
 )
 
 

@@ -26,7 +26,8 @@ from contextual_belief import STEPS, fit_tracking, track
 from contextual_companies import Drill, by_agent, elsewhere, lines_of, made_up, read, real_dialogues, services
 from contextual_dialogues import NOBODY, SMALLTALK
 from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case, Table, blended, fit
-from contextual_rollout import EVASIONS, Ears, Played, cases, play
+from contextual_rollout import EVASIONS, Ears, Played, cases, evidence_texts, play, right_matters
+from contextual_splices import spliced
 from contextual_talks import KNOWN_BY, companies, drill, drills
 
 from turnwise.facts.cards import AgentCard
@@ -51,6 +52,8 @@ OWN_WEIGHT = 0.5
 TALKS_WEIGHT = 1.0
 TRACKED = 150
 """How many dialogues of a drill are used to fit the belief."""
+DIGRESSIONS = 0.3
+"""How many dialogues with digressions are added to a drill, for each dialogue that it has."""
 _ROOT = "nobody else"
 NOTE = (
     "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
@@ -94,6 +97,9 @@ def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
     steps = [step for talk in drill.dialogues for step in talk.steps]
     messages = list(dict.fromkeys(step.user for step in steps))
     texts = [text for step in steps for text in (step.system, joined_text(step.system, step.user)) if text]
+    texts += [
+        text for talk in drill.dialogues for step, matters in right_matters(talk) for text in evidence_texts(step.user, matters)
+    ]
     texts += [*EVASIONS, *(text for lines in drill.lines.values() for text in lines[:40])]
 
     async def reading() -> tuple[dict[str, TextReading], dict[str, TextReading]]:
@@ -203,14 +209,20 @@ def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: fro
         known, five = ({name: texts for name, texts in each.items() if name in agents} for each in (known, five))
         rows = [row for row in rows if all(turn["agent"] in agents for turn in row["turns"])]
     lines = lines_of(rows)
-    return [
+    plain = [
         Drill("services, all examples", known, real_dialogues(rows[:1300]), lines),
         Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
         *services(known, rows, smalltalk, foreign, 14),
         *elsewhere(rows, 8),
-        *made_up(clinc, domains, banking, smalltalk, foreign, 48),
         *drills(talks, TALKS_WEIGHT),
     ]
+    return [*(with_digressions(each) for each in plain), *made_up(clinc, domains, banking, smalltalk, foreign, 48)]
+
+
+def with_digressions(drill: Drill) -> Drill:
+    """The drill with some of its dialogues a second time, one inside another."""
+    count = round(DIGRESSIONS * len(drill.dialogues))
+    return drill._replace(dialogues=[*drill.dialogues, *spliced(drill.dialogues, count, random.Random(drill.name))])
 
 
 def services_of(data: Path) -> tuple[Examples, Examples]:

@@ -9,9 +9,10 @@ import contextual_phrases as say
 from contextual_dialogues import NOBODY, SMALLTALK, STAY, Dialogue, Step
 from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case
 
-from turnwise.facts.sessions import RECENT_MESSAGES
+from turnwise.facts.sessions import RECENT_MESSAGES, OpenMatter, matters_after
 from turnwise.selection.contextual.belief import TrackingWeights
-from turnwise.selection.contextual.collect import joined_text
+from turnwise.selection.contextual.clauses import clauses_of
+from turnwise.selection.contextual.collect import READ_MATTERS, joined_text, read_clauses, read_matters
 from turnwise.selection.contextual.features import Features, features
 from turnwise.selection.contextual.situation import EarlierMessage, Roster, Situation, Turn, build_situation
 from turnwise.selection.contextual.wording import AgentNames, read_message, read_reply
@@ -64,12 +65,18 @@ def play(
     spoke: list[str] = []
     past: list[EarlierMessage] = []
     before: str | None = None
+    matters: tuple[OpenMatter, ...] = ()
+    said: tuple[str | None, str] = (None, "")
     roster = Roster(ears.labels, (*ears.labels, *((general,) if general else ())))
     for step in dialogue.steps:
         if read_message(step.user).unreadable:  # a rule decides these, not the model
             continue
         reply = _reply_of(step, active, ears, chance)
+        if active is not None and reply:
+            matters = matters_after(matters, *said, now=active)
+            said = (active, reply)
         turn = _turn(step, reply, ears, dialogue, active, spoke, past, general)
+        turn = _with_evidence(turn, step.user, matters, ears)
         situation = build_situation(_with_right(turn, step), roster, tracking)
         found = features(situation)
         right = _right(step.label, turn.active)
@@ -147,6 +154,36 @@ def _turn(
         named=ears.names.named(words.tokens),
         general=general,
     )
+
+
+def _with_evidence(turn: Turn, message: str, matters: Sequence[OpenMatter], ears: Ears) -> Turn:
+    """Adds the message's clauses and the latest open matters."""
+    latest = matters[::-1][:READ_MATTERS]
+    readings = {text: ears.read(text) for text in evidence_texts(message, latest)}
+    return replace(
+        turn,
+        clauses=read_clauses(message, readings) if turn.reply else (),
+        matters=read_matters([each for each in latest if each.agent != turn.active], message, readings),
+    )
+
+
+def evidence_texts(message: str, matters: Sequence[OpenMatter]) -> list[str]:
+    """The message's clauses, and the open matters alone and joined with the message."""
+    joined = [text for each in matters for text in (each.said, joined_text(each.said, message))]
+    return [*clauses_of(message), *joined]
+
+
+def right_matters(dialogue: Dialogue) -> Iterator[tuple[Step, Sequence[OpenMatter]]]:
+    """The open matters at each step when the right agent has each turn, the latest first."""
+    matters: tuple[OpenMatter, ...] = ()
+    said: tuple[str | None, str] = (None, "")
+    active: str | None = None
+    for step in dialogue.steps:
+        if active is not None and step.system:
+            matters = matters_after(matters, *said, now=active)
+            said = (active, step.system)
+        yield step, matters[::-1][:READ_MATTERS]
+        active = active if step.label in (None, NOBODY, SMALLTALK, STAY) else step.label
 
 
 def cases(played: Sequence[Played], weight: float) -> list[Case]:

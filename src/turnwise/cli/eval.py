@@ -25,6 +25,15 @@ PolicyOption = Annotated[
     ),
 ]
 
+HistoryOption = Annotated[
+    Literal["own", "true"],
+    typer.Option("--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."),
+]
+ByOption = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="KEY", help="Also show the figures by a key of the cases, such as part or kind.pending."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the command line."""
@@ -44,12 +53,8 @@ def evaluate(
         typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
     ] = None,
     policy: PolicyOption = None,
-    history: Annotated[
-        Literal["own", "true"],
-        typer.Option(
-            "--history", help="Which agent continues a dialogue: the one the policy chose (own) or the right one (true)."
-        ),
-    ] = "own",
+    history: HistoryOption = "own",
+    by: ByOption = None,
     as_json: JsonOption = False,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
@@ -74,9 +79,10 @@ def evaluate(
     from turnwise.learning.evaluate import missed
 
     gates = [*gates_of(at_least, "--min"), *gates_of(at_most, "--max", at_most=True)]
+    keys = keys_of(by)
     if report is not None:
         check_writable(report, "--report")
-    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
+    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history, keys))
     data = found.data()
     if as_json:
         terminal.print_json(data)
@@ -103,6 +109,17 @@ def gates_of(
         return [gate_from(text, at_most=at_most, keys=keys or KEYS) for text in given or []]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def keys_of(given: list[str] | None) -> list[str]:
+    """Checks the keys of `--by`, and removes repeated ones."""
+    from turnwise.learning.cases import MAX_KEY_CHARACTERS, MAX_KEYS
+
+    keys = list(dict.fromkeys(given or []))
+    if len(keys) > MAX_KEYS or any(not key or len(key) > MAX_KEY_CHARACTERS for key in keys):
+        problem = f"At most {MAX_KEYS} keys, each of 1 to {MAX_KEY_CHARACTERS} characters."
+        raise typer.BadParameter(problem, param_hint="'--by'")
+    return keys
 
 
 def check_writable(report: Path, option: str) -> None:

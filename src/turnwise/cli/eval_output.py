@@ -1,6 +1,6 @@
 """An evaluation as text for the terminal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.text import Text
 
@@ -8,7 +8,7 @@ from turnwise.cli.rendering import styled
 from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.learning.evaluate import Missed
-from turnwise.learning.measures import Confusion, Measures
+from turnwise.learning.measures import ByGroup, Confusion, Measures
 from turnwise.learning.results import Evaluation, Subject
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
@@ -30,6 +30,9 @@ def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
     yield _figures_line(measures)
     yield Text()
     yield from _methods(measures, width, bars=bars)
+    for key, groups in measures.by.items():
+        yield Text()
+        yield from _groups(key, groups, width)
     if measures.confusions:
         yield Text()
         yield from _confusions(measures.confusions, width)
@@ -77,6 +80,9 @@ def _accuracy_rows(found: Evaluation, width: int | None, *, bars: bool) -> Itera
         ("among the three best", measures.top3_accuracy, "the same"),
         ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
         ("where it stays", measures.stay_accuracy, "turns of dialogues"),
+        ("right after a wrong choice", measures.after_error, "turns of dialogues"),
+        ("further agents: found", measures.also_recall, "labelled with `also`"),
+        ("further agents: right", measures.also_precision, "named by decisions"),
         ("out of scope: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that are out of scope"),
     ]
     cells: list[list[str | Text]] = [
@@ -122,6 +128,15 @@ def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[T
         for method, those in [*measures.by_method.items()][:METHODS_SHOWN]
     ]
     yield from fit_table(("decided by", "cases", "right", *([""] if bars else [])), rows, width, right=("cases", "right"))
+
+
+def _groups(key: str, groups: Mapping[str, ByGroup], width: int | None) -> Iterator[Text]:
+    rows: list[list[str | Text]] = [
+        [one_line(name, _NAME), f"{those.cases:,}", styled(percent(those.accuracy), "bold"), percent(those.after_error)]
+        for name, those in groups.items()
+    ]
+    headings = (one_line(key, _NAME), "cases", "right", "after a wrong choice")
+    yield from fit_table(headings, rows, width, right=headings[1:])
 
 
 def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[Text]:

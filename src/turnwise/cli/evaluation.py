@@ -21,6 +21,7 @@ async def evaluate_files(
     policy: str | None,
     config: Path | None,
     history: "History",
+    by: Sequence[str] = (),
 ) -> "Evaluation":
     """Evaluates the cases in these files. Reads and builds everything before the first decision.
 
@@ -31,6 +32,7 @@ async def evaluate_files(
         policy: see `cascade_for`.
         config: see `cascade_for`.
         history: whether a dialogue continues with the agent that the policy chose or with the right one.
+        by: keys of the cases to group the figures by.
 
     Raises:
         CaseError: a file of cases is invalid.
@@ -42,7 +44,7 @@ async def evaluate_files(
     from turnwise.learning.results import evaluation, subject_of
     from turnwise.learning.tune import decisions, tuned
 
-    judged = read_cases(cases)
+    judged = read_cases(cases, by)
     tuned_on = read_cases(validation)
     async with cascade_for(examples, policy, config) as given:
         await prepare(given)

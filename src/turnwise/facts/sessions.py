@@ -15,6 +15,8 @@ LAST_REPLY_CHARACTERS = 2_000
 """The maximum length of `Head.last_reply`."""
 RECENT_MESSAGES, RECENT_CHARACTERS = 6, 300
 """How many of the user's messages a head keeps, and how much of each."""
+OPEN_MATTERS, OPEN_MATTER_CHARACTERS, OPEN_MATTERS_BYTES = 8, 200, 1_024
+"""How many open matters a head keeps, how much of each agent's words, and the size of all of them as JSON."""
 APP_PREFIX, USER_PREFIX, TEMP_PREFIX = "app:", "user:", "temp:"
 _GAP = " … "
 
@@ -83,6 +85,14 @@ class Exchange(Fact):
     """The end of the reply that preceded the message, at most 300 characters; empty when there was none."""
 
 
+class OpenMatter(Fact):
+    """A matter that the conversation left when another agent answered: the agent, and what it asked or said last."""
+
+    agent: str
+    said: str
+    """The end of the agent's last answer, at most 200 characters."""
+
+
 class Head(Fact):
     """The part of a session's past that decisions need. Its size does not grow with the log."""
 
@@ -98,6 +108,8 @@ class Head(Fact):
     """The last answer. Above 2,000 characters, only its beginning and end."""
     recent: tuple[Exchange, ...] = ()
     """The user's last 6 messages, oldest first."""
+    matters: tuple[OpenMatter, ...] = optional(())
+    """The matters that were left for another agent and not taken up again, oldest first: at most 8, and at most 1 KB."""
     offered: tuple[str, ...] = ()
     """The agents offered by the last answer, in display order; empty when it was no clarifying question."""
     invocations: dict[str, OpenInvocation] = Field(default_factory=dict)
@@ -276,6 +288,11 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, Any]:
     mark = authors.get(event.author, AuthorMark())
     changed: dict[str, Any] = {"authors": authors}
     if event.speaks:
+        before = head.active_agent
+        handed = before is not None and mark.handed >= authors.get(before, AuthorMark()).spoke
+        matters = matters_after(head.matters, before, head.last_reply, now=event.author, handed=handed)
+        if matters != head.matters:
+            changed["matters"] = matters
         authors[event.author] = mark.replace(spoke=sequence)
         changed["active_agent"] = event.author
         changed["named_next"] = _named_next(head, event)
@@ -293,6 +310,30 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, Any]:
     if target is not None:
         authors[target] = authors.get(target, AuthorMark()).replace(handed=sequence)
     return changed
+
+
+def matters_after(
+    matters: tuple[OpenMatter, ...], agent: str | None, said: str, *, now: str, handed: bool = False
+) -> tuple[OpenMatter, ...]:
+    """Returns the open matters once the agent `now` answers.
+
+    Args:
+        matters: The matters so far, oldest first.
+        agent: The agent that answered before; None = none.
+        said: Its last answer.
+        now: The agent that answers. Its matter is taken up again, so it is no longer open.
+        handed: Whether the agent before handed the conversation over, so it left nothing.
+    """
+    if agent == now:
+        return matters
+    kept = tuple(each for each in matters if each.agent not in (agent, now))
+    text = said[-OPEN_MATTER_CHARACTERS:].strip()
+    if agent is not None and text and not handed:
+        kept = (*kept, OpenMatter(agent=agent, said=text))
+    kept = kept[-OPEN_MATTERS:]
+    while sum(len(each.model_dump_json().encode()) + 1 for each in kept) > OPEN_MATTERS_BYTES:
+        kept = kept[1:]
+    return kept
 
 
 def _named_next(head: Head, event: Event) -> str | None:

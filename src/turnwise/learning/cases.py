@@ -1,12 +1,13 @@
 """Evaluation data: JSON Lines of messages and dialogues with the expected agent.
 
 A single message is `{"text", "agent"}`; agent null = out of scope. A dialogue is `{"id", "turns": [{"system", "user",
-"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. Other keys
-are ignored.
+"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. `"also"`
+lists other agents that the message has requests for; empty = none. Other keys are ignored, unless the figures are grouped by
+them.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from turnwise.facts.tree import AgentTree
 
 OUT_OF_SCOPE_ROOT = "nobody"
 """Root of the agents of an examples file. It receives out-of-scope messages."""
+MAX_KEYS, MAX_KEY_CHARACTERS, MAX_GROUP_CHARACTERS = 8, 100, 60
+"""How many keys cases may be grouped by, and the maximum lengths of a key and of a group's name."""
 
 
 class Turn(NamedTuple):
@@ -27,6 +30,10 @@ class Turn(NamedTuple):
     """The message."""
     agent: str | None
     """The expected agent; None = out of scope, or in a dialogue unknown."""
+    also: tuple[str, ...] | None = None
+    """Other agents that the message has requests for; None = not labelled."""
+    groups: Mapping[str, str] = {}
+    """The turn's group by each key that was asked for; keys that neither it nor its dialogue has are missing."""
 
 
 class Case(NamedTuple):
@@ -43,18 +50,27 @@ class Case(NamedTuple):
         return self.dialogue is None or turn.agent is not None
 
 
-def read_cases(paths: Iterable[Path]) -> list[Case]:
+def read_cases(paths: Iterable[Path], by: Sequence[str] = ()) -> list[Case]:
     """Reads the cases of these files, in order.
 
+    Args:
+        paths: The files.
+        by: Keys to group turns by, of the turn or else of its dialogue. A dot leads into an object: `kind.pending`.
+
     Raises:
-        CaseError: A line is invalid, or a file has no cases; the message names the file and the line.
+        CaseError: A line is invalid, a file has no cases, or no case has one of the keys; the message names the file and the
+            line, or the key.
     """
     cases: list[Case] = []
     for path in paths:
         before = len(cases)
-        cases += [_case(line, place) for line, place in _lines(path)]
+        cases += [_case(line, place, by) for line, place in _lines(path)]
         if len(cases) == before:
             raise CaseError(f"{path} has no cases.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
+    for key in by:
+        if not any(key in turn.groups for case in cases for turn in case.turns):
+            fix = "Name a key of the turns or of the dialogues, such as part or kind.pending."
+            raise CaseError(f"No case has a text, a number or a truth value under the key {key!r}.", fix=fix)
     return cases
 
 
@@ -149,13 +165,31 @@ def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
     return _name(name, place), _storable(description or "")
 
 
-def _case(line: dict[str, Any], place: str) -> Case:
+def _case(line: dict[str, Any], place: str, by: Sequence[str] = ()) -> Case:
     if "turns" not in line:
-        return Case((Turn("", _text(line, "text", place), _agent(line, place)),), None, place)
+        turn = Turn("", _text(line, "text", place), _agent(line, place), _also(line, place), _groups(by, line))
+        return Case((turn,), None, place)
     turns = line["turns"]
     if not isinstance(turns, list) or not turns:
         raise CaseError(f"{place}: 'turns' is not a list of turns, or is empty.", fix="Give each turn as an object.")
-    return Case(tuple(_turn(turn, f"{place}, turn {number}") for number, turn in enumerate(turns, 1)), _id(line, place), place)
+    read = [_turn(turn, f"{place}, turn {number}") for number, turn in enumerate(turns, 1)]
+    grouped = [turn._replace(groups=_groups(by, given, line)) for turn, given in zip(read, turns, strict=True)]
+    return Case(tuple(grouped), _id(line, place), place)
+
+
+def _groups(by: Sequence[str], *places: dict[str, Any]) -> dict[str, str]:
+    """Returns the group by each key that one of the objects has, the first object first."""
+    found = {key: next((name for at in places if (name := _group(at, key)) is not None), None) for key in by}
+    return {key: name for key, name in found.items() if name is not None}
+
+
+def _group(at: Any, key: str) -> str | None:
+    """Returns the value under a dotted key as a group's name; None when there is none, or it is a list or an object."""
+    for part in key.split("."):
+        at = at.get(part) if isinstance(at, dict) else None
+    if isinstance(at, str):
+        return _storable(at)[:MAX_GROUP_CHARACTERS]
+    return json.dumps(at)[:MAX_GROUP_CHARACTERS] if isinstance(at, bool | int | float) else None
 
 
 def _id(line: dict[str, Any], place: str) -> str:
@@ -166,7 +200,7 @@ def _turn(turn: Any, place: str) -> Turn:
     if not isinstance(turn, dict):
         raise CaseError(f"{place}: this is not a JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
     system = _text(turn, "system", place) if "system" in turn else ""
-    return Turn(system, _text(turn, "user", place), _agent(turn, place))
+    return Turn(system, _text(turn, "user", place), _agent(turn, place), _also(turn, place))
 
 
 def _text(line: dict[str, Any], key: str, place: str) -> str:
@@ -189,6 +223,15 @@ def _agent(line: dict[str, Any], place: str) -> str | None:
     if agent is not None and (not isinstance(agent, str) or not agent or agent != _storable(agent)):
         raise CaseError(f"{place}: 'agent' is not an agent's name.", fix="Name the agent, or write null.")
     return agent
+
+
+def _also(line: dict[str, Any], place: str) -> tuple[str, ...] | None:
+    named = line.get("also")
+    if named is None:
+        return None
+    if not isinstance(named, list) or not all(isinstance(name, str) and name and name == _storable(name) for name in named):
+        raise CaseError(f"{place}: 'also' is not a list of agents' names.", fix='Write names, such as ["orders"], or [].')
+    return tuple(dict.fromkeys(named))
 
 
 def _name(name: str, place: str) -> str:

@@ -102,6 +102,9 @@ def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: flo
         ms=ms,
         scored=case.scored(turn),
         reason=selection.reason,
+        also=selection.verdicts[-1].also if selection.verdicts else (),
+        also_expected=turn.also,
+        groups=turn.groups,
     )
 
 
@@ -122,7 +125,7 @@ def _event(id_: str, author: str, number: int) -> Event:
 
 
 KEYS = (
-    *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "confusions"}),
+    *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "by", "confusions"}),
     *(f"nobody.{key}" for key in OutOfScope._fields),
     *(f"latency_ms.{key}" for key in Latency._fields),
 )

@@ -10,6 +10,8 @@ from turnwise.learning.outcomes import Outcome
 
 BINS = 15
 EXAMPLE_CHARACTERS = 200
+MAX_GROUPS = 50
+"""How many groups of cases a key has in the figures."""
 
 
 class OutOfScope(NamedTuple):
@@ -21,6 +23,13 @@ class OutOfScope(NamedTuple):
     """F1 of the decisions that a message is out of scope."""
     recall: float | None = None
     """Recall of those decisions."""
+
+
+class Also(NamedTuple):
+    """How well further requests in a message are found; None where there is nothing to measure."""
+
+    recall: float | None
+    precision: float | None
 
 
 class Latency(NamedTuple):
@@ -35,6 +44,14 @@ class ByMethod(NamedTuple):
 
     cases: int
     accuracy: float
+
+
+class ByGroup(NamedTuple):
+    """The scored decisions of one group of cases, the share that was right, and that share right after a wrong decision."""
+
+    cases: int
+    accuracy: float
+    after_error: float | None
 
 
 class Confusion(NamedTuple):
@@ -71,6 +88,12 @@ class Measures(NamedTuple):
     """Over dialogue turns that change the expected agent from the scored turn before."""
     stay_accuracy: float | None
     """Over dialogue turns that keep the expected agent of the scored turn before."""
+    after_error: float | None
+    """Over dialogue turns that follow a scored turn which went to a wrong agent."""
+    also_recall: float | None
+    """Of the further agents that labelled messages have requests for, the share that the decision named."""
+    also_precision: float | None
+    """Of the further agents that decisions on labelled messages named, the share that was right."""
     switch_rate: float | None
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
@@ -80,6 +103,8 @@ class Measures(NamedTuple):
     """Expected calibration error of the best agent's confidence, in scope, with 15 equal-width bins (Guo et al., 2017)."""
     latency_ms: Latency
     by_method: dict[str, ByMethod]
+    by: dict[str, dict[str, ByGroup]]
+    """Groups of cases by key, the largest first."""
     confusions: tuple[Confusion, ...]
     """Most frequent first."""
 
@@ -90,6 +115,7 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
     switches, stays = switches_and_stays(scored)
     switch_rate, bounce_rate = stability(outcomes)
+    also = also_measures(scored)
     times = sorted(outcome.ms for outcome in outcomes)
     return Measures(
         cases=len(scored),
@@ -98,12 +124,16 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         top3_accuracy=share(outcome.expected in [agent for agent, _ in outcome.ranked[:3]] for outcome in in_scope),
         switch_accuracy=share(outcome.right for outcome in switches),
         stay_accuracy=share(outcome.right for outcome in stays),
+        after_error=share(outcome.right for outcome in after_errors(scored)),
+        also_recall=also.recall,
+        also_precision=also.precision,
         switch_rate=switch_rate,
         bounce_rate=bounce_rate,
         nobody=out_of_scope_measures(scored),
         ece=calibration_error(reliability(in_scope)),
         latency_ms=Latency(percentile(times, 0.5), percentile(times, 0.99)),
         by_method=by_method(scored),
+        by=by_groups(scored),
         confusions=confusions(scored),
     )
 
@@ -132,6 +162,24 @@ def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[O
         for before, turn in pairwise(turns):
             (stays if turn.expected == before.expected else switches).append(turn)
     return switches, stays
+
+
+def after_errors(scored: Iterable[Outcome]) -> list[Outcome]:
+    """Returns the dialogue turns whose scored turn before went to a wrong agent."""
+    return [turn for turns in _dialogues(scored) for before, turn in pairwise(turns) if not before.right]
+
+
+def also_measures(scored: Iterable[Outcome]) -> Also:
+    """Returns how well further requests are found. Which of the agents is the first does not matter."""
+    wanted = found = named = right = 0
+    for outcome in scored:
+        if outcome.also_expected is not None:
+            expected = {outcome.expected, *outcome.also_expected} - {None}
+            wanted += max(len(expected) - 1, 0)
+            found += max(len(expected & {outcome.chosen, *outcome.also}) - 1, 0)
+            named += len(outcome.also)
+            right += len(expected.intersection(outcome.also))
+    return Also(found / wanted if wanted else None, right / named if named else None)
 
 
 def stability(outcomes: Iterable[Outcome]) -> tuple[float | None, float | None]:
@@ -210,6 +258,26 @@ def by_method(scored: Iterable[Outcome]) -> dict[str, ByMethod]:
         right[outcome.method] += outcome.right
     ordered = sorted(cases, key=lambda method: (-cases[method], method))
     return {method: ByMethod(cases[method], right[method] / cases[method]) for method in ordered}
+
+
+def by_groups(scored: Sequence[Outcome]) -> dict[str, dict[str, ByGroup]]:
+    """Returns the groups of cases by key, at most 50 for each, the largest first. Cases without the key are in none."""
+    repaired = {id(outcome) for outcome in after_errors(scored)}
+    found: dict[str, dict[str, list[Outcome]]] = {}
+    for outcome in scored:
+        for key, name in outcome.groups.items():
+            found.setdefault(key, {}).setdefault(name, []).append(outcome)
+    return {
+        key: {
+            name: ByGroup(
+                len(those),
+                sum(outcome.right for outcome in those) / len(those),
+                share(outcome.right for outcome in those if id(outcome) in repaired),
+            )
+            for name, those in sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_GROUPS]
+        }
+        for key, groups in found.items()
+    }
 
 
 def confusions(scored: Iterable[Outcome]) -> tuple[Confusion, ...]:

@@ -1,5 +1,6 @@
 """Outcomes: decisions compared with the expected agent."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from turnwise.facts.selections import Candidate, Selection
@@ -31,6 +32,12 @@ class Outcome(NamedTuple):
     scored: bool = True
     """False for a turn with an unknown right agent."""
     reason: str = ""
+    also: tuple[str, ...] = ()
+    """Other agents that the decision names for the message, in order."""
+    also_expected: tuple[str, ...] | None = None
+    """Other agents that the message has requests for; None = not labelled."""
+    groups: Mapping[str, str] = {}
+    """The case's group by each key that the figures are grouped by."""
 
     @property
     def right(self) -> bool:

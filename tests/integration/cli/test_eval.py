@@ -66,6 +66,27 @@ def test_json_is_all_there_is_on_standard_output(cases: Path) -> None:
     assert (cases / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_figures_may_be_grouped_by_keys_of_the_cases(cases: Path) -> None:
+    """E3: of a turn, or else of its dialogue; as a table, as JSON, and in the report."""
+    turns = [{**turn, "part": name} for turn, name in zip(CASES[4]["turns"], ("open", "go", "go"), strict=True)]
+    lines = [{"text": "do my taxes", "agent": "taxes", "part": "open"}, {"id": "d", "kind": {"long": True}, "turns": turns}]
+    (cases / "by.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("eval", "by.jsonl", "--policy", "policy.yaml", "--by", "part", "--by", "kind.long")
+    said = turnwise(*arguments, "--json", "--report", "report.html", cwd=cases)
+    assert (said.returncode, said.stderr) == (0, "report: report.html\n")
+    assert json.loads(said.stdout)["by"] == {
+        "part": {
+            "open": {"cases": 2, "accuracy": 0.5, "after_error": None},
+            "go": {"cases": 2, "accuracy": 1.0, "after_error": None},
+        },
+        "kind.long": {"true": {"cases": 3, "accuracy": 1.0, "after_error": None}},
+    }
+    assert "By kind.long" in (cases / "report.html").read_text()
+    table = turnwise(*arguments, cwd=cases).stdout
+    assert "kind.long  cases    right  after a wrong choice" in table
+    assert "true           3  100.0 %                     –" in table
+
+
 def test_a_figure_that_is_missed_fails(cases: Path) -> None:
     """E3: each is told; the figures are printed all the same."""
     gates = ("--min", "accuracy=0.8", "--min", "nobody.f1=0.9", "--max", "ece=0")
@@ -103,6 +124,8 @@ def test_agents_may_come_from_examples(cases: Path) -> None:
         (("cases.jsonl", "--policy", "bad.yaml"), 2, "error[config.policy]: bad.yaml:3:1: 'segments' should be a list"),
         (("cases.jsonl", "--min", "acuracy=1"), 2, "error[usage]: Invalid value for '--min': There is no figure 'acuracy'."),
         (("cases.jsonl", "--report", "no/where.html"), 2, "error[usage]: Invalid value for '--report': no/where.html cannot"),
+        (("cases.jsonl", "--by", "part"), 2, "error[config.case]: No case has a text, a number or a truth value under the key"),
+        (("cases.jsonl", "--by", ""), 2, "error[usage]: Invalid value for '--by': At most 8 keys, each of 1 to 100 characters"),
         (("cases.jsonl", "--history", "both"), 2, "error[usage]: Invalid value for '--history'"),
     ],
 )

@@ -13,12 +13,16 @@ from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import (
     LAST_REPLY_CHARACTERS,
+    OPEN_MATTER_CHARACTERS,
+    OPEN_MATTERS,
+    OPEN_MATTERS_BYTES,
     RECENT_CHARACTERS,
     RECENT_MESSAGES,
     AuthorMark,
     Exchange,
     Head,
     OpenCall,
+    OpenMatter,
     Session,
     fold,
     merge,
@@ -183,6 +187,37 @@ def test_of_what_was_said_before_a_message_the_end_is_kept() -> None:
     """C9: that is where the question stands."""
     log = [asks("a", "one"), event("a", "x" * 500 + " And your name?"), asks("a", "Ann", invocation="i2")]
     assert head_of(log).recent[-1].before == "x" * (RECENT_CHARACTERS - 15) + " And your name?"
+
+
+def test_a_matter_that_is_left_stays_open_until_its_agent_answers_again() -> None:
+    """C9: with the end of what the agent said last; an agent that goes on leaves nothing."""
+    log = [asks("a"), event("a", "x" * 300 + " Which one?"), asks("a"), event("a", "And when?")]
+    assert head_of(log).matters == ()
+    log += [asks("b"), event("b", "It is open.")]
+    assert head_of(log).matters == (OpenMatter(agent="a", said="And when?"),)
+    log += [asks("c"), event("c", "y" * 300)]
+    assert [each.agent for each in head_of(log).matters] == ["a", "b"]
+    log += [asks("a"), event("a", "At nine, then.")]
+    assert head_of(log).matters == (
+        OpenMatter(agent="b", said="It is open."),
+        OpenMatter(agent="c", said="y" * OPEN_MATTER_CHARACTERS),
+    )
+
+
+def test_an_agent_that_hands_the_conversation_over_leaves_nothing_open() -> None:
+    """C9"""
+    log = [asks("a"), event("a", "Billing can do that.", transfer_to="b"), event("b", "Hello.")]
+    assert head_of(log).matters == ()
+
+
+@pytest.mark.parametrize("said", ["z" * 400, "ü" * 400, "short?", '"' * 400])
+def test_open_matters_are_bounded(said: str) -> None:
+    """C9: in number, and in bytes; the latest are kept."""
+    log = [each for number in range(20) for each in (asks(f"a{number}"), event(f"a{number}", said))]
+    kept = head_of(log).matters
+    assert 2 <= len(kept) <= OPEN_MATTERS
+    assert kept[-1].agent == "a18"
+    assert sum(len(each.model_dump_json().encode()) for each in kept) <= OPEN_MATTERS_BYTES
 
 
 def test_what_a_clarifying_question_offered_is_known_until_the_next_message() -> None:
@@ -417,6 +452,14 @@ def test_the_head_keeps_whom_the_last_answer_named(after: list[Event], named: st
     """B4, B6: for one message, and only until the floor goes to it."""
     log = [asks("a"), event("a", "on", next="b"), *after]
     assert head_of(log).named_next == named
+
+
+def test_a_head_without_open_matters_is_stored_as_before() -> None:
+    """A rewind folds the visible log again, so it forgets what was left since."""
+    log = [asks("a"), event("a", "Which one?")]
+    assert "matters" not in head_of(log).model_dump_json()
+    left = head_of([*log, asks("b"), event("b", "Open.")])
+    assert Head.model_validate_json(left.model_dump_json()) == left
 
 
 def test_a_head_from_before_tags_were_kept_still_opens() -> None:

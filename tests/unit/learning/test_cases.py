@@ -31,6 +31,22 @@ def test_messages_and_dialogues_stand_together(tmp_path: Path) -> None:
     assert cases[1].place.endswith("cases.jsonl:3")
 
 
+def test_further_agents_and_groups_are_read(tmp_path: Path) -> None:
+    """E3: a turn's own key comes before its dialogue's; `also` may be empty, or not known."""
+    turns = [
+        {"user": "u1", "agent": "a", "also": ["b", "b", "c"], "kind": {"part": 1}},
+        {"user": "u2", "agent": "a", "also": [], "kind": {"part": [1]}},
+        {"user": "u3", "agent": "a", "also": None, "kind": "x"},
+    ]
+    path = written(tmp_path, {"id": "d", "kind": {"part": True}, "turns": turns}, {"text": "t", "agent": None})
+    talk, alone = read_cases([path], ["kind.part"])
+    assert [turn.also for turn in talk.turns] == [("b", "c"), (), None]
+    assert [turn.groups for turn in talk.turns] == [{"kind.part": "1"}, {"kind.part": "true"}, {"kind.part": "true"}]
+    assert alone.turns[0].groups == {}
+    with pytest.raises(CaseError, match="under the key 'absent'"):
+        read_cases([path], ["absent"])
+
+
 def test_null_is_nobody_alone_and_unknown_in_a_dialogue() -> None:
     """E3"""
     alone, talk = Case((Turn("", "x", None),)), Case((Turn("", "x", None), Turn("", "y", "a")), "d")
@@ -49,6 +65,8 @@ def test_null_is_nobody_alone_and_unknown_in_a_dialogue() -> None:
         ({"text": "x", "agent": 5}, "not an agent's name"),
         ({"text": "x", "agent": ""}, "not an agent's name"),
         ({"text": "x", "agent": "\ud800"}, "not an agent's name"),
+        ({"text": "x", "agent": "a", "also": "b"}, "'also' is not a list of agents' names"),
+        ({"text": "x", "agent": "a", "also": [""]}, "'also' is not a list of agents' names"),
         ({"id": "d", "turns": []}, "not a list of turns"),
         ({"id": "d", "turns": [{"user": "x", "agent": "a"}, 4]}, "turn 2: this is not a JSON object"),
         ({"id": "d", "turns": [{"system": "x", "agent": "a"}]}, "turn 1: the key 'user' is missing"),

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.learning.measures import (
+    MAX_GROUPS,
     Confusion,
+    also_measures,
     auroc,
     by_method,
     calibration_error,
@@ -65,6 +67,45 @@ def test_switches_and_stays_are_told_by_the_scored_turns() -> None:
     assert found.switch_accuracy == pytest.approx(1.0)
     assert found.stay_accuracy == pytest.approx(0.0)
     assert measure([outcome("a", "a", 1.0), outcome("b", "b", 1.0)]).switch_accuracy is None
+
+
+def test_the_turn_after_a_wrong_choice_is_measured() -> None:
+    """E3: a dialogue's turn after a wrong scored one; an unknown turn between does not count, nor does another dialogue."""
+    found = measure([*talk("d", ("a", "b"), (None, "c"), ("a", "a"), ("b", "a"), ("b", "a")), *talk("e", ("a", "a"))])
+    assert found.after_error == pytest.approx(1 / 2)
+    assert measure(talk("d", ("a", "a"), ("b", "b"))).after_error is None
+
+
+def test_cases_are_grouped_by_their_keys() -> None:
+    """E3: the largest group first; a case without the key is in none; after a wrong choice counts by the later turn's group."""
+    turns = talk("d", ("a", "b"), ("a", "a"), ("b", "a"), ("b", "b"))
+    parts = ("open", "back", "back", "back")
+    grouped = [turn._replace(groups={"part": part}) for turn, part in zip(turns, parts, strict=True)]
+    found = measure([*grouped, outcome("a", "a", 1.0)]).by
+    assert [*found] == ["part"]
+    assert [*found["part"]] == ["back", "open"]
+    assert tuple(found["part"]["back"]) == (3, pytest.approx(2 / 3), pytest.approx(1.0))
+    assert tuple(found["part"]["open"]) == (1, 0.0, None)
+
+
+def test_only_the_largest_groups_are_listed() -> None:
+    """E3: a key whose values all differ does not make the figures endless."""
+    many = [outcome("a", "a", 1.0)._replace(groups={"id": str(number)}) for number in range(MAX_GROUPS + 9)]
+    listed = measure([*many, many[-1]]).by["id"]
+    assert len(listed) == MAX_GROUPS
+    assert next(iter(listed)) == str(MAX_GROUPS + 8)
+
+
+def test_further_agents_are_measured_where_they_are_known() -> None:
+    """E3: whichever is first; a name too many is imprecise; cases without the label do not count."""
+    both = outcome("a", "b", 1.0)._replace(also=("a",), also_expected=("b",))
+    missed = outcome("a", "a", 1.0)._replace(also_expected=("b",))
+    false = outcome("a", "a", 1.0)._replace(also=("c",), also_expected=())
+    wrong = outcome("a", "d", 1.0)._replace(also=("b",), also_expected=("b",))
+    assert tuple(also_measures([both, missed, false, wrong])) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert also_measures([outcome("a", "a", 1.0)._replace(also=("b",))]) == (None, None)
+    found = measure([both, missed])
+    assert (found.also_recall, found.also_precision) == (pytest.approx(1 / 2), 1.0)
 
 
 def test_two_dialogues_are_not_one() -> None:

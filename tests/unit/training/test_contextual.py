@@ -1,6 +1,7 @@
 """What training/contextual.py is made of; the training itself takes minutes and data that are not here."""
 
 import itertools
+import random
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.syspath_prepend(str(TRAINING))
     names = (
         "contextual_phrases", "contextual_dialogues", "contextual_companies", "contextual_fit", "contextual_rollout",
-        "contextual_belief",
+        "contextual_belief", "contextual_splices",
     )  # fmt: skip
     for name in names:
         sys.modules.pop(name, None)
@@ -76,6 +77,86 @@ def test_elsewhere_no_kind_of_dialogue_gives_both_examples_and_requests(modules:
         played = [step for talk in drill.dialogues for step in talk.steps]
         assert learned.isdisjoint(step.user.split(" of ")[1] for step in played)
         assert {step.label for step in played} <= drill.examples.keys()
+
+
+def _matter(modules: dict[str, Any], agent: str, count: int) -> Any:
+    steps = [modules["dialogues"].Step(f"reply {agent} {n}" if n else "", f"{agent} {n}", agent) for n in range(count)]
+    return modules["dialogues"].Dialogue(tuple(steps))
+
+
+def test_a_matter_is_interrupted_and_taken_up_again(modules: dict[str, Any]) -> None:
+    """C9: every step of the first one is played, in order; the reply that it was left with opens the second."""
+    talks = [_matter(modules, agent, 4) for agent in "abc"]
+    made = modules["splices"].spliced(talks, 40, random.Random(1))
+    assert len(made) == 40
+    returned = 0
+    for talk in made:
+        labels = [step.label for step in talk.steps]
+        first = [step for step in talk.steps if step.label == labels[0]]
+        assert first[0].system == ""
+        left = next(place for place, label in enumerate(labels) if label != labels[0])
+        assert talk.steps[left].owner == labels[0]
+        assert talk.steps[left].system == f"reply {labels[0]} {left}"
+        assert [step.user[-1] for step in first] == [str(number) for number in range(len(first))]
+        returned += len(first) == 4
+    assert 25 <= returned < 40
+
+
+def test_short_matters_are_not_interrupted(modules: dict[str, Any]) -> None:
+    talks = [_matter(modules, agent, 2) for agent in "ab"]
+    assert modules["splices"].spliced(talks, 5, random.Random(1)) == []
+
+
+def test_what_is_left_open_is_what_a_head_would_keep(modules: dict[str, Any]) -> None:
+    """C9: the training reads the same matters as a session's head has at that message."""
+    step = modules["dialogues"].Step
+    talk = modules["dialogues"].Dialogue(
+        (step("", "a 0", "a"), step("Which?", "b 0", "b"), step("Open.", "a 1", "a"), step("Fine.", "c 0", "c"))
+    )
+    matters = [[(each.agent, each.said) for each in left] for _, left in modules["rollout"].right_matters(talk)]
+    assert matters == [[], [], [("a", "Which?")], [("b", "Open.")]]
+
+
+def test_an_extension_adds_to_what_was_known(modules: dict[str, Any]) -> None:
+    """C9: the utilities of both models add up during a conversation; without one, only new claims count."""
+    chance = np.random.default_rng(6)
+    context, around = len(TURN_FEATURES) + len(CONVERSATION_FEATURES), len(TURN_FEATURES)
+    sizes = (len(CLAIMS), context, context, around, (context, 3), (3, len(CLAIMS) + 2))
+    known, more = (Coefficients(*(0.1 * chance.standard_normal(size) for size in sizes)) for _ in range(2))
+    new = CLAIMS[-3:]
+    more.claims[~np.isin(CLAIMS, new)] = 0.0
+    claims = chance.standard_normal((4, len(CLAIMS)))
+    talk = (chance.standard_normal(around), chance.standard_normal(len(CONVERSATION_FEATURES)), 0.0, 0.0)
+    found = Features(claims, 1, *talk)
+    whole = modules["fit"].extended(known, more, new)
+    parts = [modules["fit"].utilities_of(each, found) for each in (known, more, whole)]
+    assert parts[2][0] == pytest.approx(parts[0][0] + parts[1][0])
+    assert parts[2][1] == pytest.approx(parts[0][1] + parts[1][1])
+    assert (whole.smalltalk == known.smalltalk).all()
+
+
+def test_what_is_fitted_on_top_of_a_model_is_what_it_lacks(modules: dict[str, Any]) -> None:
+    """C9: the known part alone is wrong whenever something was asked; the sum is right."""
+    chance = np.random.default_rng(7)
+    zeros = (np.zeros(len(CLAIMS)), *(np.zeros(len(TURN_FEATURES) + len(CONVERSATION_FEATURES)) for _ in range(2)))
+    known = Coefficients(*zeros, np.zeros(len(TURN_FEATURES)), np.zeros((len(zeros[1]), 1)), np.zeros((1, len(CLAIMS) + 2)))
+    known.claims[CLAIMS.index("message")] = 2.0
+    cases = []
+    for _ in range(600):
+        claims = np.zeros((3, len(CLAIMS)))
+        claims[:, CLAIMS.index("message")] = chance.standard_normal(3)
+        around, said = np.zeros(len(TURN_FEATURES)), np.zeros(len(CONVERSATION_FEATURES))
+        said[CONVERSATION_FEATURES.index("fit")] = fits = float(chance.random() < 0.5)
+        right = 0 if fits else int(claims[:, CLAIMS.index("message")].argmax())
+        cases.append(modules["fit"].Case(Features(claims, 0, around, said, 0.0, 0.0), right))
+    more = modules["fit"].fit(modules["fit"].Table(cases, known), hidden=4, epochs=200, only=("matter",))
+    assert not more.claims[CLAIMS.index("message")]
+
+    def right(model: Any) -> float:
+        return float(np.mean([int(Model(model, UNTRAINED).scores(c.features).agents.argmax()) == c.target for c in cases]))
+
+    assert right(known) < 0.8
+    assert right(modules["fit"].extended(known, more, ("matter",))) > 0.93
 
 
 def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None:

@@ -48,6 +48,7 @@ def _body(found: Evaluation) -> Markup:
         times = [outcome.ms for outcome in found.outcomes]
         plots.append(figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
     plots.append(tag("figure", tag("h2", "Decisions by method"), tables.methods(found.measures)))
+    plots += [tag("figure", tag("h2", f"By {key}"), tables.groups(key, those)) for key, those in found.measures.by.items()]
     sections.append(tag("div", *plots, class_="plots"))
     sections += _mistakes(found, scored)
     note = "The documentation explains the measures, under evaluation."

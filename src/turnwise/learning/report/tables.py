@@ -1,8 +1,8 @@
 """The report's tables: tiles with measures, methods, confusions, agents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from turnwise.learning.measures import Confusion, Measures
+from turnwise.learning.measures import ByGroup, Confusion, Measures
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report.heatmap import label
 from turnwise.learning.report.markup import Child, Markup, joined, quoted, tag
@@ -25,6 +25,8 @@ def tiles(measures: Measures) -> Markup:
         ("among the best three", _known(measures.top3_accuracy), "is the right one"),
         ("when the agent changes", _known(measures.switch_accuracy), "turns are right"),
         ("when it stays", _known(measures.stay_accuracy), "turns are right"),
+        ("right after a mistake", _known(measures.after_error), "turns of dialogues"),
+        ("further agents: found", _known(measures.also_recall), f"right: {percent(measures.also_precision)}"),
         ("A → B → A", _known(measures.bounce_rate), f"changes in all: {percent(measures.switch_rate)}"),
         ("out of scope: F1", _known(nobody.f1), f"recall: {percent(nobody.recall)}"),
         ("out of scope: AUROC", _known(nobody.auroc), "50 % is chance"),
@@ -62,6 +64,21 @@ def methods(measures: Measures) -> Markup:
         for name, each in measures.by_method.items()
     ]
     return table(("decided by", "cases", "right", ""), rows)
+
+
+def groups(key: str, those: Mapping[str, ByGroup]) -> Markup:
+    """Returns the table of one key's groups of cases."""
+    rows = [
+        tag(
+            "tr",
+            tag("th", name, scope="row"),
+            tag("td", f"{each.cases:,}", class_="number"),
+            tag("td", percent(each.accuracy), class_="number"),
+            tag("td", percent(each.after_error), class_="number"),
+        )
+        for name, each in those.items()
+    ]
+    return table((key, "cases", "right", "right after a mistake"), rows)
 
 
 def _split_bar(length: float, right: float) -> Markup:

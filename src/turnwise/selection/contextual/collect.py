@@ -1,13 +1,18 @@
 """Collects the inputs of the contextual decision from a request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
+from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange, OpenMatter
+from turnwise.matching.text_features import text_features
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import ConversationState, continuing_agent
-from turnwise.selection.contextual.situation import EarlierMessage, Turn
+from turnwise.selection.contextual.clauses import clauses_of
+from turnwise.selection.contextual.situation import Clause, EarlierMessage, LeftMatter, Turn
 from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.meaning import TextReading
+
+READ_MATTERS = 3
+"""How many open matters are read, the latest ones."""
 
 
 def user_messages(request: SelectionRequest) -> list[str]:
@@ -20,6 +25,9 @@ def context_texts(request: SelectionRequest) -> list[str]:
     """Returns the other texts to read, without duplicates: the last reply, and each message joined with the reply before it."""
     reply = request.head.last_reply
     texts = [reply, joined_text(reply, request.text), *(joined_text(each.before, each.message) for each in _earlier(request))]
+    texts += clauses_of(request.text) if reply else ()
+    for matter in _open_matters(request):
+        texts += [matter.said, joined_text(matter.said, request.text)]
     return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
@@ -38,6 +46,7 @@ def build_turn(
     that agent.
     """
     reply = "" if state.passed_over else request.head.last_reply
+    matters = () if state.passed_over else _open_matters(request)
     earlier = [] if state.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
@@ -66,6 +75,21 @@ def build_turn(
         noted={
             each.agent: each.type for each in reversed(request.noted) if continuing_agent(each.agent, request) == each.agent
         },
+        clauses=read_clauses(request.text, readings) if reply else (),
+        matters=read_matters([each for each in matters if each.agent != state.active], request.text, readings),
+    )
+
+
+def read_clauses(message: str, readings: Mapping[str, TextReading]) -> tuple[Clause, ...]:
+    """Returns the message's clauses, from their readings."""
+    return tuple(Clause(readings[text], _asks(text)) for text in clauses_of(message))
+
+
+def read_matters(matters: Sequence[OpenMatter], message: str, readings: Mapping[str, TextReading]) -> tuple[LeftMatter, ...]:
+    """Returns the open matters, from the readings of their words and of those joined with the message."""
+    return tuple(
+        LeftMatter(each.agent, read_reply(each.said), readings[each.said], readings[joined_text(each.said, message)])
+        for each in matters
     )
 
 
@@ -76,6 +100,17 @@ def joined_text(reply: str, message: str) -> str:
     """
     end = reply[-RECENT_CHARACTERS:].strip()
     return f"{end} {message[:RECENT_CHARACTERS]}" if end else ""
+
+
+def _asks(text: str) -> bool:
+    found = text_features(text)
+    return found.asks or found.imperative or found.question_word or found.question_mark
+
+
+def _open_matters(request: SelectionRequest) -> list[OpenMatter]:
+    """Returns the matters of agents that may continue, the latest first."""
+    latest = request.head.matters[::-1]
+    return [each for each in latest if continuing_agent(each.agent, request) == each.agent][:READ_MATTERS]
 
 
 def _earlier(request: SelectionRequest) -> list[Exchange]:

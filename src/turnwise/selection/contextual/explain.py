@@ -7,7 +7,9 @@ from turnwise.facts.selections import Candidate, Exclusion
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Nearest
 from turnwise.selection.contextual.model import Scores
+from turnwise.selection.contextual.questions import last_question
 from turnwise.selection.contextual.situation import Situation, Turn
+from turnwise.selection.contextual.wording import answer_fit
 from turnwise.selection.verdicts import shortened
 
 MAX_LISTED = 6
@@ -50,6 +52,12 @@ def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
         what = f"a pattern of {agent} matches{_example(turn, agent)}"
     elif agent in turn.noted:
         what = f"{agent} noted this {turn.noted[agent]} before, or served it last"
+    elif (asked := _answered_question(turn, agent)) is not None:
+        what = f"it asked “{shortened(asked)}”"
+    elif turn.active is not None and turn.reply_wording.disclaims:
+        what = f"{turn.active} said that this is not its matter"
+    elif turn.active is not None and turn.wording.complains:
+        what = f"the message says that it asked for something else{_example(turn, agent)}"
     elif returns and (turn.wording.resumes or turn.wording.features.back_to):
         what = f"the message takes up an earlier subject{_example(turn, agent)}"
     elif turn.active is None:
@@ -61,6 +69,14 @@ def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
     if turn.active is None:
         return f"routes to {agent}: {what}."
     return f"returns to {agent}: {what}." if returns else f"leaves {turn.active}: {what}."
+
+
+def _answered_question(turn: Turn, agent: str) -> str | None:
+    """Returns the question that the agent was left with, if the message answers it by its form; otherwise None."""
+    matter = next((each for each in turn.matters if each.agent == agent and each.said.question), None)
+    if matter is None or turn.wording.features.asks or answer_fit(matter.said, turn.wording) <= 0.0:
+        return None
+    return last_question(matter.reading.text)
 
 
 def previous_agents_note(agent: str, instead: str | None) -> str:
@@ -103,6 +119,7 @@ def _evidence(situation: Situation, place: int) -> str:
         ("helped before", agent in turn.previous),
         ("offered", agent in turn.offered),
         ("noted it before", agent in turn.noted),
+        ("left with an open matter", any(each.agent == agent for each in turn.matters)),
         ("pattern", agent in turn.hits),
         ("named", turn.named.get(agent, 0.0) >= 0.5),
     )

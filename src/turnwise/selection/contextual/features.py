@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import FLOOR, UNTRAINED
+from turnwise.selection.contextual.evidence import clause_claims, evidence_features, matter_claims, repair_claims
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation
 from turnwise.selection.contextual.wording import read_message
 from turnwise.selection.meaning import TextReading
@@ -205,7 +206,7 @@ def _log(count: int) -> float:
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
     """Returns features for staying with the active agent, beside the message alone, and their interactions."""
     facts = _facts(situation, active)
-    return facts | _crossed(situation, facts)
+    return facts | _crossed(situation, facts) | evidence_features(situation, active)
 
 
 def _facts(situation: Situation, active: int) -> dict[str, float]:
@@ -292,7 +293,8 @@ def _stayed(turn: Turn) -> int:
 
 def _claims(situation: Situation) -> dict[str, Floats]:
     """Returns features of each agent, active or not."""
-    return _text_claims(situation) | _conversation_claims(situation) | _mark_claims(situation)
+    claims = _text_claims(situation) | _conversation_claims(situation) | _mark_claims(situation)
+    return claims | clause_claims(situation) | matter_claims(situation) | repair_claims(situation)
 
 
 def _text_claims(situation: Situation) -> dict[str, Floats]:

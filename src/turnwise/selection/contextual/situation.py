@@ -35,6 +35,26 @@ class EarlierMessage(NamedTuple):
     """The reply before it, joined with the message; None = no reply."""
 
 
+class Clause(NamedTuple):
+    """A clause of the message."""
+
+    reading: TextReading
+    asks: bool
+    """Has a request's words."""
+
+
+class LeftMatter(NamedTuple):
+    """A matter that was left with another agent."""
+
+    agent: str
+    said: ReplyWording
+    """The wording of the agent's last words in it."""
+    reading: TextReading
+    """The reading of those words."""
+    joined: TextReading
+    """The reading of those words joined with the message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """All inputs of the decision about one message."""
@@ -67,6 +87,30 @@ class Turn:
     """The agent for small talk."""
     noted: Mapping[str, str] = field(default_factory=dict)
     """The kind of thing that the message names and the agent noted before, by agent."""
+    clauses: tuple[Clause, ...] = ()
+    """The message's clauses; empty when it has only one."""
+    matters: tuple[LeftMatter, ...] = ()
+    """Matters that were left with other agents, the latest first."""
+
+
+class ClauseScores(NamedTuple):
+    """A clause's log-probabilities."""
+
+    scores: Floats
+    asks: bool
+    """Has a request's words."""
+
+
+class MatterScores(NamedTuple):
+    """What an open matter says of the message."""
+
+    place: int
+    """Index of the agent that was left with it."""
+    said: ReplyWording
+    joined: Floats
+    """Log-probabilities of its last words joined with the message."""
+    echo: float
+    """Cosine similarity of its last words and the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +145,10 @@ class Situation:
     """Total probability of the agents that are not candidates."""
     echo: float
     """Cosine similarity of the message and the last reply; 0 without a reply."""
+    clauses: tuple[ClauseScores, ...] = ()
+    """The message's clauses."""
+    matters: tuple[MatterScores, ...] = ()
+    """Open matters of candidates, the latest first."""
 
     def place(self, agent: str | None) -> int | None:
         """Returns the agent's index among the candidates; None when it is not one."""
@@ -164,7 +212,7 @@ class Roster:
 
 def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Situation:
     """Builds the situation: selects the candidates and gathers each text's scores for them."""
-    texts = _texts(turn)
+    texts = _texts(turn, roster)
     shares = roster.shares([text.match for text in texts])
     candidates = _candidates(turn, roster, shares)
     places = roster.places(candidates)
@@ -178,6 +226,8 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
     for each, (alone, both) in zip(turn.past, past, strict=True):
         found = _topic_cues(each.reading, each.wording, each.reply_wording, roster)
         evidence.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
+    clauses = tuple(ClauseScores(next(lines), each.asks) for each in turn.clauses)
+    matters = tuple(_matter_scores(turn, each, next(lines), candidates) for each in turn.matters if each.agent in roster)
     prior, belief = update_belief(evidence[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
     cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
@@ -197,7 +247,14 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
         agents=roster.agents,
         rest=max(0.0, 1.0 - float(probabilities[0].sum())),
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
+        clauses=clauses,
+        matters=matters,
     )
+
+
+def _matter_scores(turn: Turn, matter: LeftMatter, joined: Floats, candidates: Sequence[str]) -> MatterScores:
+    echo = float(turn.message.vector @ matter.reading.vector)
+    return MatterScores(candidates.index(matter.agent), matter.said, joined, echo)
 
 
 def _topic_cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
@@ -209,11 +266,15 @@ def _place(agent: str | None, candidates: Sequence[str]) -> int | None:
     return candidates.index(agent) if agent is not None and agent in candidates else None
 
 
-def _texts(turn: Turn) -> list[TextReading]:
-    """Returns the message, the reply before it and both joined; then the same for earlier messages, without their replies."""
+def _texts(turn: Turn, roster: Roster) -> list[TextReading]:
+    """Returns the message, the reply before it and both joined; the same for earlier messages, without their replies; then the
+    message's clauses, and the open matters joined with the message.
+    """
     found = [turn.message, turn.reply, turn.joined]
     for past in turn.past:
         found += [past.reading, past.joined]
+    found += [each.reading for each in turn.clauses]
+    found += [each.joined for each in turn.matters if each.agent in roster]
     return [text for text in found if text is not None]
 
 
@@ -223,6 +284,7 @@ def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
     ranked = roster.best(shares, MAX_BY_MESSAGE)
     claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *matched, *named]
     claims += [
+        *(each.agent for each in turn.matters),
         *turn.visited[:_MAX_VISITED],
         *turn.previous[-_MAX_PREVIOUS:],
         *turn.offered[:_MAX_MARKED],

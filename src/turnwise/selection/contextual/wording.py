@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from turnwise.facts.sessions import RECENT_CHARACTERS
 from turnwise.matching.normalize import normalize
 from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
+from turnwise.selection.contextual.questions import YES_OR_NO, question_kind
 from turnwise.selection.phrases import words_of
 
 _CACHE_SIZE = 4_096
@@ -50,6 +50,22 @@ _REFUSES = re.compile(
     r"|do(?:n'?t| not) (?:know|understand|handle)|didn'?t (?:get|catch|understand))\b"
 )
 
+_DISCLAIMS = re.compile(
+    r"\b(?:not (?:some|any)?(?:thing|what) (?:i|we) (?:handle|do|cover|deal with|can)"
+    r"|(?:i|we)(?:'m| am|'re| are)? (?:don'?t|do not|cannot|can'?t|can not|not able to) (?:handle|deal with|cover|help|take)"
+    r"|(?:i|we) (?:can )?only (?:help|do|handle|deal|look after|take care|take)|(?:outside|beyond) (?:of )?(?:my|our|what)"
+    r"|not (?:my|our) (?:area|job|department|desk)|(?:another|different|other|right) (?:team|department|agent|desk|colleague)"
+    r"|(?:transfer|pass|hand|connect|put)(?:ring|ing|ting)? you (?:over|on|through|to|with))\b"
+)
+_COMPLAINS = re.compile(
+    r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|isn'?t|wasn'?t) (?:what|the thing|my question)|not what i"
+    r"|i (?:didn'?t|did not) (?:ask|say|mean)|i (?:asked|meant|was asking|was talking|was (?:still )?on)"
+    r"|wrong (?:thing|department|person|agent|team|desk)|you (?:misunderst[oa]nd|misunderstood)|got (?:that|it|me) wrong"
+    r"|(?:answer|read) (?:my|the) (?:question|message)|you(?:'re| are) not (?:listening|answering))\b"
+)
+_AMOUNT = re.compile(r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|couple|only|just (?:me|us))\b")
+_PLACE = re.compile(r"\b(?:in|at|to|from|near|around|by)\b")
+
 _STEM_CACHE_SIZE = 16_384
 _MAX_OWNERS = 20
 _EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
@@ -85,9 +101,16 @@ class MessageWording:
     """Has no Latin letters or digits that could form a word, or mostly letters of other scripts."""
     empty: bool
     """Names nothing: only function words, openings and numbers."""
+    complains: bool
+    """Says that the answer was not what it asked for."""
+    amount: bool
+    """Has a number, in digits or as a word."""
+    place: bool
+    """Has a word that often stands before a place."""
 
 
-class ReplyWording(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReplyWording:
     """How a reply ended: with a question, an offer of more help, a report of completion, or a refusal."""
 
     anything: bool = False
@@ -95,6 +118,10 @@ class ReplyWording(NamedTuple):
     offers: bool = False
     done: bool = False
     refuses: bool = False
+    disclaims: bool = False
+    """Says that the matter is not the agent's, or hands the user over."""
+    kind: str = ""
+    """What the last question asks for, from `question_kind`; empty without a question."""
 
 
 @lru_cache(_CACHE_SIZE)
@@ -112,6 +139,9 @@ def read_message(text: str) -> MessageWording:
         calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
         strange=len(all_words) >= 4 and _ENGLISH.isdisjoint(all_words),
         unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in all_words),
+        complains=bool(_COMPLAINS.search(folded)),
+        amount=found.numbers > 0 or found.money or bool(_AMOUNT.search(folded)),
+        place=bool(_PLACE.search(folded)),
         empty=len(text) <= READ_CHARACTERS and not found.emoji and found.content <= sum(map(str.isdigit, words)),
     )
 
@@ -126,7 +156,28 @@ def read_reply(reply: str) -> ReplyWording:
         offers=bool(_OFFERS.search(folded)),
         done=bool(_DONE.search(folded)),
         refuses=bool(_REFUSES.search(folded)),
+        disclaims=bool(_DISCLAIMS.search(folded)),
+        kind=question_kind(folded),
     )
+
+
+def answer_fit(said: ReplyWording, words: MessageWording) -> float:
+    """Returns how well the message's form answers the question, -1 to 1; 0 without a question."""
+    seen = words.features
+    asks = seen.question_word or seen.question_mark
+    decides = seen.opens_yes or seen.opens_no or (seen.opens_ok and seen.rest <= 6)
+    if said.kind == YES_OR_NO:
+        return 1.0 if decides else -0.5 if asks else 0.0
+    if not said.kind:
+        return 0.0
+    given = {
+        "when": seen.date or seen.time,
+        "count": words.amount,
+        "where": words.place or (seen.rest <= 4 and seen.content >= 1),
+        "who": seen.rest <= 5 and seen.content >= 1,
+        "which": seen.content >= 1,
+    }[said.kind]
+    return 0.0 if asks else (1.0 if given else -0.5 if decides else 0.0)
 
 
 def _is_readable(token: str) -> bool:
