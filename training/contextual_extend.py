@@ -146,7 +146,7 @@ def judged(model: Model, each: Drill, title: str) -> None:
             hits = _hits(model, ready, talk, by, choose)
             right += hits
             after += [hit for before, hit in itertools.pairwise(hits) if not before]
-        shares += [f"{100 * np.mean(right):.2f}", f"{100 * np.mean(after or [0]):.1f}"]
+        shares += [f"{100 * np.mean(right):.2f}", f"{100 * np.mean(after or [False]):.1f}"]
     own, own_after, true, _ = shares
     print(f"{title}: own {own} (after a wrong choice {own_after}), right history {true}", flush=True)
 

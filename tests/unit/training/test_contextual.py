@@ -138,8 +138,15 @@ def test_an_extension_adds_to_what_was_known(modules: dict[str, Any]) -> None:
 def test_what_is_fitted_on_top_of_a_model_is_what_it_lacks(modules: dict[str, Any]) -> None:
     """C9: the known part alone is wrong whenever something was asked; the sum is right."""
     chance = np.random.default_rng(7)
-    zeros = (np.zeros(len(CLAIMS)), *(np.zeros(len(TURN_FEATURES) + len(CONVERSATION_FEATURES)) for _ in range(2)))
-    known = Coefficients(*zeros, np.zeros(len(TURN_FEATURES)), np.zeros((len(zeros[1]), 1)), np.zeros((1, len(CLAIMS) + 2)))
+    size_of_turn, both = len(TURN_FEATURES), len(TURN_FEATURES) + len(CONVERSATION_FEATURES)
+    known = Coefficients(
+        claims=np.zeros(len(CLAIMS)),
+        stay=np.zeros(both),
+        nobody=np.zeros(both),
+        smalltalk=np.zeros(size_of_turn),
+        mixing=np.zeros((both, 1)),
+        gates=np.zeros((1, len(CLAIMS) + 2)),
+    )
     known.claims[CLAIMS.index("message")] = 2.0
     cases = []
     for _ in range(600):
@@ -152,11 +159,11 @@ def test_what_is_fitted_on_top_of_a_model_is_what_it_lacks(modules: dict[str, An
     more = modules["fit"].fit(modules["fit"].Table(cases, known), hidden=4, epochs=200, only=("matter",))
     assert not more.claims[CLAIMS.index("message")]
 
-    def right(model: Any) -> float:
+    def accuracy(model: Any) -> float:
         return float(np.mean([int(Model(model, UNTRAINED).scores(c.features).agents.argmax()) == c.target for c in cases]))
 
-    assert right(known) < 0.8
-    assert right(modules["fit"].extended(known, more, ("matter",))) > 0.93
+    assert accuracy(known) < 0.8
+    assert accuracy(modules["fit"].extended(known, more, ("matter",))) > 0.93
 
 
 def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None:
