@@ -1,10 +1,12 @@
 """How a process is told of its engine: by the options of `turnwise serve` and `turnwise worker`."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from turnwise.facts.errors import EngineError
-from turnwise.ports.dispatcher import Dispatcher, WorkOff
+
+if TYPE_CHECKING:  # the command line imports this module before it knows its command
+    from turnwise.ports.dispatcher import Dispatcher, WorkOff
 
 DEFAULT_LISTEN = "127.0.0.1:9080"
 MOST_PORT = 65535
@@ -15,7 +17,7 @@ CALLS_PER_ANSWER = 2
 class Engine(Protocol):
     """An engine that schedules the work of an app."""
 
-    def dispatcher(self, work_off: WorkOff) -> Dispatcher:
+    def dispatcher(self, work_off: "WorkOff") -> "Dispatcher":
         """Makes the dispatcher of one event loop."""
         ...
 

@@ -16,5 +16,5 @@ def test_a_selection_survives_a_round_trip_with_every_verdict() -> None:
 
 
 def test_a_newer_selection_is_read_without_loss() -> None:
-    written = Selection(agent="a", method="m", confidence=0.8, reason="r").model_dump_json()[:-1] + ',"experiment":"blue"}'
+    written = Selection(agent="a", method="m", confidence=0.8, reason="r").model_dump_json()[:-1] + ',"later_field":"blue"}'
     assert Selection.model_validate_json(written).model_dump_json() == written

@@ -44,6 +44,7 @@ REFERENCE = {
     "turnwise_definitions",
     "turnwise_definition_revisions",
     "turnwise_rests",
+    "turnwise_experiments",
     "turnwise_vectors",
     "turnwise_matchers",
 }
