@@ -48,8 +48,8 @@ def test_each_tenant_has_its_own_agents_and_learns_alone(tmp_path: Path) -> None
         of(tenant, "agents", "import", f"{tenant}/definitions.yaml")
     assert chosen("plumber", "The sink in the kitchen drips") == "repairs"
     of("garden", "learn", "--from", "garden/cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
-    learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["add_examples"]
-    assert "Nobody rang the bell" in learned
+    learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["learned"]
+    assert "Nobody rang the bell" in [each["text"] for each in learned]
     assert chosen("garden", "Nobody rang my bell") == "front"
     of("garden", "agents", "add-example", "deliveries", "Nobody rang the bell")
     assert chosen("garden", "Nobody rang my bell") == "deliveries"

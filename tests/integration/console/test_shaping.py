@@ -133,7 +133,8 @@ async def test_the_plan_of_a_flow_is_drawn() -> None:
 async def test_the_cascade_shows_where_messages_are_decided() -> None:
     """C1"""
     async with console() as it:
-        for number, text in enumerate(("my order", "an order", "hello you", "which?")):
+        # The first message waits for the fitted models, which are a part of the policy's fingerprint.
+        for number, text in enumerate(("hello you", "my order", "an order", "which?")):
             await it.client.send_message(text, f"s{number}")
         await it.go("policy")
         drawn = it.page.locator(".cascade")
