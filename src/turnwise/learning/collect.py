@@ -12,7 +12,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.signals import COUNTS, Found, Name, SignalReader, label_of, triage_agents
+from turnwise.learning.signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import Decision, DecisionFilter
 from turnwise.ports.labels import Labels
 from turnwise.ports.stores import SessionStore
@@ -192,7 +192,9 @@ def _is_reviewed(decided_at: datetime | None, event: Event, reviewed_at: datetim
     """Returns whether an operator saw the decision in its session, and may have corrected it."""
     selection = event.actions.selection
     seen = decided_at is not None and reviewed_at is not None and decided_at <= reviewed_at
-    return seen and selection is not None and selection.outcome == "chosen" and selection.occasion == "message"
+    if not seen or selection is None or selection.method in NOT_ROUTED:
+        return False
+    return selection.outcome == "chosen" and selection.occasion == "message"
 
 
 async def _store(

@@ -83,7 +83,7 @@ _THANKS = re.compile(
     r"(?:thanks|thank you|thx|cheers|many thanks|perfect|great)"
     r"(?: (?:a lot|so much|very much|again|for (?:the|your) help))?[\s,.!]*(?:that(?:['’]s| is) (?:all|it))?[\s.!]*"
 )
-_NOT_ROUTED = frozenset({"reply", "tool_result", "direct_routing", CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
+NOT_ROUTED = frozenset({"reply", "tool_result", "direct_routing", CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
 """Methods of decisions that the caller made, so there is nothing to learn."""
 
 
@@ -120,7 +120,7 @@ class _Turn:
 
     @property
     def is_routed(self) -> bool:
-        return self.selection.method not in _NOT_ROUTED
+        return self.selection.method not in NOT_ROUTED
 
 
 class SignalReader:

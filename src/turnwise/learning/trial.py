@@ -113,7 +113,7 @@ def _examples_of(definition: AnyDefinition, then: Cascade) -> frozenset[str]:
     if not isinstance(definition, Definition):
         return frozenset()
     card = then.tree.card(definition.name)
-    texts = [*card.examples, *(text for skill in card.skills for text in skill.examples)]
+    texts = [*card.examples, *(each.text for each in card.learned), *(text for skill in card.skills for text in skill.examples)]
     return frozenset(normalize(text, fold=True) for text in texts) - {""}
 
 

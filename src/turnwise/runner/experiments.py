@@ -37,12 +37,17 @@ class DecidingPolicy(NamedTuple):
 
 
 def deciding_policy(agent_set: AgentSet, assigned: Assignment | None) -> DecidingPolicy:
-    """Returns the policy of the assignment. The served one decides, uncounted, when the set lacks that policy."""
+    """Returns the policy of the assignment. The served one decides, uncounted, when the set lacks that policy.
+
+    There is no shadow when the set lacks the shadow's policy.
+    """
     if assigned is not None and assigned.policy is not None and assigned.policy not in agent_set.policies:
         assigned = None
     cascade = agent_set.policy(assigned.policy if assigned is not None else None)
     if assigned is not None and assigned.shadow is not None:
-        return DecidingPolicy(cascade, assigned, agent_set.policy(assigned.shadow.policy))
+        shadow = assigned.shadow.policy
+        known = shadow is None or shadow in agent_set.policies
+        return DecidingPolicy(cascade, assigned, agent_set.policy(shadow) if known else None)
     named = cascade.spec.shadow
     return DecidingPolicy(cascade, assigned, agent_set.policies.get(named) if named is not None else None)
 

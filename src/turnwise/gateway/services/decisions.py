@@ -137,7 +137,8 @@ class Decisions:
 
         Raises:
             Forbidden: The session is another user's.
-            RequestInvalid: The caller reaches no such agent, or the rating is not `down`.
+            RequestInvalid: The caller reaches no such agent, or the rating is not `down`; or it is `up` for a question to the
+                user.
             InvocationMissing: There is no decision at this number.
         """
         key = self._scope.session("messages:write", session)
@@ -151,6 +152,10 @@ class Decisions:
             raise InvocationMissing(
                 f"Session {session!r} has no decision at sequence number {sequence}.",
                 fix="Search its decisions for the numbers.",
+            )
+        if rating == "up" and found.selection.outcome == "clarify":
+            raise RequestInvalid(
+                "A question to the user chooses no agent.", fix="Rate the next decision.", where=("body", "rating")
             )
         right = found.selection.agent if rating == "up" else agent
         label = Label(source=BY_USER, author=author, agent=right, unsure=right is None, picked="complaint")
