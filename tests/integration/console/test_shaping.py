@@ -133,12 +133,12 @@ async def test_the_plan_of_a_flow_is_drawn() -> None:
 async def test_the_cascade_shows_where_messages_are_decided() -> None:
     """C1"""
     async with console() as it:
-        # The first message waits for the fitted models, which are a part of the policy's fingerprint.
-        for number, text in enumerate(("hello you", "my order", "an order", "which?")):
+        await it.runner.cascade.prepare()  # the fitted models are a part of the policy's fingerprint
+        for number, text in enumerate(("my order", "an order", "hello you", "which?")):
             await it.client.send_message(text, f"s{number}")
         await it.go("policy")
         drawn = it.page.locator(".cascade")
-        await drawn.get_by_role("img", name="100 % come here, 50 % are decided here").first.wait_for()
+        await drawn.get_by_role("img", name="100 % come here, 75 % are decided here").first.wait_for()
         await it.sees("of the newest 4 decisions")
         await it.sees("answers when every stage passes")
 
