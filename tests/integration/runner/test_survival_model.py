@@ -318,7 +318,7 @@ def survive(first: dict[str, Any], program: Sequence[Do], *, in_memory: bool) ->
         loop.run_until_complete(world.end())
         loop.close()
         asyncio.run(world.close())
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # SQLite may be removing its files itself
 
 
 def _many(runs: int) -> Callable[[Callable[..., None]], Callable[..., None]]:

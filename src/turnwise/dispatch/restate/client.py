@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from turnwise.dispatch.engine import MOST_PORT
 from turnwise.facts.errors import EngineError, MissingExtra
 
 INGRESS_PORT, ADMIN_PORT = 8080, 9070
@@ -40,7 +39,7 @@ class RestateAddress:
             parts = urlsplit(text)
             options = parse_qs(parts.query, strict_parsing=bool(parts.query))
             port, admin = parts.port or INGRESS_PORT, int(options.pop("admin", [str(ADMIN_PORT)])[0])
-            if not 0 < admin <= MOST_PORT:
+            if not 0 < admin < 2**16:
                 raise ValueError
         except ValueError:
             parts, options, port, admin = urlsplit(""), {}, 0, 0

@@ -3,7 +3,7 @@
 import re
 
 YES_OR_NO = "yesno"
-_SENTENCES = re.compile(r"[^.!?\n]*\?|[^.!?\n]+[.!]?\s*\Z")
+_SENTENCES = re.compile(r"[^.!?\n]+[.!?]?")
 _KINDS = (
     (
         YES_OR_NO,
@@ -22,8 +22,8 @@ _WORDS = tuple((kind, re.compile(words)) for kind, words in _KINDS)
 
 def last_question(text: str) -> str:
     """Returns the text's last sentence with a question mark, or else its last sentence."""
-    sentences = _SENTENCES.findall(text)
-    return next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1] if sentences else "").strip()
+    sentences = [each.strip() for each in _SENTENCES.findall(text) if each.strip()]
+    return next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1] if sentences else "")
 
 
 def question_kind(folded: str) -> str:

@@ -7,7 +7,7 @@ from time import time_ns
 
 _NUMBER_BITS = 48
 _ID_BITS = 11
-_SAME_MOMENT = 1000 << _ID_BITS
+_MOMENTS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -39,6 +39,8 @@ class _Ids:
     def __init__(self) -> None:
         self._lock = Lock()
         self._last = 0
+        self._of_moments: dict[int, int] = {}
+        """The last id of each of the latest moments, so that threads may take turns."""
 
     def next(self) -> int:
         """Returns an id of this moment; it is higher than all before it."""
@@ -51,9 +53,11 @@ class _Ids:
         """Returns an id of that moment; it is higher than the one before it if that was of the same moment."""
         with self._lock:
             first = first_decision_id(moment)
-            is_same = first <= self._last < first + _SAME_MOMENT
-            self._last = self._last + 1 if is_same else first + randbits(_ID_BITS)
-            return self._last
+            last = self._of_moments.pop(first, None)
+            self._of_moments[first] = found = first + randbits(_ID_BITS) if last is None else last + 1
+            if len(self._of_moments) > _MOMENTS:
+                del self._of_moments[next(iter(self._of_moments))]
+            return found
 
 
 new_id = _Ids().next
