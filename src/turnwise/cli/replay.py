@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from turnwise.ports.decisions import DecisionFilter
     from turnwise.selection.policy import PolicySpec
 
-FIGURES = (
-    "decisions",
-    "replayed",
-    "equal",
-    "changed",
-    "changed_share",
-    "labelled",
-    "accuracy_before",
-    "accuracy_after",
-    "gain",
-    "other_inputs",
-)
-
-
 _Policy = Annotated[
     str | None,
     typer.Option(
@@ -88,6 +74,7 @@ def replay(
     from turnwise.cli.replay_output import result_lines
     from turnwise.cli.tables import wrap
     from turnwise.learning.evaluate import missed
+    from turnwise.learning.replay_result import FIGURES
     from turnwise.learning.report.replay_page import replay_page
     from turnwise.ports.decisions import DecisionFilter
 

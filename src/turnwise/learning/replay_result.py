@@ -13,6 +13,20 @@ from turnwise.selection.cascade import Cascade
 CLARIFY = "(asks the user)"
 """Stands for a clarifying question in the pairs of a replay."""
 KEPT, EXAMPLES, EXAMPLE_CHARACTERS = 1_000, 3, 200
+COMPARED = (
+    "decisions",
+    "replayed",
+    "equal",
+    "changed",
+    "changed_share",
+    "labelled",
+    "accuracy_before",
+    "accuracy_after",
+    "gain",
+)
+"""The figures of decisions that are made twice, which `--min` and `--max` may bound."""
+FIGURES = (*COMPARED, "other_inputs")
+"""The same of a replay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,12 @@ from turnwise.facts.definitions import AnyDefinition, Definition
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
 from turnwise.learning.replay import Place, Step, no_step, replay
-from turnwise.learning.replay_result import ReplayCounter, ReplayResult
+from turnwise.learning.replay_result import COMPARED, ReplayCounter, ReplayResult
 from turnwise.matching.normalize import normalize
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade
 
-FIGURES = (
-    "decisions",
-    "replayed",
-    "equal",
-    "changed",
-    "changed_share",
-    "labelled",
-    "accuracy_before",
-    "accuracy_after",
-    "gain",
-    "errors",
-    "warnings",
-)
+FIGURES = (*COMPARED, "errors", "warnings")
 """The figures of a trial that can be gated. Messages that are examples of the definition do not count."""
 COMPARED_TEXTS = 20_000
 """Lint compares texts by meaning up to this number; for more it takes too long while users wait."""

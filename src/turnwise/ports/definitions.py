@@ -103,8 +103,8 @@ class Definitions(Protocol):
 
         Args:
             keep: How many of the newest versions of each name stay.
-            revisions: What was served at these revisions stays, whatever its age: open invocations and kept decisions name
-                them.
+            revisions: Versions that served at these revisions stay at any age, because open invocations and kept decisions
+                name them.
             dry_run: Only count.
 
         Returns:
