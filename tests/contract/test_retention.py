@@ -92,6 +92,8 @@ async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
     key = fresh_key()
     await told(store, key, "i-1", "i-2", "i-3")
     await store.labels.put(key, 1, Label(agent="x"), actor="op")
+    shadow = Selection(agent="y", method="resume", confidence=0.5, reason="It knows the user's address.")
+    assert await store.experiments.put_shadow(key, 1, shadow)
     before = (await store.decisions.search(key.app)).items
     session = await opened(store, key)
     assert await prune(store, key.app, Retention(decisions=AgeRule(days=20))) == {}
@@ -100,6 +102,7 @@ async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
     after = (await store.decisions.search(key.app)).items
     assert [decision.text for decision in after] == ["", "", ""]
     assert [decision.selection.agent for decision in after] == [decision.selection.agent for decision in before]
+    assert (before[-1].shadow, after[-1].shadow) == (shadow, None)
     assert after[-1].label == "x"
     assert await opened(store, key) == session
     event = (await store.events(key))[0]
@@ -109,13 +112,13 @@ async def test_a_pruned_decision_keeps_its_short_selection_and_labels(
 
 
 async def test_versions_of_definitions_that_nobody_names_are_pruned(store: SqlSessionStore) -> None:
-    """F1, F3: decisions keep the versions that served at their revision; pruned decisions do not."""
-    key = fresh_key()
+    """F1, F3: decisions keep the versions that served at their revision, whatever texts they hold; pruned decisions do not."""
+    key, odd = fresh_key(), '\x00 "revision":1,'
     author = Author("ann", NOW)
     for version in range(7):
         await store.definitions.put(key.app, [Definition(name="a")], {("agent", "a"): version}, author)
     for revision in (2, 4):
-        selection = Selection(agent="a", method="resume", confidence=0.5, reason="", revision=revision)
+        selection = Selection(agent="a", method="resume", confidence=0.5, reason=odd, revision=revision)
         event = asked(invocation=f"i-{revision}").replace(actions=Actions(selection=selection))
         await store.append(
             await store.create(key._replace(id=f"s-{revision}")), [event, ended("a", invocation=f"i-{revision}")]

@@ -156,14 +156,14 @@ def promote(
     _print_change(asyncio.run(_changed(config, change)), as_json)
 
 
-@app.command(short_help="Let the control decide everything at once.")
+@app.command(short_help="End the experiment at once in favour of the control.")
 def rollback(
     name: _Name,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let the control decide every message at once, also in sessions of other arms."""
+    """Let the control decide in all sessions of the experiment at once, and the app's policy in new ones."""
 
     async def change(opened: _AppExperiments) -> "ExperimentRecord":
         from datetime import UTC, datetime

@@ -2,12 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import JsonValue
 
 from turnwise.access.records import record_store_of
+from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.sessions import SessionKey
@@ -215,8 +217,9 @@ async def _store(
     for (key, sequence), label in after.items():
         stored = before.get((key, sequence))
         if stored is None or stored.replace(at=None) != label:
-            await labels.put(key, sequence, label, actor=ACTOR)
-            collected.changed += 1
+            with suppress(InvocationMissing):  # the session was deleted meanwhile
+                await labels.put(key, sequence, label, actor=ACTOR)
+                collected.changed += 1
     for key, sequence in before.keys() - after.keys():
         if key in sessions and sequence in sessions[key].at:
             collected.removed += await labels.remove(key, sequence, SIGNAL, "", actor=ACTOR)

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Connection,
     Select,
     Table,
     and_,
     bindparam,
-    cast,
     delete,
     func,
     or_,
@@ -124,7 +122,8 @@ def named_revisions(connection: Connection, app: str, user: str) -> set[int]:
 @cache
 def _revisions(dialect: str) -> Select[Any]:
     if dialect == "postgresql":
-        revision: ColumnElement[Any] = cast(_d.record, JSON)["revision"].as_string()
+        # PostgreSQL reads no JSON with an escaped NUL. Inside a text, the quotation marks of the key would be escaped.
+        revision: ColumnElement[Any] = func.substring(_d.record, '"revision":([0-9]+)')
     else:
         revision = func.json_extract(_d.record, "$.revision")
     of_user = and_(_d.owner == bindparam("at_owner"), _d.app == bindparam("at_app"), _d.user_id == bindparam("at_user"))
