@@ -347,7 +347,13 @@ class Sessions:
         return session
 
     async def bring(
-        self, key: SessionKey, past: Sequence[PastExchange], *, author: str | None = None, new: bool = False
+        self,
+        key: SessionKey,
+        past: Sequence[PastExchange],
+        *,
+        author: str | None = None,
+        new: bool = False,
+        after: int | None = None,
     ) -> Session:
         """Imports past exchanges at the end of the session, all or none. Creates the session if it is missing.
 
@@ -357,12 +363,14 @@ class Sessions:
             past: The exchanges, oldest first.
             author: The agent that gave the answers; None means the root agent.
             new: Require that the session does not exist yet.
+            after: The sequence number of the last event that the caller has seen, 0 for none; None means any.
 
         Raises:
             MessageError: An exchange is invalid or blocked.
             ArtifactError: A file cannot be saved.
             SessionBusy: The session is answering a message.
             SessionExists: `new` was set and the session exists.
+            StaleWriter: The session has events after `after`.
             SessionFull, UserLimitReached: The session or the user has reached a limit.
         """
         count = sum(max(len(exchange.said), 1) + (exchange.message is not None) for exchange in past)
@@ -376,6 +384,8 @@ class Sessions:
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._require_idle(key)
+        if after not in (None, session.last_sequence):
+            raise StaleWriter(f"Session {key.id!r} has other events by now.", fix="Read it again.")
         return await self._write_with_retry(session, events) if events else session
 
     async def _check_import(self, key: SessionKey, events: int, size: int) -> None:

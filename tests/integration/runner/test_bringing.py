@@ -7,7 +7,15 @@ from runner_play import Gate, ask, key, log, reason
 
 from turnwise import AgentContext, Content, Limits, LlmAgent, RunConfig, Runner, agent
 from turnwise.facts.content import BlobPart, Part, TextPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.errors import EmptyMessage, MessageBlocked, MessageTooLarge, SessionBusy, SessionExists, SessionMissing
+from turnwise.facts.errors import (
+    EmptyMessage,
+    MessageBlocked,
+    MessageTooLarge,
+    SessionBusy,
+    SessionExists,
+    SessionMissing,
+    StaleWriter,
+)
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.runner import PastExchange
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
@@ -167,3 +175,14 @@ async def test_never_in_the_middle_of_an_answer(make_runner: MakeRunner) -> None
         await runner.sessions.bring(key(), [past("one", "eins")])
     gate.go.set()
     assert reason(await running.result()) == "completed"
+
+
+async def test_what_another_process_brought_first_is_not_brought_again(make_runner: MakeRunner) -> None:
+    """Two processes find the session empty; `after` says what each has seen."""
+    runner = make_runner(root)
+    first = await runner.sessions.bring(key(), [past("one", "eins")], after=0)
+    with pytest.raises(StaleWriter):
+        await runner.sessions.bring(key(), [past("one", "eins")], after=0)
+    assert (await runner.sessions.get(key())).last_sequence == first.last_sequence
+    again = await runner.sessions.bring(key(), [past("two", "zwei")], after=first.last_sequence)
+    assert again.last_sequence > first.last_sequence

@@ -157,7 +157,7 @@ class Conversations:
         may_make = (request.config or self._runner.config).create_session
         while request.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
-                session = await self._import_turns(key, request, ids)
+                session = await self._import_turns(key, request, ids, after=0)
                 break
             session = await self._runner.store.open(key)
         if request.id is not None:
@@ -193,7 +193,8 @@ class Conversations:
         key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
         if found.turns < len(request.past):
             try:
-                await self._import_turns(key, request, ids, found.turns)
+                after = session.last_sequence if key == session.key else None
+                await self._import_turns(key, request, ids, found.turns, after=after)
             except (SessionBusy, StaleWriter):  # another request continues the session differently
                 return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
         return _Place(key.id, await self._free_id(key, id_) if whole else id_)
@@ -261,11 +262,18 @@ class Conversations:
                 return copy.key
 
     async def _import_turns(
-        self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
+        self,
+        key: SessionKey,
+        request: ConversationRequest,
+        ids: Sequence[str],
+        begin: int = 0,
+        *,
+        new: bool = False,
+        after: int | None = None,
     ) -> Session:
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
         await self._prices.imports(key, len(past))
-        return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
+        return await self._runner.sessions.bring(key, past, author=request.agent, new=new, after=after)
 
     async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:
         numbers = range(newest, max(newest - SESSIONS_SEARCHED, 0), -1)

@@ -90,12 +90,12 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
         ? h("button", { class: "on", title: "Show the newest ones", onclick: () => change({ until: "" }) }, "Until ", time(query.get("until")), icon("close"))
         : select("Time", query.get("time") || "", [...TIMES, ["end", "To the end of the list"]], (span) => (span === "end" ? toEnd() : change({ time: span }))));
   };
-  // The end of the list is looked for by time: the last page has rows, and none after it.
+  // The end of the list is looked for by time: the last page has at most ten rows, which fit the window, and none after it.
   const toEnd = async () => {
     let low = Date.parse("2020-01-01"), high = Date.now() + 1000;
     count.textContent = "Looking for the end…";
     for (let i = 0; i < 40 && high - low > 1; i += 1) {
-      const until = new Date(i ? (low + high) / 2 : high), page = await api.get("decisions", { ...filters, since: null, until: until.toISOString(), slim: true, limit: 50 }, signal);
+      const until = new Date(i ? (low + high) / 2 : high), page = await api.get("decisions", { ...filters, since: null, until: until.toISOString(), slim: true, limit: 10 }, signal);
       if (page.next) high = until.getTime();
       else if (page.decisions.length) { change({ until: until.toISOString(), time: "" }); return; } else low = until.getTime();
     }
