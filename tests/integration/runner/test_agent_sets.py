@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import Crash, Gate, ask, die, direct, key, reason, soon
+from runner_play import Crash, Gate, ask, direct, key, kill, reason, soon
 
 from turnwise import AgentContext, ProcessConfig, Runner, agent
 from turnwise.agents.collect import collect
@@ -145,7 +145,7 @@ async def test_a_dead_processs_answer_is_taken_up_with_the_agents_that_it_began_
         return tree(refunds)
 
     trees: dict[int, Callable[[], Any]] = {1: lambda: cut(1), 2: lambda: cut(2)}
-    await die(
+    await kill(
         lambda root, **more: serve(process(root, **more), trees, 1), tree(), crash, message_id="m", context=direct("refunds")
     )
     later = serve(process(tree(), process=PATIENT), {2: trees[2]} if pruned else trees, 2)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from runner_play import Crash, ask, die, direct, key, log, reason, texts
+from runner_play import Crash, ask, direct, key, kill, log, reason, texts
 
 from turnwise import AgentContext, Content, Event, Limits, MessageContext, RunConfig, Runner, Sequential, Team, agent
 from turnwise.agents.function import FunctionAgent
@@ -340,7 +340,7 @@ async def test_an_attempt_after_a_crash_decides_the_same(process: Process) -> No
     def make(tree: Any, **options: Any) -> Runner:
         return process(tree, policy=TAGS, **options)
 
-    await die(make, root, crash)
+    await kill(make, root, crash)
     alive = make(root)
     assert await alive.recover() == 1
     assert ran == ["root", "root", "b"]
@@ -365,7 +365,7 @@ async def test_who_was_named_before_a_crash_is_named_after_it(process: Process) 
     def make(tree: Any, **options: Any) -> Runner:
         return process(tree, policy=TAGS, **options)
 
-    await die(make, root, crash)
+    await kill(make, root, crash)
     alive = make(root)
     assert await alive.recover() == 1
     assert ran == ["root", "b", "b"]

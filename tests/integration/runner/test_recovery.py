@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import UNSURE, Crash, NoHeartbeat, ask, die, key, log, reason
+from runner_play import UNSURE, Crash, NoHeartbeat, ask, die, key, kill, log, reason
 
 from turnwise import AgentContext, Loop, Parallel, ProcessConfig, RunConfig, Runner, Sequential, agent
 from turnwise.facts.errors import SessionBusy
@@ -29,7 +29,7 @@ async def test_a_new_attempt_takes_back_what_the_dead_one_left_and_keeps_its_ste
         await crash.here()
         return f"done {n}"
 
-    await die(process, clerk, crash, message_id="m")
+    await kill(process, clerk, crash, message_id="m")
     alive = process(clerk)
     assert await alive.recover() == 1
     assert (worked, said) == (["paid"], [1, 1])
@@ -61,7 +61,7 @@ async def test_only_the_open_turn_is_run_again(process: Process) -> None:
         await context.transfer("desk", message="the case of ada")
         return "welcome"
 
-    await die(process, door, crash)
+    await kill(process, door, crash)
     alive = process(door)
     await alive.recover()
     assert ran == [("door", "hi"), ("desk", "the case of ada"), ("desk", "the case of ada")]
@@ -81,12 +81,12 @@ async def test_a_reply_is_not_asked_for_again(process: Process) -> None:
         await after.here()
         return f"Saved {name}"
 
-    await die(process, form, before)
+    await kill(process, form, before)
     alive = process(form)
     await alive.recover()
     head = (await alive.sessions.get(key())).head
     assert [open_.state for open_ in head.invocations.values()] == ["waiting"]
-    await die(process, form, after, "Ada")
+    await kill(process, form, after, "Ada")
     await alive.recover()
     assert worked == ["drafted", "Ada"]
     assert [text for _, text in await log(alive) if text] == ["hi", "Your name?", "Ada", "Saved Ada"]
@@ -108,7 +108,7 @@ async def test_waiting_invocations_are_left_alone(process: Process) -> None:
         return "worked"
 
     both = Parallel("both", [asks, works])
-    await die(process, both, crash)
+    await kill(process, both, crash)
     alive = process(both)
     assert await alive.recover() == 1
     assert await alive.recover() == 0
@@ -134,7 +134,7 @@ async def test_composites_run_their_open_turn_again(process: Process, composite:
         return "two"
 
     line = composite("line", [one, two])
-    await die(process, line, crash)
+    await kill(process, line, crash)
     alive = process(line)
     await alive.recover()
     assert worked == [1, 2]
@@ -151,7 +151,7 @@ async def test_an_agent_that_keeps_killing_its_process_is_stopped(process: Proce
             await crash.here()
         return f"fine: {message}"
 
-    await die(process, poison, crash)
+    await kill(process, poison, crash)
     for _ in range(2):
         limits = Limits(invocation_seconds=0.5, grace_seconds=0)
         next_ = process(poison, store=NoHeartbeat(process(poison).store), config=RunConfig(limits=limits))
@@ -180,7 +180,7 @@ async def test_an_agent_that_is_gone_meanwhile_fails_the_answer(process: Process
     async def new(message: str) -> str:
         return f"new: {message}"
 
-    await die(process, old, crash, message_id="m")
+    await kill(process, old, crash, message_id="m")
     alive = process(new, process=ProcessConfig(unknown_agent_seconds=0))
     assert (await ask(alive, "more")).text == "new: more"
     assert reason(await ask(alive, "hi", message_id="m")) == "failed"
@@ -195,7 +195,7 @@ async def test_what_was_to_be_stopped_when_its_process_died_is_cancelled(process
         await crash.here()
         return "answered after all"
 
-    invocation = await die(process, clerk, crash)
+    invocation = await kill(process, clerk, crash)
     alive = process(clerk)
     await alive.store.leases.stop(key(), invocation.id)
     await alive.recover()
@@ -213,7 +213,7 @@ async def test_the_next_message_finds_what_a_dead_process_left(process: Process,
             await crash.here()
         return f"answer to {message}"
 
-    await die(process, clerk, crash, message_id="m")
+    await kill(process, clerk, crash, message_id="m")
     alive = process(clerk, config=RunConfig(when_busy=policy))
     if policy == "reject":
         with pytest.raises(SessionBusy):
@@ -272,7 +272,7 @@ async def test_the_context_of_a_message_is_that_of_every_attempt(process: Proces
         await crash.here()
         return "done"
 
-    await die(process, clerk, crash, context=MessageContext(attributes={"customer": 7}))
+    await kill(process, clerk, crash, context=MessageContext(attributes={"customer": 7}))
     await process(clerk).recover()
     assert seen == [{"customer": 7}] * 2
 
@@ -307,7 +307,7 @@ async def test_pieces_of_a_new_attempt_carry_its_number(process: Process) -> Non
             await crash.here()
             await answer.write("upon")
 
-    await die(process, clerk, crash, message_id="m")
+    await kill(process, clerk, crash, message_id="m")
     alive = process(clerk)
     reader = await alive.attach(user="ada", session="s", message_id="m")
     pieces = [(event.attempt, event.text) async for event in reader.events() if event.partial]

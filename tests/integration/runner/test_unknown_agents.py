@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import Crash, ask, die, direct, key, leave_behind, log, reason, soon
+from runner_play import Crash, ask, direct, key, kill, leave_behind, log, reason, soon
 
 from turnwise import AgentContext, ProcessConfig, RunConfig, Runner, agent
 from turnwise.facts.messages import MessageContext
@@ -112,7 +112,7 @@ async def test_an_answer_of_an_unknown_agent_that_was_cut_off_is_left_to_those_w
         await crash.here()
         return "refunded"
 
-    await die(process, new_tree(refunds), crash, message_id="m", context=direct("refunds"))
+    await kill(process, new_tree(refunds), crash, message_id="m", context=direct("refunds"))
     old = process(old_tree(), process=PATIENT)
     assert await old.recover() == 1
     session = await old.sessions.get(key())
@@ -136,7 +136,7 @@ async def test_an_answer_of_an_agent_that_is_gone_for_good_ends(process: Process
         await crash.here()
         return "refunded"
 
-    await die(process, new_tree(refunds), crash, message_id="m", context=direct("refunds"))
+    await kill(process, new_tree(refunds), crash, message_id="m", context=direct("refunds"))
     old = process(old_tree(), process=HURRIED)
     tasks = await working(old)
     result = await soon((await old.attach(user="ada", session="s", message_id="m")).result())
