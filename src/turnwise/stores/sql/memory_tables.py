@@ -73,6 +73,15 @@ memory_terms = Table(
     Column("body", Text, nullable=False),
 )
 
+# What a search compares of the entries of a full block, packed (`memory_blocks`).
+memory_blocks = Table(
+    "turnwise_memory_blocks",
+    metadata,
+    _owner(),
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
 # Vectors of entries under the fingerprint of their encoder, in rows that are merged as they become many (`memory_vectors`).
 memory_vectors = Table(
     "turnwise_memory_vectors",

@@ -11,6 +11,7 @@ from turnwise.facts.errors import LimitReached, StoreError
 from turnwise.facts.memory import SPAN_SECONDS, SUPERSEDED, MemoryEntry
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.memory_blocks import pack_blocks, unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of, body_text
 from turnwise.stores.sql.memory_tables import memories, memory_links, memory_recalls, memory_users
 from turnwise.stores.sql.memory_words import BLOCK, add_words
@@ -47,6 +48,7 @@ _HIDE = (
         _m.sequence < bindparam("end"),
     )
     .values(hidden=1)
+    .returning(_m.number)
 )
 _CHANGED = (
     update(memory_users)
@@ -56,6 +58,11 @@ _CHANGED = (
         entries=_u.entries + bindparam("more"),
         words=_u.words + bindparam("more_words"),
     )
+)
+_GIVE_BACK = (
+    update(memory_users)
+    .where(_u.owner == bindparam("at_owner"))
+    .values(entries=_u.entries - bindparam("fewer"), words=_u.words - bindparam("fewer_words"))
 )
 
 
@@ -120,6 +127,7 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     if moved:
         connection.execute(_MOVE, moved)
         change_user(connection, owner)
+        unpack_blocks(connection, owner, [each["at_number"] for each in moved])
     if room is not None:
         added = [by_id[id_] for id_ in words if id_ not in known]
         _add(connection, owner, added[: _left(user, room, len(words) - len(added), strict=strict)], words, room)
@@ -148,9 +156,12 @@ def _add(
     lengths = [_length(words[each.entry.id]) for each in added]
     rows = [_row(owner, room.first + at, each, lengths[at], older[at], room.now) for at, each in enumerate(added)]
     if len(rows) < room.size:
-        change_user(connection, owner, len(rows) - room.size, sum(lengths) - room.words)
+        # What searches read stays as it was.
+        fewer = {"fewer": room.size - len(rows), "fewer_words": room.words - sum(lengths)}
+        connection.execute(_GIVE_BACK, {"at_owner": owner} | fewer)
     if rows:
         _INSERT.run_many(connection, rows)
+        pack_blocks(connection, owner, room.first, room.first + room.size)
         add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
     links = [
         {"owner": owner, "older": id_, "newer": row["number"]}
@@ -244,6 +255,8 @@ def note_recalls(connection: Connection, owner: int, log_: int, recalls: Iterabl
 
 def hide(connection: Connection, owner: int, log_: int, first: int, end: int) -> None:
     """Hides the entries whose events a rewind hides: those of the log from `first` up to `end`, not included."""
-    hidden = connection.execute(_HIDE, {"at_owner": owner, "at_log": log_, "first": first, "end": end})
-    if hidden.rowcount:
+    at = {"at_owner": owner, "at_log": log_, "first": first, "end": end}
+    numbers = connection.execute(_HIDE, at).scalars().all()
+    if numbers:
         change_user(connection, owner)
+        unpack_blocks(connection, owner, numbers)
