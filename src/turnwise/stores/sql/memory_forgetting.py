@@ -114,7 +114,8 @@ def _remove(connection: Connection, owner: int, rows: Sequence[AnyRow], *, is_re
     if not rows:
         return
     # The user's row first: whoever else writes this memory waits.
-    change_user(connection, owner, -len(rows), -sum(row.words for row in rows))
+    size = sum(len(row.text.encode()) for row in rows)
+    change_user(connection, owner, -len(rows), -sum(row.words for row in rows), -size)
     numbers = [row.number for row in rows]
     if is_redacted:
         _redact(connection, owner, {row.entry_id: row.text for row in rows})

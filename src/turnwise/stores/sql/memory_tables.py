@@ -25,9 +25,11 @@ memory_users = Table(
     Column("next", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("seen", Double, nullable=False),
-    # The stored entries and the sum of their words.
+    # The stored entries, the sum of their words, and the UTF-8 bytes of their texts.
     Column("entries", BigInteger, nullable=False),
     Column("words", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default=text("0")),
+    Index(None, "app", "user_id"),
 )
 
 # `number` counts a user's entries. `log` and `sequence` are the event that an entry came with; `log` is 0 without one.
