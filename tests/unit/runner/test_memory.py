@@ -190,7 +190,7 @@ async def test_the_memory_of_a_user_has_a_limit(make: Make, caplog: pytest.LogCa
     assert "full" in caplog.text
     assert await texts(runner) == ["again one", "hello one", "hello two"]
     known = (await stored(runner))[0]
-    new = known.replace(id="new", text="new")
+    new = MemoryEntry(id="new", text="new", created_at=known.created_at)
     with pytest.raises(MemoryFull, match=r"3 entries.*limits\.memory_entries"):
         await runner.memory.add("ada", [new])
     assert [each.id for each in await runner.memory.add("ada", [known])] == [known.id]
