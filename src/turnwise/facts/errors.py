@@ -66,7 +66,8 @@ TurnwiseError
 │   ├── Forbidden            a valid credential without this permission
 │   └── TooMany              the rate limit of the credential or user
 ├── UserLimitReached         the user has as much as one user may have; other users go on
-│   ├── StorageUsed          sessions and artifacts together
+│   ├── StorageUsed          sessions, memory and artifacts together
+│   ├── MemoryFull           entries of the memory
 │   ├── SessionsUsed         the number of sessions
 │   └── ForksUsed            the number of sessions that are forks
 ├── RequestError             the request cannot be served as it is
@@ -428,6 +429,10 @@ class UserLimitReached(TurnwiseError):
 
 class StorageUsed(UserLimitReached):
     code = "user.storage"
+
+
+class MemoryFull(UserLimitReached):
+    code = "user.memories"
 
 
 class SessionsUsed(UserLimitReached):

@@ -71,7 +71,9 @@ class Usage(NamedTuple):
     forks: int
     """The number of sessions that read the events of another one."""
     bytes: int
-    """The size of their own events."""
+    """The size of their own events, and of the texts in the user's memory."""
+    memories: int = 0
+    """The number of entries in the user's memory."""
 
 
 class BackgroundJob(NamedTuple):
