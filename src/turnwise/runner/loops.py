@@ -84,6 +84,8 @@ class LoopRuntimes:
             recovery,
             self._services.store,
             self.config,
+            app=self._app,
+            now=self._services.issuer.now,
             concurrency=self._process.concurrency,
             make_dispatcher=self._make_dispatcher,
         )

@@ -1,6 +1,8 @@
 """Session queues: one message at a time per session, in order of acceptance; sessions run in parallel (behaviour A32)."""
 
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 
 from turnwise.facts.errors import SessionBusy
 from turnwise.facts.limits import RunConfig
@@ -11,6 +13,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import orphan_of
+from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.remote_waiter import RemoteWaiter
@@ -22,6 +25,7 @@ class SessionQueues:
 
     Args:
         make_dispatcher: Makes the dispatcher that schedules the work on sessions.
+        now: The clock of waits.
     """
 
     def __init__(
@@ -31,11 +35,14 @@ class SessionQueues:
         store: SessionStore,
         config: RunConfig,
         *,
+        app: str,
+        now: Callable[[], datetime],
         concurrency: int,
         make_dispatcher: MakesDispatcher,
     ) -> None:
         self._store, self._holder = store, driver.lease.holder
-        self.dispatcher = make_dispatcher(self.take_up)
+        self.dispatcher = make_dispatcher(self._work_off)
+        self.expiries = Expiries(store, self.dispatcher, self.take_up, app, now)
         self._limit = ConcurrencyLimit(concurrency)
         self._queues: dict[SessionKey, SessionQueue] = {}
         self._accepting: set[asyncio.Task[None]] = set()
@@ -54,6 +61,7 @@ class SessionQueues:
             self._inbox_queue,
             cancel_listener,
             self.dispatcher,
+            self.expiries,
         )
 
     async def submit(self, run: MessageRun) -> None:
@@ -96,6 +104,11 @@ class SessionQueues:
         queue = self._queue_of(key)
         return queue.task or self._start(queue, recover=True, is_due=number == 0)
 
+    def _work_off(self, key: SessionKey, number: int) -> "asyncio.Task[None]":
+        if number == 0:
+            self.expiries.called()
+        return self.take_up(key, number)
+
     @property
     def has_room(self) -> bool:
         """True if another message could be answered here at once."""
@@ -122,6 +135,7 @@ class SessionQueues:
         inbox.
         """
         self._closing = True
+        await self.expiries.close()
         for queue in self._queues.values():
             queue.closing = True
             if queue.waits_elsewhere and queue.task:
