@@ -86,7 +86,7 @@ class LoopRuntimes:
             self.config,
             app=self._app,
             now=self._services.issuer.now,
-            concurrency=self._process.concurrency,
+            process=self._process,
             make_dispatcher=self._make_dispatcher,
         )
         recovery_loop = RecoveryLoop(
