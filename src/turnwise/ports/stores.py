@@ -158,6 +158,14 @@ class Leases(Protocol):
         """
         ...
 
+    async def expired(self, app: str, now: datetime, *, limit: int = 100) -> Sequence[SessionKey]:
+        """Returns sessions of an app that no process holds and in which a wait expired by then, in no order."""
+        ...
+
+    async def next_expiry(self, app: str, now: datetime) -> tuple[SessionKey, datetime] | None:
+        """Returns the session of an app in which a wait expires next after that time, and when."""
+        ...
+
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
         """Requests that the session's holder, or the process that recovers it, stop this invocation.
 
