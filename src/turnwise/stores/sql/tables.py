@@ -34,7 +34,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0010"
+SCHEMA = "0011"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
