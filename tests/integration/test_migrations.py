@@ -319,7 +319,7 @@ def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
     def forget(connection: Connection) -> None:
         for statement in ("DROP INDEX turnwise_sessions_expiry_ix", "ALTER TABLE turnwise_sessions DROP COLUMN expires_at"):
             connection.execute(text(statement))
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0009'"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0010'"))
 
     using(url, write)
     on(url, forget)

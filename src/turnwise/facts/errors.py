@@ -84,8 +84,8 @@ TurnwiseError
 │   └── Closing              this process is shutting down
 └── LimitReached             a limit of the run; `which` names it
 
-Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the
-fix. It never holds a secret or the text of a user's message.
+Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the fix.
+It never holds a secret or the text of a user's message.
 """
 
 from collections.abc import Sequence
@@ -156,10 +156,7 @@ class MissingExtra(ConfigError):
     code = "config.missing_extra"
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs an optional library that is not installed.",
-            fix=install_hint([extra]),
-        )
+        super().__init__(f"{feature} needs an optional library that is not installed.", fix=install_hint([extra]))
         self.extra = extra
 
 
@@ -500,6 +497,4 @@ class NotReady(RequestError):
 
 
 class Closing(RequestError):
-    """This process accepts no more requests. Another process does, or this one after its restart."""
-
     code = "request.closing"

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -81,7 +82,8 @@ class NewEntry(NamedTuple):
     sequence: int = 0
 
 
-class _Room(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Room:
     """What a user's row says after a write."""
 
     first: int
