@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
+from turnwise.client.definitions import AgentDefinitions, Definitions
 from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machine
 from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
@@ -307,6 +308,7 @@ class Client:
         self._gateway = gateway
         self.sessions, self.artifacts = Sessions(gateway, self._issuer), Artifacts(gateway)
         self.decisions, self.agents = Decisions(gateway), Agents(gateway)
+        self.definitions, self.policies = AgentDefinitions(gateway, "agent"), Definitions(gateway, "policy")
 
     def _message(
         self,
