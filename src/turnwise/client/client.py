@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
+from turnwise.client.definitions import AgentDefinitions, Definitions
 from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machine
 from turnwise.client.memories import Memories
 from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
@@ -309,6 +310,7 @@ class Client:
         self.sessions, self.artifacts = Sessions(gateway, self._issuer), Artifacts(gateway)
         self.decisions, self.agents = Decisions(gateway), Agents(gateway)
         self.memories = Memories(gateway, self._issuer)
+        self.definitions, self.policies = AgentDefinitions(gateway, "agent"), Definitions(gateway, "policy")
 
     def _message(
         self,

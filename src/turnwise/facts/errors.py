@@ -18,6 +18,7 @@ TurnwiseError
 │   ├── DefinitionConflict   another writer changed it first; names both versions
 │   ├── DefinitionExists     a new definition has the name of another one
 │   ├── DefinitionSetChanged other definitions changed while these were checked
+│   ├── DefinitionOutOfBounds a figure of a version's trial misses a bound
 │   ├── DefinitionMissing    there is no such definition, or no such version
 │   └── DefinitionNewer      a newer Turnwise wrote it; it is kept, but not served here
 ├── MessageError             this message cannot be accepted; nothing was stored
@@ -81,7 +82,7 @@ TurnwiseError
 │   ├── PreconditionFailed   the resource has changed since its If-Match
 │   ├── PreconditionRequired the request has to say with If-Match which version it changes
 │   ├── NotReady             this process cannot serve, or not yet
-│   └── Closing              this process is shutting down
+│   └── Closing              this process is shutting down; another one, or its next start, accepts requests
 └── LimitReached             a limit of the run; `which` names it
 
 Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the fix.
@@ -173,12 +174,12 @@ class DefinitionInvalid(DefinitionError):
 
 
 class DefinitionConflict(DefinitionError):
+    """`expected` and `current` are versions, 0 = none. A client of the gateway knows them only from the message."""
+
     code = "definition.conflict"
 
-    def __init__(self, what: str, *, expected: int, current: int) -> None:
-        has, wanted = (f"version {each}" if each else "no version" for each in (current, expected))
-        problem = f"{what[:1].upper()}{what[1:]} has {has}, but {wanted} was expected."
-        super().__init__(problem, fix="Read it again, and make the change to what is there now.")
+    def __init__(self, problem: str, *, fix: str = "", expected: int = 0, current: int = 0) -> None:
+        super().__init__(problem, fix=fix)
         self.expected, self.current = expected, current
 
 
@@ -188,6 +189,10 @@ class DefinitionExists(DefinitionError):
 
 class DefinitionSetChanged(DefinitionError):
     code = "definition.set_changed"
+
+
+class DefinitionOutOfBounds(DefinitionError):
+    code = "definition.out_of_bounds"
 
 
 class DefinitionMissing(DefinitionError):
@@ -288,8 +293,6 @@ class StoreCorrupt(StoreError):
 
 
 class CursorInvalid(StoreError):
-    """The page cursor was not issued for this list. The store itself is intact."""
-
     code = "store.cursor"
 
 
@@ -379,8 +382,6 @@ class MemoryInvalid(MemoryProblem):
 
 
 class EncoderError(TurnwiseError):
-    """The encoder failed: its model does not load, or its function or service fails or returns an invalid result."""
-
     code = "encoder"
 
 
