@@ -49,7 +49,7 @@ class SharedState:
         self.slots = RunSlots(quotas, closing, self.tasks)
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
-        self.lint_reports = LintReports()
+        self.lint_reports = LintReports(self.detached)
 
 
 class Services:

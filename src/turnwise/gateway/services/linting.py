@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
@@ -28,14 +29,22 @@ class LintReport(NamedTuple):
 
 
 class LintReports:
-    """Keeps the newest report, so that a set of agents is read once, however many callers ask."""
+    """Keeps the newest report, so that a set of agents is read once, however many callers ask.
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
+    Args:
+        tasks: The tasks that make reports.
+    """
+
+    def __init__(self, tasks: BackgroundTasks) -> None:
+        self._lock, self._tasks = asyncio.Lock(), tasks
         self._known: tuple[str, LintReport] | None = None
 
     async def of(self, cascade: Cascade) -> LintReport:
-        """Returns the report about the agents of this cascade."""
+        """Returns the report about the agents of this cascade. A cancelled caller leaves the work to the next one."""
+        # A thread cannot be cancelled. So the lock belongs to a task that lasts as long as its thread.
+        return await asyncio.shield(self._tasks.start(self._made(cascade)))
+
+    async def _made(self, cascade: Cascade) -> LintReport:
         version = f"{cascade.tree.version} {cascade.fingerprint}"
         async with self._lock:
             if self._known is None or self._known[0] != version:
