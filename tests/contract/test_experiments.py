@@ -81,7 +81,9 @@ async def test_a_change_and_its_audit_entry_are_stored_together_or_not_at_all(st
         await store.experiments.replace(key.app, ended_, act=act._replace(details={"experiment": object()}))  # type: ignore[dict-item]
     assert await store.experiments.all(key.app) == [first]
     assert await store.experiments.replace(key.app, ended_, act=act) is not None
-    assert await store.experiments.replace(key.app, ended_, act=act) is None  # another version is stored, so nothing is recorded
+    assert (
+        await store.experiments.replace(key.app, ended_, act=act) is None
+    )  # another version is stored, so nothing is recorded
     entries = (await store.audit.list(key.app)).items
     assert [(each.actor, each.action, each.details) for each in entries] == [(act.actor, act.action, act.details)]
 

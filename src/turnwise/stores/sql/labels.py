@@ -270,7 +270,9 @@ def _record(
     assert label is not None
     written = None if after is None else after.model_dump_json()
     if label.source != OPERATOR:
-        earlier = connection.execute(_OWN_CHANGES, {**place, "at_source": label.source, "at_author": label.author}).scalars().all()
+        earlier = (
+            connection.execute(_OWN_CHANGES, {**place, "at_source": label.source, "at_author": label.author}).scalars().all()
+        )
         if len(earlier) == MOST_CHANGES:
             values = {"at_id": earlier[0], "new_actor": actor, "new_time": now, "new_after": written}
             connection.execute(_MERGE, {**place, **values})
