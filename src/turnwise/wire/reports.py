@@ -144,3 +144,55 @@ class DecisionReportShown(BaseModel):
     """The decisions by tenth of confidence, the lowest first."""
     weeks: list[WeekShown]
     """The decisions by week, the oldest first."""
+
+
+class ConfusedShown(BaseModel):
+    """Cases for one agent that went to another one. Null: nobody, so the default agent."""
+
+    expected: str | None
+    """The right agent."""
+    chosen: str | None
+    """The chosen agent."""
+    count: int
+    """How many cases."""
+
+
+class EvaluationShown(BaseModel):
+    """The figures of an evaluation. A figure is null if no case tells it."""
+
+    id: str
+    """Increases with time."""
+    at: datetime
+    actor: str
+    """Who evaluated."""
+    policy: str
+    """The policy's name."""
+    fingerprint: str
+    """The policy's fingerprint."""
+    agents: int
+    """How many agents there were, without the default one."""
+    examples: int
+    """How many examples they had."""
+    files: list[str]
+    """The names of the files of cases."""
+    cases: int
+    """How many messages have a right agent."""
+    accuracy: float | None
+    """The share that went to the right agent."""
+    in_scope_accuracy: float | None
+    """The share of the messages for an agent whose best-scored agent is the right one."""
+    switch_accuracy: float | None
+    """The share that is right where the right agent changes."""
+    stay_accuracy: float | None
+    """The share that is right where the right agent stays."""
+    out_of_scope_f1: float | None
+    """F1 of the decisions that a message is for nobody."""
+    ece: float | None
+    """The expected calibration error."""
+    confusions: list[ConfusedShown]
+    """The most frequent confusions, at most 20."""
+
+
+class EvaluationList(BaseModel):
+    evaluations: list[EvaluationShown]
+    """The evaluations, newest first."""

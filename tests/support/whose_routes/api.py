@@ -118,6 +118,7 @@ ROUTES: Routes = {
     ("GET", f"{_DECISION}/signals"): (Asked("decisions:label"),),
     ("GET", "/api/v1/review-queue"): (Asked("decisions:label", names=""),),
     ("GET", "/api/v1/decision-report"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/evaluations"): (Asked("decisions:label", names=""),),
     ("GET", "/api/v1/experiments"): (Asked("definitions:read", names=""),),
     ("GET", "/api/v1/shadow"): (Asked("definitions:read", names=""),),
     ("GET", _EXPERIMENT): (_READS,),

@@ -12,7 +12,7 @@ ICON.href = ICON.href;
 const GROUPS = [
   ["", [["", "overview", "Overview"]]],
   ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
-  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"]]],
+  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"], ["experiments", "experiments", "Experiments"]]],
   ["Shape", [["agents", "agents", "Agents"], ["policy", "policy", "Policy"], ["flows", "flows", "Flows"]]],
   ["Run", [["operations", "operations", "Operations"]]],
 ];

@@ -6,9 +6,9 @@ from fastapi import Query
 
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
-from turnwise.gateway.api.parameters import Time
+from turnwise.gateway.api.parameters import Limit, Time
 from turnwise.gateway.front import TheServices
-from turnwise.wire.reports import DecisionReportShown
+from turnwise.wire.reports import DecisionReportShown, EvaluationList, EvaluationShown
 
 router = api_router("decisions")
 
@@ -38,3 +38,20 @@ async def report_decisions(
     """
     found = await services.reports.decisions(since=since, limit=limit, sample=sample, seed=seed)
     return DecisionReportShown.model_validate(found.data())
+
+
+@router.get(
+    "/evaluations",
+    summary="List evaluations",
+    response_model=EvaluationList,
+    response_description="The evaluations, newest first.",
+    responses=problems(),
+)
+async def list_evaluations(services: TheServices, limit: Limit = 20) -> EvaluationList:
+    """Lists what `turnwise eval --store` measured, newest first. Needs the permission `decisions:label`."""
+    kept = await services.reports.evaluations(limit=limit)
+    shown = [
+        EvaluationShown.model_validate({"id": str(each.id), "at": each.at, "actor": each.actor, **each.figures})
+        for each in kept
+    ]
+    return EvaluationList(evaluations=shown)
