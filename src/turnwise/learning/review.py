@@ -55,7 +55,7 @@ def review_queue(
         seed: The seed of the draw.
     """
     waiting = [each for each in decisions if _may_be_reviewed(each, labels.get((each.key, each.sequence), ()))]
-    count = min(round(share * size), len(waiting))
+    count = round(share * min(size, len(waiting)))
     drawn = set(random.Random(seed).sample(range(len(waiting)), count))
     by_chance = [Queued(waiting[at], "random", _doubt(waiting[at].selection), count / len(waiting)) for at in sorted(drawn)]
     others = (each for at, each in enumerate(waiting) if at not in drawn)

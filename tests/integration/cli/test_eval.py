@@ -57,7 +57,7 @@ def test_figures_are_kept_without_the_texts_of_the_cases(cases: Path) -> None:
     """E3, H1"""
     said = turnwise("eval", "cases.jsonl", "--policy", "policy.yaml", "--store", "--json", cwd=cases)
     assert (said.returncode, said.stderr) == (0, "")
-    (entry,) = json.loads(turnwise("audit", "--json", cwd=cases).stdout)["entries"]
+    (entry,) = json.loads(turnwise("audit", "list", "--json", cwd=cases).stdout)["entries"]
     assert (entry["action"], entry["actor"], entry["details"]["files"]) == ("evaluation.stored", "cli", ["cases.jsonl"])
     figures = json.loads(said.stdout)
     for name in ("cases", "accuracy", "policy", "fingerprint", "agents", "examples"):

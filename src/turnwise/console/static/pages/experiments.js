@@ -14,13 +14,14 @@ const policy = (arm) => (arm.policy ? h("code", null, arm.policy) : "the app's o
 
 // A difference with its interval, as it was at each look. The middle line is no difference.
 function overTime(each, control) {
-  const found = each.over_time, wide = 720, high = 170, left = 46, foot = 22;
+  const found = each.over_time, wide = innerWidth < 760 ? 480 : 1060, high = 230, left = 72, foot = 30;
   if (found.length < 2) return h("p", { class: "faint" }, "The interval is drawn from the second look on, when enough units are ripe.");
-  const most = Math.max(0.02, ...found.flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]).filter((value) => value < 1)), first = found[0].units, last = found.at(-1).units;
+  // Early intervals are wide, and are cut off: the newest one has to be readable.
+  const now = found.at(-1), first = found[0].units, last = now.units, most = Math.min(1, Math.max(0.02, 2.5 * Math.max(Math.abs(now.low), Math.abs(now.high))));
   const x = (units) => left + ((units - first) / (last - first || 1)) * (wide - left - 6), y = (value) => (high - foot) / 2 - (Math.max(-most, Math.min(most, value)) / most) * ((high - foot) / 2 - 6);
   const line = (key) => found.map((one) => `${x(one.units).toFixed(1)},${y(one[key]).toFixed(1)}`);
-  const mark = (value) => [svg("line", { x1: left, x2: wide - 6, y1: y(value), y2: y(value), class: value ? "" : "zero" }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, points(value))];
-  const now = found.at(-1), said = `${each.arm} less ${control}: ${points(now.estimate)} points, between ${points(now.low)} and ${points(now.high)}, after ${plural(last, "unit")}`;
+  const mark = (value) => [svg("line", { x1: left, x2: wide - 6, y1: y(value), y2: y(value), class: value ? "" : "zero" }), svg("text", { x: left - 6, y: y(value) + 5, "text-anchor": "end" }, points(value))];
+  const said = `${each.arm} less ${control}: ${points(now.estimate)} points, between ${points(now.low)} and ${points(now.high)}, after ${plural(last, "unit")}`;
   return h("figure", { class: "interval" }, svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": said },
     mark(most), mark(0), mark(-most), svg("polygon", { points: [...line("high"), ...line("low").reverse()].join(" ") }), svg("polyline", { points: line("estimate").join(" ") }),
     svg("text", { x: left, y: high - 4 }, plural(first, "unit")), svg("text", { x: wide - 6, y: high - 4, "text-anchor": "end" }, plural(last, "unit"))),
@@ -34,7 +35,7 @@ function verdict(each) {
   return each.estimate === null ? "too few ripe units" : "not sure yet";
 }
 
-const tableOf = (names, rows) => h("div", { class: "tablewrap", tabindex: 0 }, h("table", null,
+const tableOf = (names, rows) => h("div", { class: "tablewrap whole", tabindex: 0 }, h("table", null,
   h("thead", null, h("tr", null, names.map(([name, kind]) => h("th", { class: kind || "" }, name)))),
   h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, i) => h("td", { class: names[i][1] || "" }, cell)))))));
 
@@ -43,7 +44,7 @@ function analysis(found) {
   const primary = found.comparisons.filter((each) => each.metric === found.metric), units = found.arms.reduce((sum, arm) => sum + arm.units, 0), ripe = found.arms.reduce((sum, arm) => sum + arm.ripe, 0);
   const says = found.broken ? null : found.winner ? [h("b", { class: "right" }, found.winner), " is surely the best arm."] : "No arm is surely better yet.";
   return [
-    h("div", { class: "figures" }, h("div", null, h("b", null, number(units)), h("small", null, `${found.unit}s in it`)), h("div", null, h("b", null, number(ripe)), h("small", null, "ripe: they count")), h("div", null, h("b", null, found.ratio_p < 0.001 ? "below 0.001" : found.ratio_p.toFixed(3)), h("small", null, "p of the arms' shares"))),
+    h("div", { class: "figures" }, h("div", null, h("b", null, number(units)), h("small", null, `${found.unit}s in it`)), h("div", null, h("b", null, number(ripe)), h("small", null, "ripe: they count")), h("div", null, h("b", null, found.ratio_p < 0.001 ? "below 0.001" : found.ratio_p.toFixed(3)), h("small", null, "p of the arms’ shares"))),
     found.broken ? h("div", { class: "problem", role: "alert" }, h("strong", null, "The arms do not have their shares of the units."), " Something loses or moves units, so no comparison counts. Roll the experiment back, and start another one under a new name.") : h("p", { class: "lead" }, says, found.reason ? ` ${found.reason}` : null),
     primary.map((each) => section(`${each.arm} beside ${control}`, `${METRICS[found.metric]}, in points`, overTime(each, control))),
     section("Arms", null, tableOf([["Arm"], ["Policy"], ["Units", "n"], ["Ripe", "n"], ["Decisions", "n"], ...metrics.map((name) => [METRICS[name], "n"])],
@@ -66,7 +67,7 @@ function controls(found, again) {
     again();
   };
   const others = found.arms.filter((arm) => arm.arm !== found.promoted);
-  return h("span", { class: "push actions" },
+  return h("p", { class: "row" },
     h("select", { "aria-label": "Promote an arm", onchange: (event) => { const arm = event.target.value; event.target.value = ""; if (arm) end("promote", { arm }, `Let ${arm} decide all sessions that begin from now on? Earlier sessions keep their arm.`); } }, [["", "Promote…"], ...others.map((arm) => [arm.arm, arm.arm])].map(([value, text]) => h("option", { value }, text))),
     found.state === "running" ? h("button", { onclick: () => end("stop", undefined, "Take no more sessions into the experiment? Earlier sessions keep their arm.") }, "Stop") : null,
     h("button", { onclick: () => end("rollback", {}, `Let ${found.arms[0].arm} decide in all sessions at once? This is final.`) }, "Roll back"));
@@ -74,10 +75,10 @@ function controls(found, again) {
 
 async function one(context, name) {
   const { box, signal, title } = context, found = await api.get(`experiments/${part(name)}`, {}, signal), again = () => one(context, name).catch((error) => signal.aborted || replace(box, problem(error)));
-  title(name, tag(found.state), controls(found, again));
+  title(name, tag(found.state));
   replace(box, h("div", { class: "narrow wide" },
     h("p", { class: "lead" }, `Each ${found.unit} has one arm. It counts once, by the share of its decisions that were ${METRICS[found.metric]}. Since `, time(found.started_at), found.ended_at ? [", until ", time(found.ended_at)] : "", found.promoted ? [". In new sessions ", h("b", null, found.promoted), " decides"] : "", "."),
-    analysis(found), h("p", { class: "needs" }, h("a", { href: "experiments" }, "All experiments"))));
+    controls(found, again), analysis(found), h("p", { class: "needs" }, h("a", { href: "experiments" }, "All experiments"))));
 }
 
 export async function page(context) {
