@@ -13,6 +13,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import split_sentences
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import conversation_state
+from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
@@ -199,6 +200,9 @@ class Clarify:
         no = f"The message names none of {', '.join(names)}, which the user was offered."
         if self._meaning is None or not names or not request.text.strip() or self._is_new(request, names):
             return abstained(self.name, no)
+        language = self._meaning().languages.unknown(request.text)
+        if language is not None:
+            return abstained(self.name, f"{no} Its meaning is not compared: {unread(language)}.")
         before = request.head.recent[-1].message if request.head.recent else ""
         alone, joined = await self._meaning().read([request.text, f"{before}\n{request.text}".strip()])
         match = alone.match.among(request.eligible)

@@ -18,7 +18,9 @@ from turnwise.selection.contextual.collect import build_turn, context_texts, use
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import Model, Scores, load_shipped
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
 from turnwise.selection.contextual.wording import AgentNames, read_message
+from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
 
@@ -102,7 +104,10 @@ class Contextual:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
         state = conversation_state(request)
-        if read_message(request.text).unreadable:
+        language = self._meaning.languages.unknown(request.text)
+        if language is not None:
+            return await self._unread(request, state, language)
+        if read_message(request.text).unreadable and not self._meaning.languages.reads(request.text):
             return self._unreadable(request, state)
         readings = await self._readings(request)
         situation = self._situation(request, state, readings)
@@ -151,6 +156,16 @@ class Contextual:
             while len(self._candidates_cache) > _CACHE_SIZE:
                 self._candidates_cache.popitem(last=False)
         return found
+
+    async def _unread(self, request: SelectionRequest, state: ConversationState, language: str) -> Verdict:
+        """Decides about a message in a language that cannot be read. The encoder's guess is only good for a question."""
+        (reading,) = await self._meaning.read([request.text])
+        cached = self._candidates_for(reading.match.labels, request.eligible)
+        hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
+        match = reading.match.among(request.eligible)
+        nearest = [agent for agent, _ in match.ranked(MAX_GUESSES)] if match.labels else []
+        clues = Clues(hits, cached.names.named(read_message(request.text).tokens), nearest)
+        return decide_unread(self.name, unread(language), clues, state, Methods(STAY, LEAVE, ROUTE, RETURN))
 
     def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
         agent = state.awaiting if state.awaiting == state.active else state.active
