@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 
 from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
+from turnwise.facts.texts import Texts
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
 from turnwise.models.by_name import ModelEndpoint, model_of
@@ -142,8 +143,8 @@ class _ClarifyOptions(Fact):
     """The lowest score of the best agent for a question, 0 to 1."""
     choices: int = Field(default=clarify.CHOICES, ge=2, le=9)
     """The most agents that a question offers."""
-    question: str = Field(default=clarify.QUESTION, min_length=1, max_length=500)
-    """The question's first line."""
+    question: Texts = clarify.QUESTION
+    """The question's first line: a text, or texts by language, `{other: …, de: …}`."""
     only: Literal["answer", "question"] | None = None
     """`answer` only reads answers to a question, `question` only asks; None does both."""
     stage: str | None = None
@@ -230,7 +231,13 @@ def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:
         meaning()  # registers it, so that `prepare` includes it before the first message
     nobody = clarify.MAX_NOVELTY if opts.stage is None else min(clarify.MAX_NOVELTY, _limit_of(inputs, opts.stage) or 1.0)
     return clarify.Clarify(
-        meaning=meaning, patterns=inputs.patterns(), default=inputs.default, nobody=nobody, name=name, **opts.model_dump()
+        meaning=meaning,
+        patterns=inputs.patterns(),
+        default=inputs.default,
+        nobody=nobody,
+        languages=lambda: made.languages if (made := inputs.made()) is not None else None,
+        name=name,
+        **opts.model_dump(),
     )
 
 
