@@ -134,6 +134,8 @@ class _ContextualOptions(Fact):
     """The confidence needed to leave an agent that waits for a reply, 0 to 1."""
     margin: float = _fraction(0.0)
     """Abstains when the two best agents are nearer to each other than this, 0 to 1."""
+    ties: Literal["others", "all"] = "others"
+    """Which of these ties it leaves to later stages: those `others` than with the active agent, or `all`."""
 
 
 class _ClarifyOptions(Fact):
@@ -183,6 +185,8 @@ class _ModelOptions(Fact):
     """The most agents that the model chooses from."""
     seconds: float = Field(default=model_stage.SECONDS, gt=0, allow_inf_nan=False)
     """How long the model may take, in seconds."""
+    kept: int = Field(default=model_stage.KEPT, ge=0, le=100_000)
+    """How many answers are kept in memory for equal questions; 0 keeps none."""
     confidence: float = _fraction(model_stage.CONFIDENCE)
     """The confidence that a choice of the model gets, 0 to 1."""
     stage: str | None = None
@@ -222,6 +226,7 @@ def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
     from turnwise.selection.contextual.selector import Contextual
 
     options = {"general": opts.general or inputs.default, "nobody": opts.nobody, "margin": opts.margin, "name": name}
+    options["ties"] = opts.ties
     return HoldOpenQuestion(Contextual(inputs.meaning(), inputs.patterns(), **options), awaited=opts.awaited)
 
 
