@@ -6,6 +6,7 @@ from pydantic import Field
 
 from turnwise.facts.fact import Fact
 from turnwise.facts.memory import ENTRIES
+from turnwise.facts.texts import Texts
 
 
 class Limits(Fact):
@@ -86,6 +87,8 @@ class RunConfig(Fact):
     """Overrides `limits.invocation_seconds`."""
     create_session: bool = True
     """True to create a missing session instead of refusing the message."""
+    limit_text: Texts | None = None
+    """What the user reads when a limit ends the answer, also by language; None = the technical cause."""
     limits: Limits = Limits()
 
 
