@@ -26,9 +26,9 @@ from turnwise.ports.audit import Act
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.holds import lock_user
 from turnwise.stores.sql.record_tables import holds
-from turnwise.stores.sql.removals import Removal, store_removals
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
+from turnwise.stores.sql.tombstones import Removal, store_removals
 
 STEP_ROWS = 500
 """The number of rows that one transaction changes at most."""
