@@ -6,7 +6,7 @@ Until then, lists of invocations leave them out by the visible parts of the sess
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Connection, FromClause, bindparam, delete, exists, select, update
+from sqlalchemy import Boolean, ColumnElement, Connection, FromClause, bindparam, delete, exists, select, update
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
