@@ -239,7 +239,7 @@ class Maintenance(Protocol):
         ...
 
     async def finish_deletions(self) -> bool:
-        """Continues deletions that a process did not finish. Returns whether there were any."""
+        """Continues deletions and rewinds that a process did not finish. Returns whether there were any."""
         ...
 
 

@@ -160,7 +160,8 @@ shares = Table(
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user. The row of
+# a session that exists says that the states of decisions that a rewind hides are still to be cleared.
 removals = Table(
     "turnwise_removals",
     metadata,
