@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from frameworks_play import files
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -13,3 +15,8 @@ def test_every_adapter_has_a_test_and_pins() -> None:
         pins = path.read_text("utf-8").splitlines()
         assert pins == sorted(pins), path.name
         assert [pin for pin in pins if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin)] == [], path.name
+
+
+def test_every_file_of_the_page_on_frameworks_is_run() -> None:
+    tests = "".join(path.read_text("utf-8") for path in HERE.glob("test_*.py"))
+    assert set(re.findall(r'shown_and_printed\("([\w.]+)"', tests)) == files() != set()
