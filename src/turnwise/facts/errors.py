@@ -85,8 +85,7 @@ TurnwiseError
 │   └── Closing              this process is shutting down; another one, or its next start, accepts requests
 └── LimitReached             a limit of the run; `which` names it
 
-Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the fix.
-It never holds a secret or the text of a user's message.
+Each has a stable `code`, the same in every protocol. The message names the thing, the cause and the fix, but no user's text.
 """
 
 from collections.abc import Sequence
