@@ -14,6 +14,9 @@ from turnwise.ports.decisions import Decisions, Page
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.signals import Signals
 
+PAGE_BYTES = 1024 * 1024
+"""The size at which readers of a whole log end a page, beside its number of events."""
+
 
 class Lease(NamedTuple):
     """The exclusive right to write to a session."""
