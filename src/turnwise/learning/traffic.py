@@ -78,6 +78,7 @@ class LogTraffic:
                     sequence=each.place.sequence,
                     segment=each.after.segment,
                     probability=label.probability,
+                    weight=min(label.weight, 1.0),
                 )
             )
         return cls(store, tuple(places), tuple(labelled))
