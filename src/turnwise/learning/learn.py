@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
-from turnwise.learning.intervals import Difference, paired_difference
+from turnwise.learning.intervals import LEVEL, Difference, paired_difference
 from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
 from turnwise.learning.trust import Trust, trust_in
@@ -137,7 +137,8 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal.is_empty:
         return replace(base, refusal="No change is better on the messages that were left for comparison.")
-    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, parts.final, vectors), seed)
+    # Labels that teach help to find wrong ones among those that judge, but none of these help to choose what is learned.
+    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, [*parts.learn, *parts.final], vectors), seed)
     refusal = _refusal(judged, min_gain, max_loss)
     return replace(
         base,
@@ -221,7 +222,7 @@ class _Trials:
         for index in which:
             each = self.labelled[index]
             picked = max(each.probability or 1.0, _LEAST_PICKED) if not each.by_operator else 1.0
-            found.append(float(trust.beliefs[index]) / picked)
+            found.append(0.0 if trust.is_doubted(index) else float(trust.beliefs[index]) / picked)
         return found
 
     def worth(self, rights: Sequence[bool], which: Sequence[int]) -> float:
@@ -309,7 +310,9 @@ async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], tru
     weights = trials.weights(final, trust)
     groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
-    for agent in sorted({trials.labelled[index].expected or "" for index in final}):
+    agents = sorted({trials.labelled[index].expected or "" for index in final})
+    level = 1 - (1 - LEVEL) / len(agents)  # of many agents some would seem to lose by chance
+    for agent in agents:
         own = [place for place, index in enumerate(final) if (trials.labelled[index].expected or "") == agent]
         by_agent[agent or "(nobody)"] = paired_difference(
             [before[place] for place in own],
@@ -317,6 +320,7 @@ async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], tru
             [groups[place] for place in own],
             weights=[weights[place] for place in own],
             seed=seed,
+            level=level,
         )
     gain = paired_difference(before, after, groups, weights=weights, seed=seed)
     return _Judged(_share(before, weights), _share(after, weights), gain, by_agent)
