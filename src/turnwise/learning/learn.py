@@ -311,7 +311,9 @@ async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], tru
     groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
     agents = sorted({trials.labelled[index].expected or "" for index in final})
-    level = 1 - (1 - LEVEL) / len(agents)  # of many agents some would seem to lose by chance
+    # Signals are wrong now and then, so of many agents some would seem to lose by chance. Operators' labels are taken as right.
+    are_sure = all(trials.labelled[index].by_operator for index in final)
+    level = LEVEL if are_sure else 1 - (1 - LEVEL) / len(agents)
     for agent in agents:
         own = [place for place, index in enumerate(final) if (trials.labelled[index].expected or "") == agent]
         by_agent[agent or "(nobody)"] = paired_difference(
