@@ -72,7 +72,7 @@ class Said:
 def town(data: Path, seed: int) -> Town:
     """Returns the agents and messages of a seed."""
     chance = random.Random(seed)
-    train, test = (_texts(read_cases([data / name])) for name in NEEDED)
+    train, test = (by_agent(read_cases([data / name])) for name in NEEDED)
     names = chance.sample(sorted(train), AGENTS + OTHERS)
     agents, others = names[:AGENTS], names[AGENTS:]
     for name in names:
@@ -90,7 +90,8 @@ def town(data: Path, seed: int) -> Town:
     return Town(cascade, tuple(traffic), tuple(tested), chance)
 
 
-def _texts(cases: Sequence[Case]) -> dict[str, list[str]]:
+def by_agent(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Returns the texts by agent; of nobody under an empty name."""
     found: dict[str, list[str]] = {}
     for case in cases:
         found.setdefault(case.turns[0].agent or "", []).append(case.turns[0].user)
@@ -125,7 +126,11 @@ def one_class(town: Town, said: Labels) -> Labels:
 
 
 def contradictory(town: Town, said: Labels) -> Labels:
-    twice = [replace(each, by_operator=False, probability=None, user=f"{each.user}-{number}") for each in said[:150] for number in range(2)]
+    twice = [
+        replace(each, by_operator=False, probability=None, user=f"{each.user}-{number}")
+        for each in said[:150]
+        for number in range(2)
+    ]
     return [each if number % 2 else false(town, each) for number, each in enumerate(twice)]
 
 
@@ -137,7 +142,10 @@ def poisoned(town: Town, said: Labels) -> Labels:
     """One user gives 1,000 labels that send everything to one agent; a hundred others give one honest label each."""
     target = town.cascade.tree.children(ROOT)[0]
     honest = [replace(each, by_operator=False, probability=None) for each in said[:100]]
-    return [*honest, *(replace(each, by_operator=False, probability=None, user="mallory", expected=target) for each in many(said, 1_000))]
+    return [
+        *honest,
+        *(replace(each, by_operator=False, probability=None, user="mallory", expected=target) for each in many(said, 1_000)),
+    ]
 
 
 def named_users(town: Town, said: Labels) -> Labels:

@@ -8,7 +8,8 @@ data too. The same data give the same file on the same machine, in minutes; othe
 --held-out: trains without the last fifth of the real dialogues and without every third company of the talks, and reports on
 them; writes nothing. --services-apart: the same, also without half of the services; reports on held-out dialogues with those.
 --report: trains nothing; reports the packaged model's accuracy on sgd/dev.jsonl, which no training uses.
---first N --out FILE: sees only the first N dialogues of sgd/train.jsonl; the others can be traffic that the model never saw. With --small it has a quarter of the other drills and one fit: minutes instead of an hour, for comparisons.
+--first N --out FILE: sees only the first N dialogues of sgd/train.jsonl; the others can be traffic that the model never saw.
+With --small it has a quarter of the other drills and one fit: minutes instead of an hour, for comparisons.
 """
 
 import argparse

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
+from turnwise.learning.adaptation import Scored, adapted_options
 from turnwise.learning.intervals import LEVEL, Difference, paired_difference
 from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
 from turnwise.learning.trust import Trust, trust_in
-from turnwise.learning.tune import Tunable, TunedOption, tuned_options
+from turnwise.learning.tune import Tunable, TunedOption, tuned_options, with_tuned
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 
@@ -48,6 +49,15 @@ class Traffic(Protocol):
         Returns:
             The chosen agent of each; None for the default agent or a question to the user.
         """
+        ...
+
+
+@runtime_checkable
+class Conversations(Traffic, Protocol):
+    """Labelled messages in conversations, with the scores that the contextual stage gives."""
+
+    async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        """Decides these messages again, as `choices`, and returns the scores of the contextual stage for each."""
         ...
 
 
@@ -254,13 +264,34 @@ class _Trials:
     ) -> tuple[Cascade, tuple[TunedOption, ...]]:
         if len(which) < OPTIONS_LEAST:
             return cascade, ()
-        before = self.worth(await self.rights(cascade, which), which)
-        other, found = await tuned_options(
+        _, thresholds = await tuned_options(
             cascade, lambda changed: self.decided(changed, which), tunable=LEARNED, segment=segment
         )
-        gained = self.worth(await self.rights(other, which), which) - before if found else 0.0
+        cascade, first = await self._if_better(cascade, which, thresholds)
+        cascade, second = await self._if_better(cascade, which, await self._adapted(cascade, which, segment))
+        return cascade, (*first, *second)
+
+    async def _adapted(self, cascade: Cascade, which: Sequence[int], segment: str | None) -> tuple[TunedOption, ...]:
+        traffic = self._traffic
+        if not isinstance(traffic, Conversations):
+            return ()
+        expected = [self.labelled[index].expected for index in which]
+        weights = self.weights(which, self.proposer.trust)
+        return await adapted_options(
+            cascade, lambda changed: traffic.weighed(changed, which), expected, weights, segment=segment
+        )
+
+    async def _if_better(
+        self, cascade: Cascade, which: Sequence[int], options: tuple[TunedOption, ...]
+    ) -> tuple[Cascade, tuple[TunedOption, ...]]:
+        """Returns the cascade with the options, and these, if clearly more of the messages are right; else as it is."""
+        if not options:
+            return cascade, ()
+        other = cascade.with_policy(with_tuned(cascade.spec, options))
+        before, after = await self.rights(cascade, which), await self.rights(other, which)
+        gained = self.worth(after, which) - self.worth(before, which)
         is_better = gained >= max(OPTIONS_GAIN, OPTIONS_SHARE * len(which))
-        return (other, found) if is_better else (cascade, ())
+        return (other, options) if is_better else (cascade, ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,9 +122,7 @@ class Proposer:
         trust: How sure each label is.
     """
 
-    def __init__(
-        self, cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[np.float32]", trust: Trust
-    ) -> None:
+    def __init__(self, cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[np.float32]", trust: Trust) -> None:
         self.cascade, self.labelled, self.vectors, self.trust = cascade, labelled, vectors, trust
         self._default = cascade.spec.default or cascade.tree.root
 

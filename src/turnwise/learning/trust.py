@@ -1,4 +1,4 @@
-"""How sure a label is: its own weight, what other users say of similar texts, and how often its user is contradicted (H2, H5)."""
+"""How sure a label is: by its weight, by what others say of similar texts, and by how often its user is contradicted (H5)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -86,7 +86,9 @@ def _user_trust(
             own[_source(labelled[index])].append(float(beliefs[place]))
     every = [belief for found in own.values() for belief in found]
     mean = sum(every) / len(every) if every else 1.0
-    trust = {name: min((sum(found) + _USER_PRIOR * mean) / (len(found) + _USER_PRIOR) / mean, 1.0) for name, found in own.items()}
+    trust = {
+        name: min((sum(found) + _USER_PRIOR * mean) / (len(found) + _USER_PRIOR) / mean, 1.0) for name, found in own.items()
+    }
     return np.array([trust.get(_source(labelled[index]), 1.0) for index in which])
 
 
