@@ -133,11 +133,11 @@ def check_writable(report: Path, option: str) -> None:
         )
 
 
-def write_report(path: Path, page: str) -> None:
-    """Writes the page. Raises UsageProblem when the file cannot be written."""
+def write_report(path: Path, page: str | bytes) -> None:
+    """Writes the page or the file. Raises UsageProblem when the file cannot be written."""
     from turnwise.cli.exits import UsageProblem
 
     try:
-        path.write_bytes(page.encode())
+        path.write_bytes(page.encode() if isinstance(page, str) else page)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None
