@@ -175,7 +175,13 @@ def _server(app: _App) -> Any:
 
     # A connection for each call: one that is kept would bind the engine to one of several workers at an address.
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False, headers=[("connection", "close")]
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        headers=[("connection", "close")],
     )
     return Server(config)
 
