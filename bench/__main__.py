@@ -20,6 +20,7 @@ from bench import (
     routing_peer,
     survival,
     turns,
+    waits,
 )
 from bench.abuse import SECONDS, abused
 from bench.against import against
@@ -145,6 +146,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if ENGINES in arguments.scenes:
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
+        yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
     if MEMORY in arguments.scenes:
         yield (
             "Memory: evidence among the first 5 / 10 / 20, and searches",

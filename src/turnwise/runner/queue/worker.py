@@ -32,6 +32,8 @@ HEAD_START_SECONDS = 0.05
 """The time for which other processes leave a released session to its last holder, which works off its inbox."""
 LEFT_SECONDS = 0.5
 """The interval at which to check whether another process has taken the work that was left to it."""
+NOTICED_SECONDS = 2.0
+"""How long after its lease's time a holder may be found dead: two heartbeats, which come each second or more often."""
 SUSPECT_ATTEMPT = 3
 """From this attempt on, invocations run one at a time: one of them may crash its process."""
 
@@ -400,10 +402,11 @@ class SessionWorker:
         return session.holder not in (None, self._context.driver.lease.holder)
 
     async def _outwait_holder(self) -> bool:
-        """Waits until the session is free, and returns True. Returns False when its holder still has it after a lease's
-        time: then it lives, and works the session off itself.
+        """Waits until the session is free, and returns True. Returns False when its holder still has it after the time in
+        which its death would be noticed: then it lives, and works the session off itself.
         """
-        store, until = self._store, time.monotonic() + self._context.driver.lease.seconds + FIRST_LOOK_SECONDS
+        seconds = self._context.driver.lease.seconds
+        store, until = self._store, time.monotonic() + seconds + min(NOTICED_SECONDS, seconds)
         with store.signals.watch(self._queue.key) as watch:
             while not self._queue.closing and time.monotonic() < until:
                 session = await store.open(self._queue.key)
