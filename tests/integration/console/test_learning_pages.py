@@ -59,7 +59,7 @@ async def experimented(it: Console, count: int = 60) -> None:
 @pytest.mark.parametrize(("scheme", "width"), SCHEMES)
 async def test_the_pages_of_learning_are_open_to_everybody(scheme: str, width: int) -> None:
     """H7, K2"""
-    options = {"width": width, "color_scheme": scheme, "bypass_csp": True, "runner": WITH_TRIAL}
+    options: dict[str, Any] = {"width": width, "color_scheme": scheme, "bypass_csp": True, "runner": WITH_TRIAL}
     async with console(**options) as it:
         store: Any = it.runner.store
         await store.audit.record("shop", Act("cli", "evaluation.stored", details=FIGURES))
