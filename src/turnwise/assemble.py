@@ -436,7 +436,7 @@ class _Assembly:
         if isinstance(place, EndpointEncoderSection):
             from turnwise.models.encoders.endpoint import EndpointEncoder
 
-            return self._try(("encoder",), lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
+            return self._try(("encoder",), lambda: EndpointEncoder(**{**dict(place), "key": place.key or None}))
         if place is None:
             return None
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder

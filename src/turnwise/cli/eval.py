@@ -76,7 +76,7 @@ def evaluate(
     "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.eval_output import missed_line, report_lines
+    from turnwise.cli.eval_output import report_lines
     from turnwise.cli.evaluation import evaluate_files, keep
     from turnwise.cli.tables import wrap
     from turnwise.learning.evaluate import missed
@@ -98,7 +98,7 @@ def evaluate(
         terminal.print_note(f"report: {report}")
     failures = missed(gates, found.data())
     for failure in failures:
-        terminal.print_error("eval.missed", missed_line(failure))
+        terminal.print_error("eval.missed", failure.text)
     raise typer.Exit(FAILED if failures else OK)
 
 

@@ -17,7 +17,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.learning.signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import Decision, DecisionFilter
 from turnwise.ports.labels import Labels
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 MAX_DECISIONS = 100_000
 """How many decisions are read by default: the newest ones."""
@@ -202,7 +202,7 @@ async def _read(
     found: list[Found] = []
     last, reviewed_at = 0, max(reviews.values(), default=None)
     while True:
-        events = await store.events(key, after=last, limit=_EVENTS)
+        events = await store.events(key, after=last, limit=_EVENTS, max_bytes=PAGE_BYTES)
         if not events:
             break
         last = events[-1].sequence or last

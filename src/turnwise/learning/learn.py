@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
-from turnwise.learning.intervals import Difference, paired_difference
+from turnwise.learning.adaptation import Scored, adapted_options
+from turnwise.learning.intervals import LEVEL, Difference, paired_difference
 from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
-from turnwise.learning.tune import Tunable, TunedOption, tuned_options
+from turnwise.learning.trust import Trust, trust_in
+from turnwise.learning.tune import Tunable, TunedOption, tuned_options, with_tuned
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 
@@ -23,6 +25,7 @@ LEARN_LEAST, FINAL_LEAST = 10, 15
 """The least numbers of labelled messages to learn from, and to judge with."""
 OPTIONS_LEAST, OPTIONS_GAIN, OPTIONS_SHARE = 40, 2, 0.02
 """Thresholds are tuned on that many messages at least, and change if that many more, and that share, are right."""
+_LEAST_PICKED = 0.1
 _TENTHS = tuple(number / 10 for number in range(1, 10))
 LEARNED: Tunable = {
     "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
@@ -46,6 +49,15 @@ class Traffic(Protocol):
         Returns:
             The chosen agent of each; None for the default agent or a question to the user.
         """
+        ...
+
+
+@runtime_checkable
+class Conversations(Traffic, Protocol):
+    """Labelled messages in conversations, with the scores that the contextual stage gives."""
+
+    async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        """Decides these messages again, as `choices`, and returns the scores of the contextual stage for each."""
         ...
 
 
@@ -124,7 +136,10 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     refusal = _too_little(labelled, parts.learn, parts.final)
     if refusal:
         return replace(base, refusal=refusal)
-    trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors))
+    trust = trust_in(labelled, parts.learn, vectors)
+    if doubted := sum(map(trust.is_doubted, parts.learn)):
+        base = replace(base, left_out={**base.left_out, "others contradict it": doubted})
+    trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors, trust))
     inner = split(labelled, parts.learn, vectors)
     plan = await _best_plan(trials, inner.learn, inner.final)
     proposal = plan.proposal(trials.proposer, parts.learn)
@@ -132,7 +147,8 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal.is_empty:
         return replace(base, refusal="No change is better on the messages that were left for comparison.")
-    judged = await _judged(trials, proposal, parts.final, seed)
+    # Labels that teach help to find wrong ones among those that judge, but none of these help to choose what is learned.
+    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, [*parts.learn, *parts.final], vectors), seed)
     refusal = _refusal(judged, min_gain, max_loss)
     return replace(
         base,
@@ -207,6 +223,22 @@ class _Trials:
         expected = [self.labelled[index].expected for index in which]
         return [_Decided(wanted, agent == wanted) for agent, wanted in zip(chosen, expected, strict=True)]
 
+    def weights(self, which: Sequence[int], trust: Trust) -> list[float]:
+        """Returns how much each message counts: the belief in its label, over the probability that it has one.
+
+        Most errors show in the conversation, and few right decisions do. Operators' labels count alike: they pick themselves.
+        """
+        found = []
+        for index in which:
+            each = self.labelled[index]
+            picked = max(each.probability or 1.0, _LEAST_PICKED) if not each.by_operator else 1.0
+            found.append(0.0 if trust.is_doubted(index) else float(trust.beliefs[index]) / picked)
+        return found
+
+    def worth(self, rights: Sequence[bool], which: Sequence[int]) -> float:
+        """Returns the weight of the messages that are right, among those that teach."""
+        return sum(weight for weight, right in zip(self.weights(which, self.proposer.trust), rights, strict=True) if right)
+
     async def rights(self, cascade: Cascade, which: Sequence[int]) -> list[bool]:
         """Returns whether each message is right with that cascade."""
         return [each.right for each in await self.decided(cascade, which)]
@@ -232,13 +264,34 @@ class _Trials:
     ) -> tuple[Cascade, tuple[TunedOption, ...]]:
         if len(which) < OPTIONS_LEAST:
             return cascade, ()
-        before = sum(await self.rights(cascade, which))
-        other, found = await tuned_options(
+        _, thresholds = await tuned_options(
             cascade, lambda changed: self.decided(changed, which), tunable=LEARNED, segment=segment
         )
-        gained = sum(await self.rights(other, which)) - before if found else 0
+        cascade, first = await self._if_better(cascade, which, thresholds)
+        cascade, second = await self._if_better(cascade, which, await self._adapted(cascade, which, segment))
+        return cascade, (*first, *second)
+
+    async def _adapted(self, cascade: Cascade, which: Sequence[int], segment: str | None) -> tuple[TunedOption, ...]:
+        traffic = self._traffic
+        if not isinstance(traffic, Conversations):
+            return ()
+        expected = [self.labelled[index].expected for index in which]
+        weights = self.weights(which, self.proposer.trust)
+        return await adapted_options(
+            cascade, lambda changed: traffic.weighed(changed, which), expected, weights, segment=segment
+        )
+
+    async def _if_better(
+        self, cascade: Cascade, which: Sequence[int], options: tuple[TunedOption, ...]
+    ) -> tuple[Cascade, tuple[TunedOption, ...]]:
+        """Returns the cascade with the options, and these, if clearly more of the messages are right; else as it is."""
+        if not options:
+            return cascade, ()
+        other = cascade.with_policy(with_tuned(cascade.spec, options))
+        before, after = await self.rights(cascade, which), await self.rights(other, which)
+        gained = self.worth(after, which) - self.worth(before, which)
         is_better = gained >= max(OPTIONS_GAIN, OPTIONS_SHARE * len(which))
-        return (other, found) if is_better else (cascade, ())
+        return (other, options) if is_better else (cascade, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +314,7 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
     best = _Plan()
     if not learn_from or not compare:
         return best
-    most = sum(await trials.rights(trials.cascade, compare))
+    most = trials.worth(await trials.rights(trials.cascade, compare), compare)
     tried: list[Proposal] = []
     for kind in (*KINDS_OF_PROPOSALS, None):
         plan = _Plan(kind) if kind else replace(best, patterns=True)
@@ -269,7 +322,7 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
         if proposal.is_empty or proposal in tried:
             continue
         tried.append(proposal)
-        right = sum(await trials.rights_with(proposal, compare))
+        right = trials.worth(await trials.rights_with(proposal, compare), compare)
         if right > most:
             most, best = right, plan
     return replace(best, options=await trials.options_with(best.proposal(trials.proposer, learn_from), compare))
@@ -283,17 +336,32 @@ class _Judged:
     by_agent: dict[str, Difference]
 
 
-async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], seed: int) -> _Judged:
+async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], trust: Trust, seed: int) -> _Judged:
     before, after = await trials.rights(trials.cascade, final), await trials.rights_with(proposal, final)
+    weights = trials.weights(final, trust)
     groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
-    for agent in sorted({trials.labelled[index].expected or "" for index in final}):
+    agents = sorted({trials.labelled[index].expected or "" for index in final})
+    # Signals are wrong now and then, so of many agents some would seem to lose by chance. Operators' labels are taken as right.
+    are_sure = all(trials.labelled[index].by_operator for index in final)
+    level = LEVEL if are_sure else 1 - (1 - LEVEL) / len(agents)
+    for agent in agents:
         own = [place for place, index in enumerate(final) if (trials.labelled[index].expected or "") == agent]
-        picked = [[values[place] for place in own] for values in (before, after, groups)]
-        by_agent[agent or "(nobody)"] = paired_difference(picked[0], picked[1], picked[2], seed=seed)  # type: ignore[arg-type]
-    total = len(final)
-    gain = paired_difference(before, after, groups, seed=seed)
-    return _Judged(round(sum(before) / total, 6), round(sum(after) / total, 6), gain, by_agent)
+        by_agent[agent or "(nobody)"] = paired_difference(
+            [before[place] for place in own],
+            [after[place] for place in own],
+            [groups[place] for place in own],
+            weights=[weights[place] for place in own],
+            seed=seed,
+            level=level,
+        )
+    gain = paired_difference(before, after, groups, weights=weights, seed=seed)
+    return _Judged(_share(before, weights), _share(after, weights), gain, by_agent)
+
+
+def _share(rights: Sequence[bool], weights: Sequence[float]) -> float:
+    total = sum(weights)
+    return round(sum(weight for weight, right in zip(weights, rights, strict=True) if right) / total, 6) if total else 0.0
 
 
 def _refusal(judged: _Judged, min_gain: float, max_loss: float) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.matching.packed_vectors import AnyVectors
 from turnwise.matching.solver import Rescale, Tick, minimize
 
 Floats = NDArray[np.float32]
@@ -86,7 +87,7 @@ def fit_softmax(
     return Head(point[:-1], point[-1])
 
 
-def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
+def fit_normal(vectors: AnyVectors, classes: Classes, count: int) -> Head:
     """Fits linear discriminant analysis: normal distributions with a shared covariance, in one pass.
 
     The covariance within classes is shrunk towards a multiple of the identity, so one vector per class is enough. Rows of
@@ -155,7 +156,7 @@ def fit_weights(
     return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
 
 
-def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
+def split(vectors: AnyVectors, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
     """Splits labels into skills.
 
     Args:
@@ -215,10 +216,12 @@ def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
     return rescale
 
 
-def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
+def class_sums(vectors: AnyVectors, classes: Classes, count: int) -> Floats:
     """Returns the sum of each class's vectors, classes × dimensions; zeros for empty classes. Rows of class -1 are ignored."""
     sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
-    np.add.at(sums, classes % (count + 1), vectors)
+    for start in range(0, len(vectors), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        np.add.at(sums, classes[rows] % (count + 1), vectors[rows])
     return sums[:-1]
 
 

@@ -21,11 +21,12 @@ from turnwise.matching.heads import (
     log_softmax,
     split,
 )
-from turnwise.matching.index import Index, OverlaidIndex
+from turnwise.matching.index import EXACT_PHRASES, Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
 from turnwise.matching.novelty import Gate, default_gate, fit_gate, signals, tune_gate
+from turnwise.matching.packed_vectors import AnyVectors, PackedVectors
 from turnwise.matching.scorers import (
     COSINE_SCALE,
     SCORERS,
@@ -69,6 +70,10 @@ class Matcher:
     @property
     def fitted(self) -> bool:
         return self._fitted_scorers is not None
+
+    def index_of(self, phrases: Sequence[Phrase]) -> Index | None:
+        """Returns the index, if it is one of exactly these phrases."""
+        return self._index if phrases is self._phrases and isinstance(self._index, Index) else None
 
     def match(self, text: str, vector: Floats) -> Match:
         """Returns how well the text fits the labels. Without labels the novelty is 1.
@@ -145,7 +150,7 @@ class Matcher:
         gate = tune_gate(self._gate, signals(evidence, self._scorer_names), known & (chosen == right), ~known)
         return Matcher(self._phrases, self._index, self._fitted_scorers, weights, gate)
 
-    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], Floats]") -> "Matcher":
+    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], AnyVectors]") -> "Matcher":
         """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
 
         The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
@@ -211,24 +216,28 @@ class Matcher:
         return cls(phrases, index, scorers, arrays["weights"], gate)
 
 
-def nearest(phrases: Sequence[Phrase], vectors: Floats) -> Matcher:
+def nearest(phrases: Sequence[Phrase], vectors: AnyVectors) -> Matcher:
     """Creates a matcher without fitting: the nearest phrases decide. `vectors` has one row of length 1 per phrase."""
     return _by_nearest(phrases, _indexed(phrases, vectors))
 
 
-def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None = None) -> Matcher:
+def fit(
+    phrases: Sequence[Phrase], vectors: AnyVectors, *, progress: Progress | None = None, like: Matcher | None = None
+) -> Matcher:
     """Creates a matcher with fitted heads, in seconds. Deterministic.
 
     Args:
         phrases: The labels' phrases.
         vectors: One row of length 1 per phrase.
         progress: Called repeatedly with the completed share, 0 to 1. Its exceptions stop the work.
+        like: An earlier matcher. If it has the same phrases, both share one index.
     """
     tick = _tick(progress, 0.0)
-    index = _indexed(phrases, vectors)
+    if len(phrases) <= EXACT_PHRASES:
+        vectors = vectors[:]
     selected = _without_repeats(phrases)
     if not selected:
-        return _by_nearest(phrases, index)
+        return _by_nearest(phrases, _indexed(phrases, vectors))
     training = _training_set([phrases[place] for place in selected], _rows(vectors, selected), labels_of(phrases))
     if tick:
         tick()
@@ -239,6 +248,7 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         raw_scores.append(output.raw_scores)
         places.append(output.positions(training.owners[held_out]))
         owners.append(training.owners[held_out])
+        del output  # it holds a score of every label
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
     scorers = fit_scorers(training, tick)
     exemplary = np.array([phrases[place].kind == "example" for place in selected])
@@ -250,6 +260,10 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
         scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
+    del training
+    # Last, because it is large: heads on trial are gone by now.
+    shared = like.index_of(phrases) if like is not None else None
+    index = _indexed(phrases, vectors) if shared is None else shared
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)
@@ -300,7 +314,7 @@ def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phrase.label for phrase in phrases))
 
 
-def _indexed(phrases: Sequence[Phrase], vectors: Floats) -> Index:
+def _indexed(phrases: Sequence[Phrase], vectors: AnyVectors) -> Index:
     number = {label: place for place, label in enumerate(labels_of(phrases))}
     return Index(vectors, np.array([number[phrase.label] for phrase in phrases], np.int64), len(number))
 
@@ -313,13 +327,15 @@ def _without_repeats(phrases: Sequence[Phrase]) -> list[int]:
     return list(first.values())
 
 
-def _rows(vectors: Floats, selected: list[int]) -> Floats:
+def _rows(vectors: AnyVectors, selected: list[int]) -> AnyVectors:
     """Returns those rows; without a copy when they are all."""
+    if isinstance(vectors, PackedVectors):
+        return vectors.chosen(selected)
     vectors = np.asarray(vectors, np.float32)
     return vectors if len(selected) == len(vectors) else vectors[selected]
 
 
-def _training_set(phrases: Sequence[Phrase], vectors: Floats, labels: Sequence[str]) -> TrainingSet:
+def _training_set(phrases: Sequence[Phrase], vectors: AnyVectors, labels: Sequence[str]) -> TrainingSet:
     number = {label: place for place, label in enumerate(labels)}
     owners = np.array([number[phrase.label] for phrase in phrases], np.int64)
     skills, parents = split(vectors, owners, [phrase.skill for phrase in phrases])

@@ -12,6 +12,7 @@ _MEMORIES = "/api/v1/users/{user_id}/memories"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
 _EXPERIMENT = "/api/v1/experiments/{experiment_name}"
 _AGENT = "/api/v1/agents/{agent_name}"
+_POLICY = "/api/v1/policies/{policy_name}"
 # The app of these tests keeps no definitions: to those who may see them, there are none.
 _READS = Asked("definitions:read", names="", ok=404)
 
@@ -49,7 +50,7 @@ ROUTES: Routes = {
     ("GET", "/api/v1/definitions/{kind}"): (_READS,),
     ("GET", f"{_AGENT}/versions"): (_READS,),
     ("GET", f"{_AGENT}/versions/{{version}}"): (_READS,),
-    ("GET", "/api/v1/policies/{policy_name}"): (_READS,),
+    ("GET", _POLICY): (_READS,),
     ("POST", "/api/v1/agents"): (_writes(name="new"),),
     ("PUT", _AGENT): (_writes(),),
     ("PATCH", _AGENT): (_writes(),),
@@ -59,9 +60,14 @@ ROUTES: Routes = {
     ("POST", f"{_AGENT}/examples"): (_writes(text="hi"),),
     ("POST", f"{_AGENT}/patterns"): (_writes(regex="hi"),),
     ("POST", f"{_AGENT}/try"): (_READS._replace(body=lambda _: {}),),
-    ("POST", "/api/v1/policies/{policy_name}/try"): (_READS._replace(body=lambda _: {}),),
-    ("PUT", "/api/v1/policies/{policy_name}"): (_writes(policy="default"),),
-    ("POST", "/api/v1/policies/{policy_name}/rollback"): (_writes(),),
+    ("POST", f"{_POLICY}/try"): (_READS._replace(body=lambda _: {}),),
+    ("GET", f"{_POLICY}/versions"): (_READS,),
+    ("GET", f"{_POLICY}/versions/{{version}}"): (_READS,),
+    ("PATCH", _POLICY): (_writes(),),
+    ("DELETE", _POLICY): (_READS._replace(permission="definitions:write", headers={"If-Match": "*"}),),
+    ("POST", f"{_POLICY}/activate"): (_writes(version=1),),
+    ("PUT", _POLICY): (_writes(policy="default"),),
+    ("POST", f"{_POLICY}/rollback"): (_writes(),),
     ("POST", "/api/v1/sessions"): (
         Asked("sessions:write", lambda t: {"id": t.new, "state": {"a": 1}}, ok=201),
         Asked("sessions:write", lambda t: {"id": t.session}, ok=409),

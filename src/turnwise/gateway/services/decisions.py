@@ -11,6 +11,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page
+from turnwise.ports.stores import PAGE_BYTES
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100
@@ -112,7 +113,7 @@ class Decisions:
         """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
-            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ)
+            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ, max_bytes=PAGE_BYTES)
             place = _decision_sequence(tuple(reversed(events)))
             if place is not None or not events:
                 return place

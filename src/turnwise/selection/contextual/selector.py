@@ -4,7 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from turnwise.facts.selections import Verdict
 from turnwise.matching.normalize import normalize
@@ -18,7 +18,9 @@ from turnwise.selection.contextual.collect import build_turn, context_texts, use
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import Model, Scores, load_shipped
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
 from turnwise.selection.contextual.wording import AgentNames, read_message
+from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
 
@@ -38,6 +40,8 @@ STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_return",
     "smalltalk",
 )
+Ties = Literal["others", "all"]
+"""Which near ties are left to later stages: those without the active agent, or all, also whether to stay or to leave."""
 _CACHE_SIZE = 64
 _PART_SHARE, _PART_NOVELTY = 0.5, 0.7
 _ONE_AGENT_SHARE = 0.97
@@ -71,7 +75,8 @@ class Contextual:
         patterns: The patterns of all agents.
         general: Agent for small talk at the start of a conversation; None = the asking team's lead, or the root.
         nobody: Abstain above this probability that the message is out of scope.
-        margin: Abstain when the two best are closer than this and neither is the active agent (0 = never).
+        margin: Abstain when the two best are closer than this (0 = never).
+        ties: With `others`, a tie with the active agent is not left to later stages: it continues, or the best is chosen.
         model: The model; None = the bundled one.
         name: The stage's name.
     """
@@ -84,12 +89,13 @@ class Contextual:
         general: str | None = None,
         nobody: float = NOBODY,
         margin: float = MARGIN,
+        ties: Ties = "others",
         model: Model | None = None,
         name: str = "contextual",
     ) -> None:
         self.name = name
         self._meaning, self._patterns = meaning, patterns
-        self._general, self._nobody, self._margin = general, nobody, margin
+        self._general, self._nobody, self._margin, self._ties = general, nobody, margin, ties
         self._model = model or load_shipped()
         self._candidates_cache: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
 
@@ -102,7 +108,10 @@ class Contextual:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
         state = conversation_state(request)
-        if read_message(request.text).unreadable:
+        language = self._meaning.languages.unknown(request.text)
+        if language is not None:
+            return await self._unread(request, state, language)
+        if read_message(request.text).unreadable and not self._meaning.languages.reads(request.text):
             return self._unreadable(request, state)
         readings = await self._readings(request)
         situation = self._situation(request, state, readings)
@@ -152,6 +161,16 @@ class Contextual:
                 self._candidates_cache.popitem(last=False)
         return found
 
+    async def _unread(self, request: SelectionRequest, state: ConversationState, language: str) -> Verdict:
+        """Decides about a message in a language that cannot be read. The encoder's guess is only good for a question."""
+        (reading,) = await self._meaning.read([request.text])
+        cached = self._candidates_for(reading.match.labels, request.eligible)
+        hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
+        match = reading.match.among(request.eligible)
+        nearest = [agent for agent, _ in match.ranked(MAX_GUESSES)] if match.labels else []
+        clues = Clues(hits, cached.names.named(read_message(request.text).tokens), nearest)
+        return decide_unread(self.name, unread(language), clues, state, Methods(STAY, LEAVE, ROUTE, RETURN))
+
     def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
         agent = state.awaiting if state.awaiting == state.active else state.active
         if agent is None:
@@ -184,7 +203,8 @@ class Contextual:
         if explain.has_ended(situation, agent, request.tree, state.passed_over):
             why = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
             return abstained(self.name, why, confidence=best.score, **found)
-        if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
+        is_open = self._ties == "all" or (second is not None and turn.active not in (agent, second.agent))
+        if second and best.score - second.score < self._margin and is_open:
             why = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
             return abstained(self.name, why, confidence=best.score, **found)
         if agent == turn.active:

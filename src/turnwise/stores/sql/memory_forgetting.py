@@ -7,9 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select, update
 
 from turnwise.facts.memory import FORGOTTEN
+from turnwise.stores.sql.memory_blocks import unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of
 from turnwise.stores.sql.memory_tables import (
     memories,
+    memory_blocks,
     memory_links,
     memory_recalls,
     memory_terms,
@@ -81,7 +83,7 @@ def forget_some(connection: Connection, owner: int) -> int:
     rows = connection.execute(_OF_USER, {"at_owner": owner}).all()
     _remove(connection, owner, rows, is_redacted=True)
     if not rows:
-        for table in (memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
+        for table in (memory_blocks, memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
             connection.execute(delete(table).where(table.c.owner == owner))
     return len(rows)
 
@@ -112,11 +114,13 @@ def _remove(connection: Connection, owner: int, rows: Sequence[AnyRow], *, is_re
     if not rows:
         return
     # The user's row first: whoever else writes this memory waits.
-    change_user(connection, owner, -len(rows), -sum(row.words for row in rows))
+    size = sum(len(row.text.encode()) for row in rows)
+    change_user(connection, owner, -len(rows), -sum(row.words for row in rows), -size)
     numbers = [row.number for row in rows]
     if is_redacted:
         _redact(connection, owner, {row.entry_id: row.text for row in rows})
     connection.execute(_DELETE, {"at_owner": owner, "numbers": numbers})
+    unpack_blocks(connection, owner, numbers)
     connection.execute(_UNLINK, {"at_owner": owner, "numbers": numbers})
     remove_words(connection, owner, [(row.number, row.text) for row in rows])
     remove_vectors(connection, owner, numbers)
