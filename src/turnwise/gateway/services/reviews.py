@@ -76,8 +76,8 @@ class Reviews:
             if agent is None:
                 await self._runner.store.decisions.label(key, place.sequence, None, actor=actor)
             else:
-                how = {"picked": place.picked, "probability": place.probability}
-                label = Label(author=actor, agent=agent, note=note, unsure=unsure, **how)
+                label = Label(author=actor, agent=agent, note=note, unsure=unsure)
+                label = label.replace(picked=place.picked, probability=place.probability)
                 await self._labels.put(key, place.sequence, label, actor=actor)
 
     async def queue(self, *, size: int, share: float, seed: int, limit: int) -> list[Queued]:

@@ -18,12 +18,12 @@ function overTime(each, control) {
   if (found.length < 2) return h("p", { class: "faint" }, "The interval is drawn from the second look on, when enough units are ripe.");
   // Early intervals are wide, and are cut off: the newest one has to be readable.
   const now = found.at(-1), first = found[0].units, last = now.units, most = Math.min(1, Math.max(0.02, 2.5 * Math.max(Math.abs(now.low), Math.abs(now.high))));
-  const x = (units) => left + ((units - first) / (last - first || 1)) * (wide - left - 6), y = (value) => (high - foot) / 2 - (Math.max(-most, Math.min(most, value)) / most) * ((high - foot) / 2 - 6);
+  const x = (units) => left + ((units - first) / (last - first || 1)) * (wide - left - 6), y = (value) => (high - foot) / 2 - (Math.max(-most, Math.min(most, value)) / most) * ((high - foot) / 2 - 10);
   const line = (key) => found.map((one) => `${x(one.units).toFixed(1)},${y(one[key]).toFixed(1)}`);
   const mark = (value) => [svg("line", { x1: left, x2: wide - 6, y1: y(value), y2: y(value), class: value ? "" : "zero" }), svg("text", { x: left - 6, y: y(value) + 5, "text-anchor": "end" }, points(value))];
   const said = `${each.arm} less ${control}: ${points(now.estimate)} points, between ${points(now.low)} and ${points(now.high)}, after ${plural(last, "unit")}`;
   return h("figure", { class: "interval" }, svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": said },
-    mark(most), mark(0), mark(-most), svg("polygon", { points: [...line("high"), ...line("low").reverse()].join(" ") }), svg("polyline", { points: line("estimate").join(" ") }),
+    svg("polygon", { points: [...line("high"), ...line("low").reverse()].join(" ") }), mark(most), mark(0), mark(-most), svg("polyline", { points: line("estimate").join(" ") }),
     svg("text", { x: left, y: high - 4 }, plural(first, "unit")), svg("text", { x: wide - 6, y: high - 4, "text-anchor": "end" }, plural(last, "unit"))),
   h("figcaption", null, said));
 }

@@ -16,7 +16,7 @@ function tried(found) {
   return [h("p", null, sum, `${number(changed)} of ${plural(replayed, "decision")} would go elsewhere.`),
     flips.length ? h("ul", { class: "plainlist" }, flips.slice(0, 8).map((each) => h("li", null,
       h("span", { class: "row" }, chip(each.before, true), "→", chip(each.after, true)), h("span", { class: "grow faint cut", dir: "auto" }, each.examples[0] ? `“${each.examples[0]}”` : ""),
-      each.right ? h("b", { class: "right" }, `${each.right} become right`) : null, each.wrong ? h("b", { class: "wrong" }, `${each.wrong} become wrong`) : null, h("b", null, number(each.count))))) : null];
+      each.right ? h("b", { class: "right" }, `${each.right} would be right`) : null, each.wrong ? h("b", { class: "wrong" }, `${each.wrong} would be wrong`) : null, h("b", null, number(each.count))))) : null];
 }
 
 function draft(each, again) {
