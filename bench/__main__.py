@@ -16,6 +16,7 @@ from bench import (
     learning_dialogues,
     memory,
     memory_routing,
+    memory_users,
     routing,
     routing_peer,
     survival,
@@ -94,6 +95,9 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument(
+        "--users", type=int, metavar="N", help=f"also search among 100 entries of each of N users, for {MEMORY}"
+    )
     parser.add_argument("--engine", choices=["restate"], help=f"a server that schedules the work, for {SURVIVAL}")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
@@ -152,7 +156,10 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
             "Memory: evidence among the first 5 / 10 / 20, and searches",
             memory.figures(arguments.data, folder, quick=arguments.quick),
         )
+    if MEMORY in arguments.scenes and arguments.users:
+        yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
     if MEMORY in arguments.scenes:
+        yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
         yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)

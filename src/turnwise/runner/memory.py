@@ -251,7 +251,12 @@ class MemoryService:
         if encoder is None:
             return
         try:
-            while texts := await self.store.unencoded(self._app, user, encoder.fingerprint, limit=BATCH):
+            size = BATCH
+            while size == BATCH:  # entries that come meanwhile are encoded by the call that they ask for
+                texts = await self.store.unencoded(self._app, user, encoder.fingerprint, limit=BATCH)
+                if not texts:
+                    return
+                size = len(texts)
                 vectors = await asyncio.to_thread(encode_checked, [each.text for each in texts], encoder)
                 numbers = [each.number for each in texts]
                 await self.store.put_vectors(self._app, user, encoder.fingerprint, numbers, vectors)

@@ -141,7 +141,7 @@ class SqlMemory:
             known = find_user(connection, app, user)
             if known is None:
                 return None, None
-            expired = connection.execute(memory_forgetting.HAS_EXPIRED, {"at_owner": known.owner, "now": known.now}).scalar()
+            expired = memory_forgetting.HAS_EXPIRED.row(connection, {"at_owner": known.owner, "now": known.now})
             return work(connection, known), known if expired else None
 
         result, expiring = await self._executor.read(read)

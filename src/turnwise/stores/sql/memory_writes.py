@@ -16,7 +16,7 @@ from turnwise.stores.sql.memory_blocks import pack_blocks, unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of, body_text
 from turnwise.stores.sql.memory_tables import memories, memory_links, memory_recalls, memory_users
 from turnwise.stores.sql.memory_words import BLOCK, add_words
-from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.tables import clock, column_params, insert_for, owner_of
 
@@ -24,9 +24,7 @@ log = logging.getLogger("turnwise.stores")
 
 _m, _u = memories.c, memory_users.c
 
-_KNOWN = select(_m.entry_id, _m.number, _m.hidden).where(
-    _m.owner == bindparam("at_owner"), _m.entry_id.in_(bindparam("ids", expanding=True))
-)
+_KNOWN = PreparedLookup(select(_m.entry_id, _m.number, _m.hidden).where(_m.owner == bindparam("at_owner")), _m.entry_id)
 _OLDER = select(_m.entry_id, _m.body).where(
     _m.owner == bindparam("at_owner"), _m.entry_id.in_(bindparam("ids", expanding=True))
 )
@@ -123,11 +121,11 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     words = {id_: terms(each.entry.text) for id_, each in by_id.items() if each.entry.text}
     # First of all, because it locks the user's row: what is known now stays known.
     room = _reserved(connection, app, user, words, _bytes(by_id[id_] for id_ in words)) if words else None
-    known = {row.entry_id: row for row in connection.execute(_KNOWN, {"at_owner": owner, "ids": list(by_id)})}
+    known = {id_: (number, hidden) for id_, number, hidden in _KNOWN.rows(connection, {"at_owner": owner}, list(by_id))}
     moved = [
-        {"at_owner": owner, "at_number": known[id_].number, "log": each.log, "sequence": each.sequence}
+        {"at_owner": owner, "at_number": known[id_][0], "log": each.log, "sequence": each.sequence}
         for id_, each in by_id.items()
-        if id_ in known and each.log and known[id_].hidden
+        if id_ in known and each.log and known[id_][1]
     ]
     if moved:
         connection.execute(_MOVE, moved)
