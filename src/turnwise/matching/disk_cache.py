@@ -25,6 +25,8 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from turnwise.matching.packed_vectors import PackedVectors
+
 DIGEST_BYTES = 32
 KEY_FILE = "key"
 _KEY_BYTES = 32
@@ -78,20 +80,21 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class Vectors:
-    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable."""
+    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable.
 
-    def __init__(self, keys: Keys, rows: NDArray[np.float16], numbers: NDArray[np.intp] | None = None) -> None:
-        """Makes them.
+    Args:
+        keys: The keys, each once.
+        rows: Their rows. They are not copied.
+    """
 
-        Args:
-            keys: The keys, each once.
-            rows: Their rows; they may have more.
-            numbers: The index of each key's row; None = in the order of the keys.
-        """
+    def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
+        self._set(keys, (rows,), np.arange(len(keys)))
+
+    def _set(self, keys: Keys, blocks: Sequence[NDArray[np.float16]], numbers: NDArray[np.intp]) -> None:
         if bool((keys[:-1] > keys[1:]).any()):
             order = np.argsort(keys, kind="stable")
-            keys, numbers = keys[order], order if numbers is None else numbers[order]
-        self.keys, self.rows, self.numbers = keys, rows, numbers
+            keys, numbers = keys[order], numbers[order]
+        self.keys, self.rows = keys, PackedVectors(blocks, numbers)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -101,19 +104,21 @@ class Vectors:
         if not len(self.keys):
             return np.full(len(keys), -1, np.intp)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        found = self.keys[places] == keys
-        return np.where(found, places if self.numbers is None else self.numbers[places], -1)
+        return np.where(self.keys[places] == keys, places, -1)
 
-    def in_order(self) -> NDArray[np.float16]:
-        """Returns the rows in the order of the keys; a copy only if they are not."""
-        return self.rows if self.numbers is None else self.rows[self.numbers]
+    def without(self, other: "Vectors") -> "Vectors":
+        """Returns those whose keys the other ones lack."""
+        new = other.places(self.keys) < 0
+        return self if bool(new.all()) else Vectors(self.keys[new], self.rows.raw(new))
 
     def joined(self, other: "Vectors") -> "Vectors":
-        """Returns both together. They have no key in common. Nothing is copied if one is empty."""
+        """Returns both together, which have no key in common. Rows are copied only of many small parts."""
         if not len(self) or not len(other):
             return self if len(self) else other
-        rows = np.concatenate([self.in_order(), other.in_order()])
-        return Vectors(np.concatenate([self.keys, other.keys]), rows)
+        made = Vectors.__new__(Vectors)
+        blocks, numbers = self.rows.beside(other.rows)
+        made._set(np.concatenate([self.keys, other.keys]), blocks, numbers)
+        return made
 
 
 class DiskCache:
@@ -164,7 +169,7 @@ class DiskCache:
         """Stores vectors and returns whether that succeeded."""
         content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
         path = self._path(f"vectors-{_short(encoder)}", content)
-        return self._write(path, {"keys": vectors.keys, "rows": vectors.in_order()})
+        return self._write(path, {"keys": vectors.keys, "rows": vectors.rows.raw()})
 
     def _path(self, kind: str, fingerprint: str) -> Path:
         return self._folder / f"{kind}-{_short(fingerprint)}{_SUFFIX}"

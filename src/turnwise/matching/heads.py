@@ -16,7 +16,7 @@ Classes = NDArray[np.int64]
 _CURVED = 0.1
 _BALANCE = 0.75
 _SHRINKAGE = 1_000.0
-_CHUNK = 8_192
+_CHUNK, _CLASSES = 2_048, 1_000
 
 HELD_OUT, LABELLED = 40.0, 4.0
 """Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
@@ -99,16 +99,23 @@ def fit_normal(vectors: AnyVectors, classes: Classes, count: int) -> Head:
     for start in range(0, len(used), _CHUNK):
         chunk = vectors[used[start : start + _CHUNK]]
         products += chunk.T @ chunk
-    sums = class_sums(vectors, classes, count).astype(np.float64)
-    sizes = np.bincount(classes[used], minlength=count)
-    means = sums / np.maximum(sizes, 1)[:, None]
-    middle = sums.sum(axis=0) / len(used)
+    sums = class_sums(vectors, classes, count)
+    sizes = np.maximum(np.bincount(classes[used], minlength=count), 1)[:, None]
+    middle = sums.sum(axis=0, dtype=np.float64) / len(used)
     spread = max(float(np.trace(products)) / len(used) - float(middle @ middle), 1e-6) / size
-    within = products - sums.T @ means + _SHRINKAGE * spread * np.eye(size)
-    weights = np.linalg.solve(within / (max(len(used) - count, 0) + _SHRINKAGE), means.T)
-    bias = -0.5 * np.einsum("kc,ck->c", weights, means)
+    within = products + _SHRINKAGE * spread * np.eye(size)
+    blocks = [slice(start, start + _CLASSES) for start in range(0, count, _CLASSES)]
+    for block in blocks:
+        within -= sums[block].T @ (sums[block].astype(np.float64) / sizes[block])
+    within /= max(len(used) - count, 0) + _SHRINKAGE
     # Column-major: with many classes, the product with one vector is bound by reading all weights.
-    return Head(np.asfortranarray(_CURVED * weights, np.float32), (_CURVED * bias).astype(np.float32))
+    weights, bias = np.empty((size, count), np.float32, "F"), np.empty(count, np.float32)
+    for block in blocks:
+        means = sums[block].astype(np.float64) / sizes[block]
+        of_block = np.linalg.solve(within, means.T)
+        weights[:, block] = _CURVED * of_block
+        bias[block] = -0.5 * _CURVED * np.einsum("kc,ck->c", of_block, means)
+    return Head(weights, bias)
 
 
 def fit_weights(

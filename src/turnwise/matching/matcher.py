@@ -44,7 +44,7 @@ from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
 _ONE_FOLD_ABOVE_PHRASES, _ONE_FOLD_ABOVE_LABELS = 5_000, 500
-_MAX_HELD_OUT = 2_000
+_MAX_HELD_OUT, _HELD_OUT_AT_ONCE, _SCORED_AT_ONCE = 2_000, 250, 50
 _CHUNK = 500
 
 Progress = Callable[[float], None]
@@ -242,13 +242,14 @@ def fit(
     if tick:
         tick()
     folds = _folds([phrases[place] for place in selected], training.owners)
-    raw_scores, places, owners = [], [], []
+    raw_scores: list[Floats] = []
+    places: list[Classes] = []
+    owners: list[Classes] = []
     for done, held_out in enumerate(folds):
-        output = _held_out(training, held_out, _tick(progress, (done + 0.5) / (len(folds) + 1.5)))
-        raw_scores.append(output.raw_scores)
-        places.append(output.positions(training.owners[held_out]))
+        found = _held_out(training, held_out, _tick(progress, (done + 0.5) / (len(folds) + 1.5)))
+        raw_scores += found[0]
+        places += found[1]
         owners.append(training.owners[held_out])
-        del output  # it holds a score of every label
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
     scorers = fit_scorers(training, tick)
     exemplary = np.array([phrases[place].kind == "example" for place in selected])
@@ -321,10 +322,16 @@ def _indexed(phrases: Sequence[Phrase], vectors: AnyVectors) -> Index:
 
 def _without_repeats(phrases: Sequence[Phrase]) -> list[int]:
     """Returns the indices of the phrases, without duplicates within a label."""
-    first: dict[tuple[str, str], int] = {}
+    by_label: dict[str, list[int]] = {}
     for place, phrase in enumerate(phrases):
-        first.setdefault((phrase.label, normalize(phrase.text, fold=True)), place)
-    return list(first.values())
+        by_label.setdefault(phrase.label, []).append(place)
+    found: list[int] = []
+    for places in by_label.values():
+        first: dict[str, int] = {}
+        for place in places:
+            first.setdefault(normalize(phrases[place].text, fold=True), place)
+        found += first.values()
+    return sorted(found)
 
 
 def _rows(vectors: AnyVectors, selected: list[int]) -> AnyVectors:
@@ -367,11 +374,26 @@ def _tick(progress: Progress | None, share: float) -> Tick | None:
     return functools.partial(progress, share)
 
 
-def _held_out(training: TrainingSet, held_out: NDArray[np.bool_], tick: Tick | None) -> ScorerOutput:
-    """Scores the held-out phrases with scorers fitted on the others."""
+def _held_out(
+    training: TrainingSet, held_out: NDArray[np.bool_], tick: Tick | None
+) -> tuple[Sequence[Floats], Sequence[Classes]]:
+    """Scores the held-out phrases with scorers fitted on the others.
+
+    Returns:
+        The raw scores, and the index of each phrase's right label among its scored ones, both in parts.
+    """
     rest = training.without(held_out)
     scorers = fit_scorers(rest, tick)
-    rows = np.flatnonzero(held_out).tolist()
-    vectors = training.vectors[rows]
-    best = nearest_by_label(vectors, rest, len(scorers.starts))
-    return scorers.score([training.texts[row] for row in rows], vectors, best)
+    rows, count = np.flatnonzero(held_out), len(scorers.starts)
+    # Each row has a score of every label.
+    at_once, scored = (len(rows), len(rows)) if count <= SHORTLISTED_ABOVE else (_HELD_OUT_AT_ONCE, _SCORED_AT_ONCE)
+    raw_scores, places = [], []
+    for start in range(0, len(rows), at_once):
+        best = nearest_by_label(training.vectors[rows[start : start + at_once]], rest, count)
+        for first in range(0, len(best), scored):
+            some = rows[start + first : start + min(first + scored, at_once)]
+            texts = [training.texts[row] for row in some.tolist()]
+            output = scorers.score(texts, training.vectors[some], best[first : first + scored])
+            raw_scores.append(output.raw_scores)
+            places.append(output.positions(training.owners[some]))
+    return raw_scores, places

@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 _BATCH = 128
 _MOST_AT_ONCE = 1_000
-_SURPLUS, _LEAST_FREE = 1.05, 64
+_SURPLUS = 1.05
 
 
 class MemoryCache:
@@ -34,8 +34,6 @@ class MemoryCache:
         self._is_alone = is_alone
         self._lock = threading.Lock()
         self._known: Vectors | None = None
-        self._free = 0
-        """The number of rows at the end of the known ones that nothing uses yet."""
 
     def copy(self) -> "MemoryCache":
         """Returns another cache with the same vectors. What one keeps or drops later does not change the other."""
@@ -57,10 +55,7 @@ class MemoryCache:
         if not self._is_alone and len(vectors) > _MOST_AT_ONCE:
             return True
         with self._lock:
-            if self._known is None:
-                self._known, self._free = vectors, 0
-            else:
-                self._add(self._known, vectors)
+            self._known = vectors if self._known is None else self._known.joined(vectors.without(self._known))
         return True
 
     def retain(self, texts: Sequence[str]) -> None:
@@ -74,27 +69,7 @@ class MemoryCache:
             if known is None or len(known) <= len(texts) * _SURPLUS:
                 return
             kept = np.isin(known.keys, text_keys(texts))
-            self._known, self._free = Vectors(known.keys[kept], known.in_order()[kept]), 0
-
-    def _add(self, known: "Vectors", more: "Vectors") -> None:
-        """Adds rows in the free place. So a change does not copy the others."""
-        import numpy as np
-
-        from turnwise.matching.disk_cache import Vectors
-
-        new = known.places(more.keys) < 0
-        keys, rows, used = more.keys[new], more.in_order()[new], len(known.rows) - self._free
-        if len(keys) > self._free:
-            larger = np.empty((int((used + len(keys)) * _SURPLUS) + _LEAST_FREE, rows.shape[1]), np.float16)
-            larger[:used] = known.rows[:used]
-            buffer = larger
-        else:
-            buffer = known.rows
-        buffer[used : used + len(keys)] = rows
-        numbers = np.arange(len(known)) if known.numbers is None else known.numbers
-        numbers = np.concatenate([numbers, np.arange(used, used + len(keys))])
-        self._known = Vectors(np.concatenate([known.keys, keys]), buffer, numbers)
-        self._free = len(buffer) - used - len(keys)
+            self._known = Vectors(known.keys[kept], known.rows.raw(kept))
 
     def matcher(self, fingerprint: str) -> None:
         """Keeps no matchers."""
@@ -154,7 +129,7 @@ def packed_vectors_of(
     unique, indices = np.unique(keys, return_index=True)
     known = None if cache is None else cache.vectors(encoder.fingerprint, encoder.dimensions, unique)
     if known is not None and bool((known.places(unique) >= 0).all()):
-        return PackedVectors(known.rows, known.places(keys))
+        return known.rows.chosen(known.places(keys))
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
     missing = np.ones(len(unique), bool) if known is None else _fill(rows, unique, known)
     del known
@@ -174,7 +149,7 @@ def packed_vectors_of(
             cache.store_vectors(encoder.fingerprint, _at(np.sort(places[:done]), unique, rows))
     if done:
         progress("encoding", done, done)
-    return PackedVectors(rows, np.searchsorted(unique, keys))
+    return PackedVectors((rows,), np.searchsorted(unique, keys))
 
 
 class CachedEncoder:
@@ -197,7 +172,7 @@ def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vecto
     import numpy as np
 
     places = known.places(keys)
-    rows[places >= 0] = known.rows[places[places >= 0]]
+    rows[places >= 0] = known.rows.raw(places[places >= 0])
     return np.asarray(places < 0)
 
 

@@ -80,7 +80,7 @@ class SqlIndexCache:
 
     def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
         """Stores vectors. Returns whether that succeeded."""
-        pairs = [(key.decode(), row.tobytes()) for key, row in zip(vectors.keys.tolist(), vectors.in_order(), strict=True)]
+        pairs = [(key.decode(), row.tobytes()) for key, row in zip(vectors.keys.tolist(), vectors.rows.raw(), strict=True)]
         done = [self._run(partial(_add, encoder=encoder, pairs=some)) for some in _batches(pairs)]
         return None not in done
 
