@@ -26,8 +26,8 @@ class Difference(NamedTuple):
 
 
 def paired_difference(
-    before: Sequence[bool],
-    after: Sequence[bool],
+    before: Sequence[float],
+    after: Sequence[float],
     groups: Sequence[str],
     *,
     weights: Sequence[float] | None = None,
@@ -41,8 +41,8 @@ def paired_difference(
     message proves nothing. The same seed gives the same interval. Without messages, all values are 0.
 
     Args:
-        before: Whether each message was right before.
-        after: Whether it is right now.
+        before: Whether each message was right before, or the probability that it was.
+        after: The same now.
         groups: The group of each message.
         weights: How much each message counts; None = all alike.
         seed: The seed of the draws.
@@ -52,7 +52,7 @@ def paired_difference(
         return Difference(0.0, 0.0, 0.0, 0)
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for was, is_, group, weight in zip(before, after, groups, weights or [1.0] * len(before), strict=True):
-        sums[group][0] += weight * (float(is_) - float(was))
+        sums[group][0] += weight * (is_ - was)
         sums[group][1] += weight
     change, size = np.array([sums[name] for name in sorted(sums)], dtype=np.float64).T
     mean = float(change.sum() / size.sum()) if size.sum() else 0.0

@@ -25,7 +25,9 @@ LEARN_LEAST, FINAL_LEAST = 10, 15
 """The least numbers of labelled messages to learn from, and to judge with."""
 OPTIONS_LEAST, OPTIONS_GAIN, OPTIONS_SHARE = 40, 2, 0.02
 """Thresholds are tuned on that many messages at least, and change if that many more, and that share, are right."""
-_LEAST_PICKED = 0.1
+ERRORS_SHOWN = 0.7
+"""The share of errors that is assumed to show in signals: the log cannot tell."""
+_LEAST_SHOWN = 0.1
 _TENTHS = tuple(number / 10 for number in range(1, 10))
 LEARNED: Tunable = {
     "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
@@ -147,8 +149,7 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal.is_empty:
         return replace(base, refusal="No change is better on the messages that were left for comparison.")
-    # Labels that teach help to find wrong ones among those that judge, but none of these help to choose what is learned.
-    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, [*parts.learn, *parts.final], vectors), seed)
+    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, parts.final, vectors), seed)
     refusal = _refusal(judged, min_gain, max_loss)
     return replace(
         base,
@@ -223,30 +224,32 @@ class _Trials:
         expected = [self.labelled[index].expected for index in which]
         return [_Decided(wanted, agent == wanted) for agent, wanted in zip(chosen, expected, strict=True)]
 
-    def weights(self, which: Sequence[int], trust: Trust) -> list[float]:
-        """Returns how much each message counts: the belief in its label, over the probability that it has one.
+    async def rights(self, cascade: Cascade, which: Sequence[int], trust: Trust) -> list[float]:
+        """Returns the probability that each message is right with that cascade, as far as these labels say."""
+        chosen = await self._traffic.choices(cascade, which)
+        return [trust.chance(index, agent) for index, agent in zip(which, chosen, strict=True)]
 
-        Most errors show in the conversation, and few right decisions do. Operators' labels count alike: they pick themselves.
+    async def rights_with(self, proposal: Proposal, which: Sequence[int], trust: Trust) -> list[float]:
+        """Returns the same with the proposal."""
+        async with proposal.cascade(self.cascade) as cascade:
+            return await self.rights(cascade, which, trust)
+
+    def weights(self, which: Sequence[int]) -> list[float]:
+        """Returns how much each message counts: 1, but more for right decisions that signals confirm.
+
+        Most errors show in a conversation, and fewer of the right decisions do. So each of these stands for several.
         """
         found = []
         for index in which:
             each = self.labelled[index]
-            picked = max(each.probability or 1.0, _LEAST_PICKED) if not each.by_operator else 1.0
-            found.append(0.0 if trust.is_doubted(index) else float(trust.beliefs[index]) / picked)
+            is_sample = not each.by_operator and each.is_right and each.probability is not None
+            found.append(max(ERRORS_SHOWN / max(each.probability or 1.0, _LEAST_SHOWN), 1.0) if is_sample else 1.0)
         return found
 
-    def worth(self, rights: Sequence[bool], which: Sequence[int]) -> float:
-        """Returns the weight of the messages that are right, among those that teach."""
-        return sum(weight for weight, right in zip(self.weights(which, self.proposer.trust), rights, strict=True) if right)
-
-    async def rights(self, cascade: Cascade, which: Sequence[int]) -> list[bool]:
-        """Returns whether each message is right with that cascade."""
-        return [each.right for each in await self.decided(cascade, which)]
-
-    async def rights_with(self, proposal: Proposal, which: Sequence[int]) -> list[bool]:
-        """Returns whether each message is right with the proposal."""
-        async with proposal.cascade(self.cascade) as cascade:
-            return await self.rights(cascade, which)
+    async def worth(self, cascade: Cascade, which: Sequence[int]) -> float:
+        """Returns how many messages are right, by weight and by the labels that teach."""
+        rights = await self.rights(cascade, which, self.proposer.trust)
+        return sum(weight * right for weight, right in zip(self.weights(which), rights, strict=True))
 
     async def options_with(self, proposal: Proposal, which: Sequence[int]) -> tuple[TunedOption, ...]:
         """Returns the options, of the policy and of its segments, that decide more of these messages right."""
@@ -276,7 +279,7 @@ class _Trials:
         if not isinstance(traffic, Conversations):
             return ()
         expected = [self.labelled[index].expected for index in which]
-        weights = self.weights(which, self.proposer.trust)
+        weights = [self.proposer.trust.belief(index) for index in which]
         return await adapted_options(
             cascade, lambda changed: traffic.weighed(changed, which), expected, weights, segment=segment
         )
@@ -288,8 +291,7 @@ class _Trials:
         if not options:
             return cascade, ()
         other = cascade.with_policy(with_tuned(cascade.spec, options))
-        before, after = await self.rights(cascade, which), await self.rights(other, which)
-        gained = self.worth(after, which) - self.worth(before, which)
+        gained = await self.worth(other, which) - await self.worth(cascade, which)
         is_better = gained >= max(OPTIONS_GAIN, OPTIONS_SHARE * len(which))
         return (other, options) if is_better else (cascade, ())
 
@@ -314,7 +316,7 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
     best = _Plan()
     if not learn_from or not compare:
         return best
-    most = trials.worth(await trials.rights(trials.cascade, compare), compare)
+    most = await trials.worth(trials.cascade, compare)
     tried: list[Proposal] = []
     for kind in (*KINDS_OF_PROPOSALS, None):
         plan = _Plan(kind) if kind else replace(best, patterns=True)
@@ -322,7 +324,8 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
         if proposal.is_empty or proposal in tried:
             continue
         tried.append(proposal)
-        right = trials.worth(await trials.rights_with(proposal, compare), compare)
+        async with proposal.cascade(trials.cascade) as changed:
+            right = await trials.worth(changed, compare)
         if right > most:
             most, best = right, plan
     return replace(best, options=await trials.options_with(best.proposal(trials.proposer, learn_from), compare))
@@ -337,8 +340,9 @@ class _Judged:
 
 
 async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], trust: Trust, seed: int) -> _Judged:
-    before, after = await trials.rights(trials.cascade, final), await trials.rights_with(proposal, final)
-    weights = trials.weights(final, trust)
+    before = await trials.rights(trials.cascade, final, trust)
+    after = await trials.rights_with(proposal, final, trust)
+    weights = trials.weights(final)
     groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
     agents = sorted({trials.labelled[index].expected or "" for index in final})
@@ -359,9 +363,8 @@ async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], tru
     return _Judged(_share(before, weights), _share(after, weights), gain, by_agent)
 
 
-def _share(rights: Sequence[bool], weights: Sequence[float]) -> float:
-    total = sum(weights)
-    return round(sum(weight for weight, right in zip(weights, rights, strict=True) if right) / total, 6) if total else 0.0
+def _share(rights: Sequence[float], weights: Sequence[float]) -> float:
+    return round(sum(weight * right for weight, right in zip(weights, rights, strict=True)) / sum(weights), 6)
 
 
 def _refusal(judged: _Judged, min_gain: float, max_loss: float) -> str:

@@ -145,7 +145,7 @@ class Proposer:
                     continue
                 index = PatternIndex([(card.name, pattern.regex, pattern.confidence)])
                 hits = [each for each in which if index.match(self.labelled[each].text)]
-                weights = {each: float(self.trust.beliefs[each]) for each in hits}
+                weights = {each: self.trust.belief(each) for each in hits}
                 right = sum(weights[each] for each in hits if (self.labelled[each].expected or self._default) == card.name)
                 total = sum(weights.values())
                 share = round((right + _PRIOR * pattern.confidence) / (total + _PRIOR), 2)
@@ -193,7 +193,7 @@ class Proposer:
                 each = self.labelled[index]
                 if each.chosen == agent and each.opens:
                     nearest = int((own @ self.vectors[index]).argmax())
-                    (right if each.is_right else wrong)[nearest] += float(self.trust.beliefs[index])
+                    (right if each.is_right else wrong)[nearest] += self.trust.belief(index)
             worst = sorted(wrong, key=lambda place: (-wrong[place], place))
             bad = [place for place in worst if wrong[place] >= _DROP_LEAST and right[place] < _RIGHT_MOST]
             bad = bad[: len(examples) - _KEPT_LEAST]

@@ -27,14 +27,26 @@ _LEAST_TRUST, _CERTAIN = 0.02, 0.98
 class Trust:
     """How sure the labels of messages are."""
 
-    beliefs: "NDArray[np.float64]"
-    """The probability that each label is right. That of an operator is its weight."""
+    names: tuple[str | None, ...]
+    """The agents that labels name; None = nobody."""
+    expected: "NDArray[np.int64]"
+    """The place of each label's agent among the names."""
+    chances: "NDArray[np.float64]"
+    """The probability that each agent is right, one row for each label. For an operator's label: its weight, for its agent."""
     support: "NDArray[np.float64]"
     """The weight of all labels that say the same of a text: its own, and those of other users for similar texts."""
 
+    def belief(self, index: int) -> float:
+        """Returns the probability that the label is right."""
+        return float(self.chances[index, self.expected[index]])
+
+    def chance(self, index: int, agent: str | None) -> float:
+        """Returns the probability that this agent is right; 0 for one that no label names."""
+        return float(self.chances[index, self.names.index(agent)]) if agent in self.names else 0.0
+
     def is_doubted(self, index: int) -> bool:
         """Returns whether the label is more likely wrong than right."""
-        return bool(self.beliefs[index] < DOUBTED)
+        return self.belief(index) < DOUBTED
 
     def is_supported(self, index: int) -> bool:
         """Returns whether the labels suffice for an example."""
@@ -49,29 +61,35 @@ def trust_in(labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArr
 
     Args:
         labelled: All labelled messages.
-        which: The indices of those that count. Others have the belief 0.
+        which: The indices of those that count. The others have no chances.
         vectors: A unit vector of each.
     """
     import numpy as np
 
-    beliefs, support = np.zeros(len(labelled)), np.zeros(len(labelled))
-    if not which:
-        return Trust(beliefs, support)
     near = _Neighbours(labelled, which, vectors)
+    chances, support = np.zeros((len(labelled), len(near.names))), np.zeros(len(labelled))
+    if not which:
+        return Trust(near.names, near.expected, chances, support)
+    rows = np.arange(len(which))
+    own = near.expected[list(which)]
     weights = np.array([min(labelled[index].weight, 1.0) for index in which])
     by_operator = np.array([labelled[index].by_operator for index in which])
     prior = np.clip(weights, _LEAST_TRUST, _CERTAIN)
-    found = prior
+    found, beliefs = np.zeros((len(which), len(near.names))), prior
     for _ in range(_PASSES):
-        agreeing, all_ = near.votes(found)
-        likely = (agreeing + _UNKNOWN / near.agents) / (all_ + _UNKNOWN)
-        alone = prior * _user_trust(labelled, which, found, by_operator)
-        right, wrong = alone * likely, (1.0 - alone) * (1.0 - likely) / (near.agents - 1)
-        found = np.where(by_operator, prior, right / (right + wrong))
-    agreeing, _ = near.votes(found)
-    beliefs[list(which)] = np.where(by_operator, weights, found)
-    support[list(which)] = np.where(by_operator, weights, found) + agreeing
-    return Trust(beliefs, support)
+        votes = near.votes(beliefs)
+        likely = (votes + _UNKNOWN / len(near.names)) / (votes.sum(axis=1, keepdims=True) + _UNKNOWN)
+        alone = prior * _user_trust(labelled, which, beliefs, by_operator)
+        found = np.repeat(((1.0 - alone) / max(len(near.names) - 1, 1))[:, None], len(near.names), axis=1)
+        found[rows, own] = alone
+        found *= likely
+        found /= found.sum(axis=1, keepdims=True)
+        beliefs = np.where(by_operator, prior, found[rows, own])
+    found[by_operator] = 0.0
+    found[rows[by_operator], own[by_operator]] = weights[by_operator]
+    chances[list(which)] = found
+    support[list(which)] = found[rows, own] + near.votes(beliefs)[rows, own]
+    return Trust(near.names, near.expected, chances, support)
 
 
 def _user_trust(
@@ -104,24 +122,22 @@ class _Neighbours:
         import numpy as np
 
         self._own = vectors[list(which)]
-        names = sorted({labelled[index].expected or "" for index in which})
-        self._expected = np.array([names.index(labelled[index].expected or "") for index in which])
+        self.names = tuple(sorted({each.expected for each in labelled}, key=lambda name: (name is not None, name or "")))
+        self.expected = np.array([self.names.index(each.expected) for each in labelled], dtype=np.int64)
+        self._says = np.eye(len(self.names))[self.expected[list(which)]]
         sources = {name: place for place, name in enumerate(dict.fromkeys(_source(labelled[index]) for index in which))}
         self._sources = np.array([sources[_source(labelled[index])] for index in which])
         self._is_operator = np.array([labelled[index].by_operator for index in which])
-        self.agents = max(len(names), 2)
 
-    def votes(self, beliefs: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-        """Returns for each label the weight of the others that agree, and that of all others."""
+    def votes(self, beliefs: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        """Returns for each label the weight of the others for each agent."""
         import numpy as np
 
-        agreeing, all_ = np.zeros(len(beliefs)), np.zeros(len(beliefs))
+        found = np.zeros((len(beliefs), len(self.names)))
         for start in range(0, len(beliefs), _BLOCK):
             rows = slice(start, start + _BLOCK)
             near = np.clip((self._own[rows] @ self._own.T - _SIMILAR) / (1.0 - _SIMILAR), 0.0, 1.0) * beliefs
-            is_own = self._sources[rows, None] == self._sources
-            near[is_own & ~self._is_operator] = 0.0
+            near[(self._sources[rows, None] == self._sources) & ~self._is_operator] = 0.0
             near[np.arange(len(near)), np.arange(start, start + len(near))] = 0.0
-            all_[rows] = near.sum(axis=1)
-            agreeing[rows] = (near * (self._expected[rows, None] == self._expected)).sum(axis=1)
-        return agreeing, all_
+            found[rows] = near @ self._says
+        return found
