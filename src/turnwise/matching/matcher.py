@@ -25,7 +25,17 @@ from turnwise.matching.index import Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
-from turnwise.matching.novelty import Gate, default_gate, fit_gate, signals, tune_gate
+from turnwise.matching.novelty import (
+    FEW,
+    FEWEST,
+    UNLIKE_APP,
+    Gate,
+    default_gate,
+    fit_gate,
+    fit_gate_by_strangers,
+    signals,
+    tune_gate,
+)
 from turnwise.matching.scorers import (
     COSINE_SCALE,
     SCORERS,
@@ -39,12 +49,14 @@ from turnwise.matching.scorers import (
 )
 from turnwise.matching.solver import Tick
 from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
+from turnwise.matching.strangers import Strangers
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
 _ONE_FOLD_ABOVE_PHRASES, _ONE_FOLD_ABOVE_LABELS = 5_000, 500
 _MAX_HELD_OUT = 2_000
 _CHUNK = 500
+_NEVER = -1e6  # a score that no label has
 
 Progress = Callable[[float], None]
 
@@ -216,12 +228,15 @@ def nearest(phrases: Sequence[Phrase], vectors: Floats) -> Matcher:
     return _by_nearest(phrases, _indexed(phrases, vectors))
 
 
-def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None = None) -> Matcher:
+def fit(
+    phrases: Sequence[Phrase], vectors: Floats, *, strangers: Strangers | None = None, progress: Progress | None = None
+) -> Matcher:
     """Creates a matcher with fitted heads, in seconds. Deterministic.
 
     Args:
         phrases: The labels' phrases.
         vectors: One row of length 1 per phrase.
+        strangers: Texts that belong to no label of most apps; used with few examples. None = none are known.
         progress: Called repeatedly with the completed share, 0 to 1. Its exceptions stop the work.
     """
     tick = _tick(progress, 0.0)
@@ -249,10 +264,25 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         placed = right >= 0
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
+        if strangers is not None and FEWEST <= len(evidence) < FEW and placed.all():
+            gate = _gate_by_strangers(gate, evidence, right, counts, scorers, index, strangers.unlike(vectors, UNLIKE_APP))
         scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)
+
+
+def _gate_by_strangers(
+    gate: Gate, evidence: Floats, right: Classes, counts: Floats, scorers: FittedScorers, index: Index, strangers: Strangers
+) -> Gate:
+    """Fits the gate by the held-out examples, as texts of their label and as strangers to the others, and by strangers."""
+    if not strangers.texts or evidence.shape[1] < 2:
+        return gate
+    others = evidence.copy()
+    others[np.arange(len(others)), right] = _NEVER
+    best = np.stack([each.best for each in index.search_many(strangers.vectors)])
+    far = scorers.score(strangers.texts, strangers.vectors, best).raw_scores
+    return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
 
 
 class Blocks(NamedTuple):

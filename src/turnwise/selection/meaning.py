@@ -364,6 +364,7 @@ class Meaning:
 
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         from turnwise.matching.matcher import fit
+        from turnwise.matching.strangers import shipped
 
         phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
         claim = Claim(cache, fingerprint)
@@ -379,7 +380,7 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                matcher = fit(phrases, vectors, progress=step)
+                matcher = fit(phrases, vectors, strangers=shipped(self.encoder.fingerprint), progress=step)
                 del vectors
         except EncodingStopped:
             self.give_up_heads()
