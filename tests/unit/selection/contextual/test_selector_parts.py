@@ -1,6 +1,6 @@
 import pytest
 
-from turnwise.selection.contextual.selector import split_requests
+from turnwise.selection.contextual.requests import split_requests
 
 
 @pytest.mark.parametrize(
