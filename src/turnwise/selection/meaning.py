@@ -366,6 +366,7 @@ class Meaning:
 
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         from turnwise.matching.matcher import fit
+        from turnwise.matching.strangers import shipped
 
         phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
         claim = Claim(cache, fingerprint)
@@ -381,7 +382,8 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                matcher = fit(phrases, vectors, progress=step, like=reader.matcher)
+                strangers = shipped(self.encoder.fingerprint)
+                matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
                 del vectors
         except EncodingStopped:
             self.give_up_heads()

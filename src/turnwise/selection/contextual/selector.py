@@ -1,36 +1,25 @@
 """The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17)."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from turnwise.facts.selections import Verdict
-from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
-from turnwise.matching.sentences import ends_sentence
-from turnwise.matching.text_features import text_features
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
 from turnwise.selection.contextual.collect import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import Model, Scores, load_shipped
+from turnwise.selection.contextual.requests import parts_beside_answer, split_requests
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
 from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
 from turnwise.selection.contextual.wording import AgentNames, read_message
 from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
-
-READ_CHARACTERS = 600
-"""Maximum length of a message that is split into requests; longer ones tend to be stories."""
-_FEWEST_WORDS = 3
-_SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus)[,\s]+)*", re.IGNORECASE)
-_JOINTS = re.compile(
-    r"\s*,?\s+(?:and|plus|also|then)(?:\s+(?:also|then|please|after that|in addition))*\s+|\s*[;\n]\s*", re.IGNORECASE
-)
 
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
@@ -43,7 +32,7 @@ STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
 Ties = Literal["others", "all"]
 """Which near ties are left to later stages: those without the active agent, or all, also whether to stay or to leave."""
 _CACHE_SIZE = 64
-_PART_SHARE, _PART_NOVELTY = 0.5, 0.7
+_PART_SHARE, _STATED_SHARE, _PART_NOVELTY = 0.5, 0.65, 0.7
 _ONE_AGENT_SHARE = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
@@ -234,6 +223,9 @@ class Contextual:
         """Adds the second agent when the message clearly contains requests for two agents."""
         if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _ONE_AGENT_SHARE:
             return verdict
+        other = await self._asked_beside_the_answer(request, situation, verdict.agent)
+        if other is not None:
+            return verdict.replace(also=(other,), reason=f"{verdict.reason} The message is also for {other}.")
         parts = split_requests(request.text)
         if parts is None:
             return verdict
@@ -246,32 +238,26 @@ class Contextual:
         why = f"{verdict.reason} The message also holds a request for {other}."
         return verdict.replace(also=(other,), reason=why)
 
-    def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
+    async def _asked_beside_the_answer(self, request: SelectionRequest, situation: Situation, agent: str) -> str | None:
+        """Returns the other agent of a message that answers the active agent's question and asks for something else too.
+
+        None when there is no question, or no part is clearly a request for another agent.
+        """
+        turn = situation.turn
+        if turn.active is None or not (turn.reply_wording.question or turn.awaiting == turn.active):
+            return None
+        parts = parts_beside_answer(request.text)
+        for part, reading in zip(parts, await self._meaning.read([each.text for each in parts]), strict=True):
+            least = _PART_SHARE if part.asks else _STATED_SHARE
+            other = self._clear_agent_of(reading, situation, least)
+            if other not in (None, turn.active):
+                return other if agent == turn.active else turn.active if agent == other else None
+        return None
+
+    def _clear_agent_of(self, part: TextReading, situation: Situation, least: float = _PART_SHARE) -> str | None:
         """Returns the agent that this part is clearly a request for; None when unclear."""
         match = part.match.among(situation.candidates)
         if part.match.novelty > _PART_NOVELTY or not match.labels:
             return None
         agent, share = match.ranked(1)[0]
-        return agent if share >= _PART_SHARE else None
-
-
-def split_requests(text: str) -> tuple[str, str] | None:
-    """Splits a message into two requests; None when it does not seem to contain two.
-
-    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
-    """
-    if len(text) > READ_CHARACTERS:
-        return None
-    plain = normalize(text)
-    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
-    for joint in (*ends, *_JOINTS.finditer(plain)):
-        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
-        if _asks(first) and _asks(second):
-            return first, second
-    return None
-
-
-def _asks(part: str) -> bool:
-    found = text_features(part)
-    has_request = found.asks or found.imperative or found.question_word
-    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)
+        return agent if share >= least else None
