@@ -152,15 +152,22 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
         yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
     if MEMORY in arguments.scenes:
-        yield (
-            "Memory: evidence among the first 5 / 10 / 20, and searches",
-            memory.figures(arguments.data, folder, quick=arguments.quick),
-        )
-    if MEMORY in arguments.scenes and arguments.users:
+        yield from memory_tables(arguments, folder)
+    yield from learning_tables(arguments)
+    if NASTY in arguments.scenes:
+        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
+
+
+def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
+    recalled = memory.figures(arguments.data, folder, quick=arguments.quick)
+    yield "Memory: evidence among the first 5 / 10 / 20, and searches", recalled
+    if arguments.users:
         yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
-    if MEMORY in arguments.scenes:
-        yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
-        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+    yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
+    yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+
+
+def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)
         yield "What labels teach: points gained on other messages, median (worst to best)", rows
@@ -170,8 +177,6 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if f"{LEARNING}:curves" in arguments.scenes:
         rows = learning_curves.figures(arguments.data, quick=arguments.quick)
         yield "Points gained by number of labels, median", rows
-    if NASTY in arguments.scenes:
-        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 
 
 def main() -> int:
