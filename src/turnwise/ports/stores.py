@@ -14,6 +14,9 @@ from turnwise.ports.decisions import Decisions, Page
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.signals import Signals
 
+PAGE_BYTES = 1024 * 1024
+"""The size at which readers of a whole log end a page, beside its number of events."""
+
 
 class Lease(NamedTuple):
     """The exclusive right to write to a session."""
@@ -71,7 +74,9 @@ class Usage(NamedTuple):
     forks: int
     """The number of sessions that read the events of another one."""
     bytes: int
-    """The size of their own events."""
+    """The size of their own events, and of the texts in the user's memory."""
+    memories: int = 0
+    """The number of entries in the user's memory."""
 
 
 class BackgroundJob(NamedTuple):
@@ -237,7 +242,7 @@ class Maintenance(Protocol):
         ...
 
     async def finish_deletions(self) -> bool:
-        """Continues deletions that a process did not finish. Returns whether there were any."""
+        """Continues deletions and rewinds that a process did not finish. Returns whether there were any."""
         ...
 
 

@@ -1,10 +1,7 @@
 """Converts sessions, artifacts, decisions and agents to the models of the REST API."""
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
-from turnwise.facts.content import BlobPart, Part
-from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
 from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
@@ -118,24 +115,3 @@ def agent_details(known: VisibleAgent, view: Redactor) -> AgentShown:
         skills=[SkillShown(name=skill.name, description=skill.description) for skill in card.skills],
         matching=matching,
     )
-
-
-LARGE_BLOB_BYTES = 64 * 1024
-"""Lists hold larger blobs without their data."""
-
-
-def without_large_blobs(event: Event) -> Event:
-    """Returns the event with the sizes of large blobs in place of their data."""
-    if event.content is None or not any(_is_large(part) for part in event.content.parts):
-        return event
-    return event.with_content(event.content.with_parts(_without_data(part) for part in event.content.parts))
-
-
-def _is_large(part: Part) -> TypeGuard[BlobPart]:
-    return isinstance(part, BlobPart) and len(part.data) > LARGE_BLOB_BYTES
-
-
-def _without_data(part: Part) -> Part:
-    if not _is_large(part):
-        return part
-    return BlobPart.model_construct(**(dict(part) | {"data": b"", "size": len(part.data)}))

@@ -123,7 +123,7 @@ class SqlSessionStore:
         self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
         self.rests: Rests = SqlRests(self._executor)
-        self.experiments: Experiments = SqlExperiments(self._executor)
+        self.experiments: Experiments = SqlExperiments(self._executor, self._issuer)
         self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)

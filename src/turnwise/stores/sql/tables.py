@@ -34,7 +34,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0010"
+SCHEMA = "0011"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -160,7 +160,8 @@ shares = Table(
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user. The row of
+# a session that exists says that the states of decisions that a rewind hides are still to be cleared.
 removals = Table(
     "turnwise_removals",
     metadata,
