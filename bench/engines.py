@@ -157,8 +157,8 @@ async def _side(workers: int, plan: Plan, server: RestateServer | None) -> Run:
         gateway_spent = time.process_time() - gateway_before if server else 0.0
         idle_after, all_after = _idle()
     share = 100 * (idle_after - idle) / (all_after - all_)
-    each = [1000 * seconds / count for seconds in (spent, gateway_spent, engine_spent)]
-    return Run(count, plan.seconds, *each, share)
+    workers_ms, gateway_ms, engine_ms = (1000 * seconds / count for seconds in (spent, gateway_spent, engine_spent))
+    return Run(count, plan.seconds, workers_ms, gateway_ms, engine_ms, share)
 
 
 async def _ask(process: asyncio.subprocess.Process, sessions: list[str], plan: Plan) -> int:

@@ -127,8 +127,6 @@ def frozen(store: Store, scale: Scale) -> Part:
         f"{scale.freezes} × SIGSTOP past the lease, the last for {scale.frozen:g} s, {store.name}{_scene(plan)}",
         figures,
         [*_problems(met), *outcome.problems],
-        figures,
-        [*_problems(met), *outcome.problems],
     )
 
 

@@ -289,3 +289,42 @@ async def test_nobody_at_the_address_is_an_error_at_start(server: RestateServer)
     with pytest.raises(EngineError, match="cannot be reached"):
         await RestateEngine(f"restate://127.0.0.1:{free_port()}?admin={free_port()}", app="app").check()
     assert (await RestateEngine(server.address, app="app").check()).startswith("1.")
+
+
+async def test_the_engine_tries_again_within_a_second(server: RestateServer) -> None:
+    """What a worker that died was doing is soon done by another one, however often that one refuses for want of room."""
+
+    async def work_off(key: SessionKey, number: int) -> None:
+        raise AssertionError(key)
+
+    address = WorkerAddress(port=free_port(), keys=(server.public_key,))
+    endpoint, client = Endpoint("turnwise.retries", "retries", address, work_off), RestateClient.at(server.address)
+    await endpoint.start()
+    try:
+        await client.register(endpoint.url)
+        policy = json.loads(await asyncio.to_thread(server.read, "services/turnwise.retries"))["retry_policy"]
+    finally:
+        await client.close()
+        await endpoint.end()
+    assert (policy["initial_interval"], policy["max_interval"], policy["on_max_attempts"]) == ("100ms", "1s", "Kill")
+
+
+async def test_an_invocation_is_continued_by_a_worker_that_has_its_agent(place: Place) -> None:
+    """Also if the engine calls the newest worker, whose version has it no more."""
+    there: list[str] = []
+
+    @agent
+    async def asking(context: AgentContext) -> str:
+        return (await context.ask("Which?")).text
+
+    gateway = place.gateway(asking)
+    async with asyncio.timeout(PATIENCE_SECONDS), place.worker(asking):
+        first = await gateway.start("hello", user="ann", session="s")
+        assert (await first.result()).end is None
+        async with place.worker(desk_that(there)):
+            other = await gateway.start("new", user="bob", session="s")
+            assert (await other.result()).text == "You said new"
+            answered = await gateway.start("this one", user="ann", session="s")
+            assert (await answered.result()).text == "this one"
+    await gateway.close()
+    assert there == ["new"]

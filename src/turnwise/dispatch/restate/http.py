@@ -136,7 +136,7 @@ class _Connection:
     async def _read(self) -> tuple[int, bytes]:
         status, content, h11 = 0, bytearray(), self._h11
         while True:
-            event: h11.Event | type = self._state.next_event()
+            event = self._state.next_event()
             if event is h11.NEED_DATA:
                 data = await self._reader.read(65_536)
                 if not data and not status:
