@@ -74,7 +74,9 @@ class Usage(NamedTuple):
     forks: int
     """The number of sessions that read the events of another one."""
     bytes: int
-    """The size of their own events."""
+    """The size of their own events, and of the texts in the user's memory."""
+    memories: int = 0
+    """The number of entries in the user's memory."""
 
 
 class BackgroundJob(NamedTuple):
@@ -157,6 +159,14 @@ class Leases(Protocol):
         Their holder died without a release, or messages are in their inbox. The first call may wait a few seconds until it is
         known which holders are dead.
         """
+        ...
+
+    async def expired(self, app: str, now: datetime, *, limit: int = 100) -> Sequence[SessionKey]:
+        """Returns sessions of an app that no process holds and in which a wait expired by then, in no order."""
+        ...
+
+    async def next_expiry(self, app: str, now: datetime) -> tuple[SessionKey, datetime] | None:
+        """Returns the session of an app in which a wait expires next after that time, and when."""
         ...
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:

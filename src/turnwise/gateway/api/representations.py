@@ -1,17 +1,21 @@
 """Converts sessions, artifacts, decisions and agents to the models of the REST API."""
 
+from collections.abc import Sequence
+
 from turnwise.facts.sessions import Session
 from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.ports.decisions import Decision, RecentSession
 from turnwise.ports.stores import ArtifactInfo, SessionInfo
+from turnwise.runner.pending import Pending
 from turnwise.wire.resources import (
     AgentShown,
     ArtifactShown,
     DecisionShown,
     Matching,
     OpenWait,
+    PendingShown,
     RecentSessionShown,
     SessionRow,
     SessionShown,
@@ -50,7 +54,7 @@ def decision_row(decision: Decision, view: Redactor) -> DecisionShown:
     return decision_details(decision._replace(selection=slim), view)
 
 
-def session_details(session: Session, view: Redactor) -> SessionShown:
+def session_details(session: Session, view: Redactor, pending: Sequence[Pending] = ()) -> SessionShown:
     """Returns the session's status; `holder` is visible to operators and admins only."""
     head = session.head
     return SessionShown(
@@ -66,12 +70,19 @@ def session_details(session: Session, view: Redactor) -> SessionShown:
         active_agent=head.active_agent,
         running=[id_ for id_, open_ in head.invocations.items() if open_.state == "running"],
         waits=list(map(_open_wait, waits_of(head))),
+        pending=[_pending(each, view) for each in pending],
         holder=session.holder if view.inside else None,
     )
 
 
 def _open_wait(wait: Wait) -> OpenWait:
     return OpenWait(invocation_id=wait.invocation_id, call_id=wait.id, kind=wait.kind, agent=wait.agent, tool=wait.tool)
+
+
+def _pending(pending: Pending, view: Redactor) -> PendingShown:
+    # Only operators learn of agents that are not served here.
+    agent = pending.agent if pending.invocation_id is not None or view.inside else None
+    return PendingShown(reason=pending.reason, agent=agent, invocation_id=pending.invocation_id, until=pending.until)
 
 
 def artifact_details(info: ArtifactInfo) -> ArtifactShown:

@@ -129,10 +129,10 @@ async def list_recent_sessions(
     responses={**problems(404), **_FOUND},
 )
 async def get_session(session_id: SessionId, request: Request, response: Response, services: UserServices) -> SessionShown:
-    """Returns the status of a session: whether it is busy, its active agent, and its open waits."""
+    """Returns the status of a session: whether it is busy, its active agent, its open waits, and why it waits."""
     session = await services.sessions.get(session_id)
     mark(response, session)
-    return session_details(session, redactor_of(request))
+    return session_details(session, redactor_of(request), await services.sessions.pending(session))
 
 
 @router.get(

@@ -35,8 +35,9 @@ class Decisions:
         filter: DecisionFilter,
         after: str | None,
         limit: int,
+        oldest_first: bool = False,
     ) -> Page[Decision]:
-        """Returns one page of decisions, newest first.
+        """Returns one page of decisions, newest or oldest first.
 
         A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
         A filter by label needs the permission `decisions:label`, because a label may name an agent that users do not know.
@@ -50,7 +51,13 @@ class Decisions:
             self._scope.users("decisions:label", everybody=everybody)
         key = None if session is None else self._scope.session("decisions:read", session)
         return await self._runner.store.decisions.search(
-            self._runner.app, user=None if key else named, key=key, filter=filter, after=after, limit=limit
+            self._runner.app,
+            user=None if key else named,
+            key=key,
+            filter=filter,
+            after=after,
+            limit=limit,
+            oldest_first=oldest_first,
         )
 
     async def count(self, filter: DecisionFilter) -> DecisionCounts:

@@ -20,6 +20,7 @@ from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import PAGE_BYTES, SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
+from turnwise.runner.pending import Pending, pending_reasons
 
 
 class Window(NamedTuple):
@@ -101,6 +102,11 @@ class Sessions:
     async def get(self, session: str) -> Session:
         """Returns the session with its head and state. Raises SessionMissing."""
         return await self._runner.sessions.get(self._scope.session("sessions:read", session))
+
+    async def pending(self, session: Session) -> tuple[Pending, ...]:
+        """Returns why a session that was read waits."""
+        runner = self._runner
+        return await pending_reasons(runner.store, runner.sets.current, session, self._issuer.now())
 
     async def events(self, session: str, window: Window, *, blobs: bool = False) -> Events:
         """Returns one page of the session's events, oldest first; an empty one before its first message.

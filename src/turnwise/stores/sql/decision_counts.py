@@ -53,9 +53,10 @@ class DecisionQueries:
         filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
+        oldest_first: bool = False,
     ) -> Page[Decision]:
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(job)
+        return await self._executor.read(partial(job, oldest_first=oldest_first))
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))

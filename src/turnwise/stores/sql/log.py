@@ -88,16 +88,18 @@ def token_params(session: Session) -> dict[str, Any]:
     return session_params(session.key) | params
 
 
-ADVANCED = ("revision", "last_sequence", "updated_at", "head")
+ADVANCED = ("revision", "last_sequence", "updated_at", "head", "expires_at")
 """The columns that every append sets."""
 
 
 def advanced_values(after: Session) -> dict[str, Any]:
+    expires_at = after.head.expires_at if after.head.invocations else None
     return {
         "revision": after.revision,
         "last_sequence": after.last_sequence,
         "updated_at": time_text(after.updated_at),
         "head": after.head.model_dump_json(),
+        "expires_at": None if expires_at is None else time_text(expires_at),
     }
 
 
