@@ -105,6 +105,8 @@ def _notes_of(event: Event) -> list[Part]:
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
     """Returns the group of the event at that place, as the reader sees it; empty when it sees nothing."""
     event, calls = reading.events[place], reading.calls.get(place, ())
+    if not calls and (plain := _plain_group(event, view)) is not None:
+        return plain
     if event.author == USER:
         return group_of((), _user_parts(event))
     if event.author != view.agent:
@@ -127,6 +129,24 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
     return group_of(said, [*results, *asked], len(events), notes)
+
+
+def _plain_group(event: Event, view: View) -> Group | None:
+    """Returns the group of a single text that the reader sees unchanged; None for any other event.
+
+    This is the usual case, and there may be thousands.
+    """
+    content, actions = event.content, event.actions
+    if content is None or len(content.parts) != 1 or actions.brief is not None or actions.awaits is not None:
+        return None
+    part = content.parts[0]
+    if type(part) is not TextPart or part.seal is not None or not part.text or part.text.isspace():
+        return None
+    if event.author == USER:
+        return Group((), content.parts, tokens_of_part(part)) if escape_fences(part.text) == part.text else None
+    if event.author != view.agent or actions.note or actions.note_memory:
+        return None
+    return Group(content.parts, (), tokens_of_part(part))
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:
@@ -154,10 +174,6 @@ def _own_parts(event: Event, calls: Sequence[LoggedCall], interleaved: Sequence[
     Thinking keeps its position and is only included in the current run: there, providers require it unchanged, with its
     seal.
     """
-    if not calls and not interleaved and event.actions.awaits is None and event.content is not None:
-        parts = event.content.parts
-        if len(parts) == 1 and type(parts[0]) is TextPart:  # the usual case, and there may be thousands
-            return _texts_of(parts[0], sealed=sealed)
     shown = {id(call.part) for call in calls}
     words: list[Part] = []
     calls_and_thinking: list[Part] = []

@@ -289,7 +289,7 @@ def _notes_needed(groups: list[Group]) -> int:
 def is_thought(group: Group) -> bool:
     """Returns whether the group holds thinking."""
     said = group.said
-    if len(said) == 1 and type(said[0]) is TextPart:  # the usual case, and there may be thousands
+    if not said or (len(said) == 1 and type(said[0]) is TextPart):  # the usual cases, and there may be thousands
         return False
     return any(isinstance(part, ThinkingPart) for part in said)
 
