@@ -1,5 +1,6 @@
 """`turnwise init`: creates a small working project."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ STARTER = Path(__file__).parent / "starter"
 """The files of each template. Their names end in `.txt`, so that tools do not treat them as code of this package."""
 KEPT_FILE = ".gitignore"
 """The only file that may exist already: most repositories have one."""
+_INSTALL = re.compile(r"@install\[([\w-]+)\]")
+"""Stands in a template for the command that installs an extra."""
 
 Template = Literal["basic", "llm", "flow", "adapter"]
 
@@ -94,9 +97,12 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     """
     from turnwise.config.document import display_path
     from turnwise.facts.errors import ConfigError
+    from turnwise.facts.install import install_command
 
     files = {
-        folder / file.name.removesuffix(".txt"): file.read_text("utf-8")
+        folder / file.name.removesuffix(".txt"): _INSTALL.sub(
+            lambda found: install_command([found[1]]), file.read_text("utf-8")
+        )
         for file in sorted((STARTER / template).iterdir())
         if file.suffix == ".txt"
     }

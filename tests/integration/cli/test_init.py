@@ -10,6 +10,8 @@ import pytest
 from cli_play import ENVIRONMENT, turnwise
 from warm_cli import warm_folder
 
+from turnwise.facts.install import install_command
+
 TEMPLATES = {
     "basic": {"agents.py", "test_agents.py"},
     "llm": {"models.py", "shop_tools.py", "test_agents.py"},
@@ -38,6 +40,7 @@ def test_nobody_has_anything_to_complain_about(fresh: Path) -> None:
 def test_the_readme_is_true_and_its_own_test_passes(fresh: Path) -> None:
     commands = [line.strip() for line in (fresh / "README.md").read_text().splitlines() if line.startswith("    ")]
     assert any("pytest" in command for command in commands)
+    assert not any("install" in command for command in commands), "what is played must not change the environment"
     done = subprocess.run(
         ["/bin/sh", "-c", "\n".join(["set -e", *commands])],
         cwd=fresh,
@@ -80,6 +83,14 @@ def test_it_says_once_where_to_go(tmp_path: Path) -> None:
     assert said.endswith("Now try:\n" + "".join(f"  {command}\n" for command in commands))
     model = turnwise("init", "llm", "--template", "llm", cwd=tmp_path).stdout
     assert model.endswith("install the extra llm and set OPENAI_API_KEY.\n")
+
+
+@pytest.mark.parametrize(("template", "extra"), [("basic", "serve"), ("llm", "llm"), ("adapter", "pydantic-ai")])
+def test_the_readme_has_the_command_that_installs_the_extra(tmp_path: Path, template: str, extra: str) -> None:
+    assert turnwise("init", "--template", template, cwd=tmp_path).returncode == 0
+    readme = (tmp_path / "README.md").read_text("utf-8")
+    assert f"`{install_command([extra])}`" in readme
+    assert "@install" not in readme
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
