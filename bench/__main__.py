@@ -123,6 +123,19 @@ def only(scenes: list[str], kind: str) -> list[str]:
     return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
+def _taught(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+    """Yields the tables of what labels teach."""
+    if LEARNING in arguments.scenes:
+        rows = learning.figures(arguments.data, quick=arguments.quick)
+        yield "What labels teach: points gained on other messages, median (worst to best)", rows
+    if f"{LEARNING}:dialogues" in arguments.scenes:
+        rows = learning_dialogues.figures(arguments.data, quick=arguments.quick, trained=arguments.model)
+        yield "What labels of conversations teach: points gained on other dialogues, median (worst to best)", rows
+    if f"{LEARNING}:curves" in arguments.scenes:
+        rows = learning_curves.figures(arguments.data, quick=arguments.quick)
+        yield "Points gained by number of labels, median", rows
+
+
 def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
     """Yields a table for each selected benchmark, as soon as it is measured."""
     plan = QUICK if arguments.quick else Plan()
@@ -152,15 +165,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         )
     if MEMORY in arguments.scenes:
         yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
-    if LEARNING in arguments.scenes:
-        rows = learning.figures(arguments.data, quick=arguments.quick)
-        yield "What labels teach: points gained on other messages, median (worst to best)", rows
-    if f"{LEARNING}:dialogues" in arguments.scenes:
-        rows = learning_dialogues.figures(arguments.data, quick=arguments.quick, trained=arguments.model)
-        yield "What labels of conversations teach: points gained on other dialogues, median (worst to best)", rows
-    if f"{LEARNING}:curves" in arguments.scenes:
-        rows = learning_curves.figures(arguments.data, quick=arguments.quick)
-        yield "Points gained by number of labels, median", rows
+    yield from _taught(arguments)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 
