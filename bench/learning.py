@@ -166,8 +166,8 @@ def many(said: Labels, count: int) -> Labels:
 def signals(town: Town, said: Labels) -> Labels:
     """What the log says of the conversations of 240 users, by the table of signals.
 
-    7 of 10 errors are corrected. 2 of 10 corrections are wrong: they follow a right decision and name another agent. Half of the
-    other users say thanks, whatever was decided. One user in 20 contradicts every decision.
+    7 of 10 errors are corrected. 2 of 10 corrections are wrong: they follow a right decision and name another agent. Half of
+    the other users say thanks, whatever was decided. One user in 20 contradicts every decision.
     """
     wrong = sum(each.chosen != each.expected for each in said)
     false_alarms = wrong * (1 - SILENT) * WRONG / (1 - WRONG) / max(len(said) - wrong, 1)

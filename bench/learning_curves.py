@@ -73,7 +73,7 @@ async def run(data: Path, name: str, seed: int, counts: Sequence[int]) -> dict[t
 
 
 def figures(data: Path, *, quick: bool) -> list[Figure]:
-    """Runs both data sets. Returns a row for each data set and way of picking, with the median gain at each number of labels."""
+    """Runs both data sets. Returns a row for each way of picking, with the median gain at each number of labels."""
     seeds, counts = (QUICK_SEEDS, QUICK_COUNTS) if quick else (SEEDS, COUNTS)
     rows = []
     with progress("gain by labels", seeds * len(SETS)) as step:

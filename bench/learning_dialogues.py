@@ -1,9 +1,8 @@
 """What labels of conversations teach: agents known by five examples each, and an operator who labels some of the decisions.
 
-DIR holds `sgd`. The traffic are dialogues that the contextual model never saw: the first part of `sgd/dev.jsonl`, which no
-training uses; or, with a model that was trained on the first dialogues of `sgd/train.jsonl` (`training/contextual.py --first N`),
-the others of that file. The gain is the change of accuracy on other dialogues of `sgd/dev.jsonl`, each continued with the
-router's own choices, with an interval over dialogues.
+DIR holds `sgd`. The traffic are dialogues that the contextual model never saw: some of `sgd/dev.jsonl`, which no training uses.
+With a model of `training/contextual.py --first 1500`, they are the others of `sgd/train.jsonl`. The gain is the change of
+accuracy on other dialogues of `sgd/dev.jsonl`, each continued with the router's own choices, with an interval over dialogues.
 """
 
 import asyncio
@@ -161,7 +160,7 @@ async def run(data: Path, seed: int, names: Sequence[str], *, share: int = 1, tr
         seed: Shuffles the dialogues, and draws the random labels.
         names: Which of `LABELS`.
         share: Divides the numbers of dialogues.
-        trained: A contextual model that was trained without the traffic; None = the packaged one, with traffic of `sgd/dev.jsonl`.
+        trained: A model that was trained without the traffic; None = the packaged one, with traffic of `sgd/dev.jsonl`.
     """
     chance = random.Random(seed)
     traffic, tested = _parts(data, chance, trained)

@@ -52,7 +52,8 @@ async def adapted_options(
 ) -> tuple[TunedOption, ...]:
     """Returns the options of the contextual stage under which the right agents are likeliest, those that change.
 
-    None change unless numbers that are fitted to four fifths of the messages make the right agents of the others likelier. A normal prior around what is shipped holds them back (an L2 penalty), so few labels change little. Messages whose right
+    None change unless numbers that are fitted to four fifths of the messages make the right agents of the others likelier.
+    A normal prior around what is shipped holds them back (an L2 penalty), so few labels change little. Messages whose right
     agent has no score do not count. The same labels give the same numbers.
 
     Args:

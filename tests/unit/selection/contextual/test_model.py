@@ -7,7 +7,7 @@ from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, features
-from turnwise.selection.contextual.model import Coefficients, Model, dump, load_shipped, parse
+from turnwise.selection.contextual.model import Adaptation, Coefficients, Model, dump, load_shipped, parse
 from turnwise.selection.contextual.situation import Roster, Turn, build_situation
 from turnwise.selection.contextual.wording import read_message
 from turnwise.selection.meaning import TextReading
@@ -73,3 +73,25 @@ def test_probabilities_sum_to_one() -> None:
     assert scores.agents.sum() == pytest.approx(1.0)
     assert scores.smalltalk == 0.0
     assert 0.0 <= scores.nobody <= 1.0
+
+
+def test_an_adaptation_moves_agents_and_not_what_is_out_of_scope() -> None:
+    """C17: 0 is the model as it is shipped; a message that begins a conversation is decided as before."""
+    chance = np.random.default_rng(4)
+    for _ in range(20):
+        turn = replace(opening(chance.dirichlet(np.full(26, 0.5))), active="a", visited=("b",))
+        found = features(build_situation(turn, Roster(LABELS, LABELS), UNTRAINED))
+        plain = load_shipped().scores(found)
+        stays = load_shipped().adapted(Adaptation(stay=1.0)).scores(found)
+        returns = load_shipped().adapted(Adaptation(back=1.0)).scores(found)
+        active = found.active
+        assert active is not None
+        back = int(np.flatnonzero(found.claims[:, CLAIMS.index("visited")])[0])
+        assert stays.agents[active] > plain.agents[active]
+        assert returns.agents[back] > plain.agents[back]
+        assert stays.nobody == plain.nobody == returns.nobody
+        assert stays.agents.sum() == pytest.approx(1.0)
+    first = features(build_situation(opening(np.full(26, 1 / 26)), Roster(LABELS, LABELS), UNTRAINED))
+    adapted = load_shipped().adapted(Adaptation(1.0, 1.0, 1.0, 1.0))
+    assert (adapted.scores(first).agents == load_shipped().scores(first).agents).all()
+    assert load_shipped().adapted(Adaptation()) is load_shipped()
