@@ -11,10 +11,12 @@ from pathlib import Path
 from bench import console, format as store_format, learning, memory, memory_routing, routing, routing_peer, survival, turns
 from bench.abuse import SECONDS, abused
 from bench.against import against
+from bench.changes import changes
 from bench.engines import QUICK as QUICK_ENGINES, Plan as EnginePlan, figures as engines
 from bench.experiments import experiments
 from bench.flows import flows
 from bench.gateway import parts as gateway
+from bench.held import held
 from bench.llm import llm
 from bench.measure import Figure, report
 from bench.nasty import nasty
@@ -26,6 +28,7 @@ from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
+HELD, CHANGES = "held", "changes"
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -64,7 +67,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ENGINES, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, HELD, CHANGES, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ENGINES, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -140,6 +143,15 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)
         yield "What labels teach: points gained on other messages, median (worst to best)", rows
+    yield from _of_one_process(arguments)
+
+
+def _of_one_process(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+    """Yields the tables of benchmarks that need neither data nor a folder."""
+    if HELD in arguments.scenes:
+        yield "Very long answers: the longest time that one holds the event loop (CPU; how it ended)", held()
+    if CHANGES in arguments.scenes:
+        yield "Agents that change (floor: without changes)", changes(quick=arguments.quick)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 
