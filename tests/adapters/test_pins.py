@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from frameworks_play import files
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -23,3 +25,8 @@ def test_the_pins_hold_all_that_turnwise_needs() -> None:
     for path in HERE.glob("*.txt"):
         pinned = {pin.partition("==")[0] for pin in path.read_text("utf-8").splitlines()}
         assert needed - pinned == set(), path.name
+
+
+def test_every_file_of_the_page_on_frameworks_is_run() -> None:
+    tests = "".join(path.read_text("utf-8") for path in HERE.glob("test_*.py"))
+    assert set(re.findall(r'shown_and_printed\("([\w.]+)"', tests)) == files() != set()

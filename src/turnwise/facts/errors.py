@@ -67,7 +67,8 @@ TurnwiseError
 │   ├── Forbidden            a valid credential without this permission
 │   └── TooMany              the rate limit of the credential or user
 ├── UserLimitReached         the user has as much as one user may have; other users go on
-│   ├── StorageUsed          sessions and artifacts together
+│   ├── StorageUsed          sessions, memory and artifacts together
+│   ├── MemoryFull           entries of the memory
 │   ├── SessionsUsed         the number of sessions
 │   └── ForksUsed            the number of sessions that are forks
 ├── RequestError             the request cannot be served as it is
@@ -84,8 +85,7 @@ TurnwiseError
 │   └── Closing              this process is shutting down; another one, or its next start, accepts requests
 └── LimitReached             a limit of the run; `which` names it
 
-Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the
-fix. It never holds a secret or the text of a user's message.
+Each has a stable `code`, the same in every protocol. The message names the thing, the cause and the fix, but no user's text.
 """
 
 from collections.abc import Sequence
@@ -156,10 +156,7 @@ class MissingExtra(ConfigError):
     code = "config.missing_extra"
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs an optional library that is not installed.",
-            fix=install_hint([extra]),
-        )
+        super().__init__(f"{feature} needs an optional library that is not installed.", fix=install_hint([extra]))
         self.extra = extra
 
 
@@ -429,6 +426,10 @@ class UserLimitReached(TurnwiseError):
 
 class StorageUsed(UserLimitReached):
     code = "user.storage"
+
+
+class MemoryFull(UserLimitReached):
+    code = "user.memories"
 
 
 class SessionsUsed(UserLimitReached):

@@ -25,7 +25,17 @@ from turnwise.matching.index import EXACT_PHRASES, Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
-from turnwise.matching.novelty import Gate, default_gate, fit_gate, signals, tune_gate
+from turnwise.matching.novelty import (
+    FEW,
+    FEWEST,
+    UNLIKE_APP,
+    Gate,
+    default_gate,
+    fit_gate,
+    fit_gate_by_strangers,
+    signals,
+    tune_gate,
+)
 from turnwise.matching.packed_vectors import AnyVectors, PackedVectors
 from turnwise.matching.scorers import (
     COSINE_SCALE,
@@ -40,12 +50,14 @@ from turnwise.matching.scorers import (
 )
 from turnwise.matching.solver import Tick
 from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
+from turnwise.matching.strangers import Strangers
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
 _ONE_FOLD_ABOVE_PHRASES, _ONE_FOLD_ABOVE_LABELS = 5_000, 500
 _MAX_HELD_OUT, _HELD_OUT_AT_ONCE, _SCORED_AT_ONCE = 2_000, 250, 50
 _CHUNK = 500
+_NEVER = -1e6  # a score that no label has
 
 Progress = Callable[[float], None]
 
@@ -222,13 +234,19 @@ def nearest(phrases: Sequence[Phrase], vectors: AnyVectors) -> Matcher:
 
 
 def fit(
-    phrases: Sequence[Phrase], vectors: AnyVectors, *, progress: Progress | None = None, like: Matcher | None = None
+    phrases: Sequence[Phrase],
+    vectors: AnyVectors,
+    *,
+    strangers: Strangers | None = None,
+    progress: Progress | None = None,
+    like: Matcher | None = None,
 ) -> Matcher:
     """Creates a matcher with fitted heads, in seconds. Deterministic.
 
     Args:
         phrases: The labels' phrases.
         vectors: One row of length 1 per phrase.
+        strangers: Texts that belong to no label of most apps; used with few examples. None = none are known.
         progress: Called repeatedly with the completed share, 0 to 1. Its exceptions stop the work.
         like: An earlier matcher. If it has the same phrases, both share one index.
     """
@@ -260,6 +278,9 @@ def fit(
         placed = right >= 0
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
+        if strangers is not None and FEWEST <= len(evidence) < FEW and placed.all():
+            far = strangers.unlike(vectors[:], UNLIKE_APP)
+            gate = _gate_by_strangers(gate, evidence, right, counts, scorers, _indexed(phrases, vectors), far)
         scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
     del training
     # Last, because it is large: heads on trial are gone by now.
@@ -268,6 +289,19 @@ def fit(
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)
+
+
+def _gate_by_strangers(
+    gate: Gate, evidence: Floats, right: Classes, counts: Floats, scorers: FittedScorers, index: Index, strangers: Strangers
+) -> Gate:
+    """Fits the gate by the held-out examples, as texts of their label and as strangers to the others, and by strangers."""
+    if not strangers.texts or evidence.shape[1] < 2:
+        return gate
+    others = evidence.copy()
+    others[np.arange(len(others)), right] = _NEVER
+    best = np.stack([each.best for each in index.search_many(strangers.vectors)])
+    far = scorers.score(strangers.texts, strangers.vectors, best).raw_scores
+    return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
 
 
 class Blocks(NamedTuple):

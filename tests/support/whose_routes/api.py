@@ -10,6 +10,7 @@ _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
 _ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
 _MEMORIES = "/api/v1/users/{user_id}/memories"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
+_EXPERIMENT = "/api/v1/experiments/{experiment_name}"
 _AGENT = "/api/v1/agents/{agent_name}"
 _POLICY = "/api/v1/policies/{policy_name}"
 # The app of these tests keeps no definitions: to those who may see them, there are none.
@@ -120,6 +121,16 @@ ROUTES: Routes = {
     ("PUT", f"{_DECISION}/claim"): (Asked("decisions:label"),),
     ("DELETE", f"{_DECISION}/claim"): (Asked("decisions:label", ok=204),),
     ("GET", f"{_DECISION}/labels"): (Asked("decisions:label"),),
+    ("GET", f"{_DECISION}/signals"): (Asked("decisions:label"),),
+    ("GET", "/api/v1/review-queue"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/decision-report"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/evaluations"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/experiments"): (Asked("definitions:read", names=""),),
+    ("GET", "/api/v1/shadow"): (Asked("definitions:read", names=""),),
+    ("GET", _EXPERIMENT): (_READS,),
+    ("POST", f"{_EXPERIMENT}/promote"): (_writes(arm="a"),),
+    ("POST", f"{_EXPERIMENT}/rollback"): (_writes(),),
+    ("POST", f"{_EXPERIMENT}/stop"): (_READS._replace(permission="definitions:write"),),
     ("POST", "/api/v1/decision-labels"): (Asked("decisions:label", _labelled, names="", ok=204),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
     ("POST", f"{_DECISION}/feedback"): (Asked("messages:write", lambda _: {"rating": "up"}, ok=204),),
