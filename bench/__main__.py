@@ -25,10 +25,12 @@ from bench import (
 )
 from bench.abuse import SECONDS, abused
 from bench.against import against
+from bench.changes import changes
 from bench.engines import QUICK as QUICK_ENGINES, Plan as EnginePlan, figures as engines
 from bench.experiments import experiments
 from bench.flows import flows
 from bench.gateway import parts as gateway
+from bench.held import held
 from bench.llm import llm
 from bench.measure import Figure, report
 from bench.nasty import nasty
@@ -40,6 +42,7 @@ from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
+HELD, CHANGES = "held", "changes"
 LEARNING_PARTS = {LEARNING: learning, f"{LEARNING}:dialogues": learning_dialogues, f"{LEARNING}:curves": learning_curves}
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
@@ -79,7 +82,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, *LEARNING_PARTS, ENGINES, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, HELD, CHANGES, FORMAT, ABUSE, MEMORY, EXPERIMENTS, *LEARNING_PARTS, ENGINES, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -154,8 +157,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if MEMORY in arguments.scenes:
         yield from memory_tables(arguments, folder)
     yield from learning_tables(arguments)
-    if NASTY in arguments.scenes:
-        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
+    yield from process_tables(arguments)
 
 
 def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
@@ -177,6 +179,15 @@ def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[F
     if f"{LEARNING}:curves" in arguments.scenes:
         rows = learning_curves.figures(arguments.data, quick=arguments.quick)
         yield "Points gained by number of labels, median", rows
+
+
+def process_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+    if HELD in arguments.scenes:
+        yield "Very long answers: the longest time that one holds the event loop (CPU; how it ended)", held()
+    if CHANGES in arguments.scenes:
+        yield "Agents that change (floor: without changes)", changes(quick=arguments.quick)
+    if NASTY in arguments.scenes:
+        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 
 
 def main() -> int:
