@@ -91,7 +91,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
     parser.add_argument(
-        "--users", type=int, metavar="N", help=f"also search among 100 entries of each of N users, for {MEMORY}"
+        "--users", type=int, metavar="N", help=f"search among 100 entries of each of N users, too, for {MEMORY}"
     )
     parser.add_argument("--engine", choices=["restate"], help=f"a server that schedules the work, for {SURVIVAL}")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
@@ -122,6 +122,16 @@ def only(scenes: list[str], kind: str) -> list[str]:
     return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
+def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
+    """Yields the tables of the memory."""
+    quick = arguments.quick
+    yield "Memory: evidence among the first 5 / 10 / 20, and searches", memory.figures(arguments.data, folder, quick=quick)
+    if arguments.users:
+        yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
+    yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=quick)
+    yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+
+
 def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
     """Yields a table for each selected benchmark, as soon as it is measured."""
     plan = QUICK if arguments.quick else Plan()
@@ -145,15 +155,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
     if MEMORY in arguments.scenes:
-        yield (
-            "Memory: evidence among the first 5 / 10 / 20, and searches",
-            memory.figures(arguments.data, folder, quick=arguments.quick),
-        )
-    if MEMORY in arguments.scenes and arguments.users:
-        yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
-    if MEMORY in arguments.scenes:
-        yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
-        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+        yield from memory_tables(arguments, folder)
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)
         yield "What labels teach: points gained on other messages, median (worst to best)", rows

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from turnwise.facts.errors import MemoryFull, StoreError
+from turnwise.facts.errors import StorageUsed, StoreError
 from turnwise.facts.memory import ENTRIES, SPAN_SECONDS, SUPERSEDED, MemoryEntry
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.ids import new_id
@@ -79,7 +80,8 @@ class NewEntry(NamedTuple):
     sequence: int = 0
 
 
-class _Room(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Room:
     """What a user's row says after a write."""
 
     first: int
@@ -112,7 +114,7 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     """Stores entries. One that is stored already stays; if it is hidden, it gets the new source and can be seen again.
 
     Args:
-        strict: MemoryFull when the user would have too many entries. Otherwise those too many are left out.
+        strict: StorageUsed when the user would have too many entries. Otherwise those too many are left out.
     """
     owner, by_id = owner_of(app, user), {each.entry.id: each for each in new}
     # Without a text it was stored before, and perhaps forgotten since.
@@ -140,7 +142,7 @@ def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
     if above <= 0:
         return None
     if strict:
-        raise MemoryFull(
+        raise StorageUsed(
             f"The memory of user {user!r} would have more than {ENTRIES:,} entries.", fix="Forget some of them first."
         )
     log.warning("The memory of a user is full: %d entries were not stored.", above)
