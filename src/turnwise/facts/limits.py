@@ -6,6 +6,7 @@ from pydantic import Field
 
 from turnwise.facts.fact import Fact
 from turnwise.facts.memory import ENTRIES
+from turnwise.facts.texts import Texts
 
 
 class Limits(Fact):
@@ -86,6 +87,8 @@ class RunConfig(Fact):
     """Overrides `limits.invocation_seconds`."""
     create_session: bool = True
     """True to create a missing session instead of refusing the message."""
+    limit_text: Texts | None = None
+    """What the user reads when a limit ends the answer, also by language; None = the technical cause."""
     limits: Limits = Limits()
 
 
@@ -96,6 +99,8 @@ class ProcessConfig(Fact):
     """A process counts as dead when its heartbeat is older. Others may then take its sessions."""
     concurrency: int = Field(default=100, ge=1)
     """The number of messages answered at once. Other messages wait in the inbox."""
+    backlog: int = Field(default=5_000, ge=1)
+    """The number of messages that this process accepts beyond those, in all sessions together. Further ones are refused."""
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """How often a worker looks for abandoned work."""
     unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)

@@ -23,7 +23,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
 from turnwise.ports.model import Model
-from turnwise.ports.stores import BackgroundJob, SessionStore
+from turnwise.ports.stores import PAGE_BYTES, BackgroundJob, SessionStore
 from turnwise.runner.allowances import Allowances
 from turnwise.runner.memory_facts import KIND, find_facts, last_words
 from turnwise.selection.vectors import encode_checked
@@ -211,7 +211,7 @@ class MemoryService:
         if await self._store.open(key) is None:
             raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")
         after = count = 0
-        while events := await self._store.events(key, after=after, limit=PAGE):
+        while events := await self._store.events(key, after=after, limit=PAGE, max_bytes=PAGE_BYTES):
             entries = [entry for event in events if (entry := _message_entry(key, event)) is not None]
             if self.config.model is not None and self.config.ingest == "on_request":
                 entries += await self._facts_of(key, events)

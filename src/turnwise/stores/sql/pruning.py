@@ -29,9 +29,9 @@ from turnwise.stores.sql.holds import lock_user
 from turnwise.stores.sql.memory_forgetting import forget_ids
 from turnwise.stores.sql.memory_tables import memories, memory_users
 from turnwise.stores.sql.record_tables import holds
-from turnwise.stores.sql.removals import Removal, store_removals
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
+from turnwise.stores.sql.tombstones import Removal, store_removals
 
 STEP_ROWS = 500
 """The number of rows that one transaction changes at most."""
