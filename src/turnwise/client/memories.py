@@ -76,7 +76,7 @@ class Memories:
     ) -> MemoryShown:
         """Adds an entry and returns it; generates an id if it is None. The same id again changes nothing.
 
-        Raises MemoryInvalid, SessionMissing, MemoryFull and StorageUsed.
+        Raises MemoryInvalid, SessionMissing, StorageUsed.
         """
         id = self._issuer.new_id("memory") if id is None else id
         body = {"text": text, "id": id, "kind": kind, "span": span, "session_id": session, "entity": entity}

@@ -68,7 +68,6 @@ TurnwiseError
 │   └── TooMany              the rate limit of the credential or user
 ├── UserLimitReached         the user has as much as one user may have; other users go on
 │   ├── StorageUsed          sessions, memory and artifacts together
-│   ├── MemoryFull           entries of the memory
 │   ├── SessionsUsed         the number of sessions
 │   └── ForksUsed            the number of sessions that are forks
 ├── RequestError             the request cannot be served as it is
@@ -426,10 +425,6 @@ class UserLimitReached(TurnwiseError):
 
 class StorageUsed(UserLimitReached):
     code = "user.storage"
-
-
-class MemoryFull(UserLimitReached):
-    code = "user.memories"
 
 
 class SessionsUsed(UserLimitReached):

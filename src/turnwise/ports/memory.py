@@ -82,7 +82,7 @@ class MemoryStore(Protocol):
 
         Raises:
             SessionMissing: The session of an entry does not exist.
-            MemoryFull: The user would have more than 100,000 entries. Nothing is stored.
+            StorageUsed: The user would have more than 100,000 entries. Nothing is stored.
         """
         ...
 

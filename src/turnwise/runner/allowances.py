@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from turnwise.facts.content import BlobPart
-from turnwise.facts.errors import ForksUsed, LimitReached, MemoryFull, SessionFull, SessionsUsed, StateFull, StorageUsed
+from turnwise.facts.errors import ForksUsed, LimitReached, SessionFull, SessionsUsed, StateFull, StorageUsed
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
@@ -105,10 +105,10 @@ class Allowances:
             raise StorageUsed(problem, fix=_FIX.format("user_bytes"))
 
     async def check_memory(self, key: SessionKey, limits: Limits, *, entries: int, size: int) -> None:
-        """Checks whether the user may store so many entries of these bytes. Raises MemoryFull, StorageUsed."""
+        """Checks whether the user may store so many entries of these bytes. Raises StorageUsed."""
         if not await self.has_memory_room(key, limits, entries=entries):
             problem = f"This user's memory may have {limits.memory_entries:,} entries."
-            raise MemoryFull(problem, fix="Forget some of them, or raise limits.memory_entries.")
+            raise StorageUsed(problem, fix="Forget some of them, or raise limits.memory_entries.")
         await self.check_storage(key, limits, more=size)
 
     async def has_memory_room(self, key: SessionKey, limits: Limits, *, entries: int) -> bool:

@@ -84,7 +84,7 @@ class MemoryService:
     async def add(self, user: str, entries: Sequence[MemoryEntry]) -> Sequence[MemoryEntry]:
         """Stores entries as `MemoryStore.remember` does, if the user's storage has room. They are encoded in the background.
 
-        Raises SessionMissing, MemoryFull, StorageUsed. Entries that are stored already need no room.
+        Raises SessionMissing, StorageUsed. Entries that are stored already need no room.
         """
         size = sum(len(entry.text.encode()) for entry in entries)
         key = SessionKey(self._app, user, "")
@@ -206,7 +206,7 @@ class MemoryService:
 
         With a model that is asked on request, also the facts that it finds. A rewind hides them as it hides the messages.
 
-        Raises SessionMissing, ModelError, MemoryFull, StorageUsed.
+        Raises SessionMissing, ModelError, StorageUsed.
         """
         if await self._store.open(key) is None:
             raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")

@@ -15,12 +15,12 @@ from turnwise.facts.errors import (
     ArtifactTooLarge,
     Forbidden,
     InvocationMissing,
-    MemoryFull,
     NothingHere,
     RequestInvalid,
     SessionBusy,
     SessionExists,
     SessionMissing,
+    StorageUsed,
 )
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
 from turnwise.facts.limits import Limits, RunConfig
@@ -250,7 +250,7 @@ async def test_the_memory_of_a_user(make_runner: MakeRunner) -> None:
             assert found.memory.id == black.id
             assert (await boss.memories.add("ann", "order 10412", id="o1")).id == "o1"
             await boss.memories.add("ann", "The fourth.")
-            with pytest.raises(MemoryFull, match="4 entries"):
+            with pytest.raises(StorageUsed, match="4 entries"):
                 await boss.memories.add("ann", "One too many.")
             assert [each async for each in boss.memories.list("ben")] == []
             with pytest.raises(NothingHere):

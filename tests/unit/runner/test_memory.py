@@ -9,7 +9,7 @@ import pytest
 from runner_play import ask, key, reason, runners_in
 
 from turnwise import AgentContext, Limits, RunConfig, Runner, agent
-from turnwise.facts.errors import ConfigError, MemoryFull, SessionMissing, StorageUsed
+from turnwise.facts.errors import ConfigError, SessionMissing, StorageUsed
 from turnwise.facts.memory import MemoryConfig, MemoryEntry
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing import BagOfWordsEncoder, FunctionGuardrail, ScriptedModel
@@ -191,7 +191,7 @@ async def test_the_memory_of_a_user_has_a_limit(make: Make, caplog: pytest.LogCa
     assert await texts(runner) == ["again one", "hello one", "hello two"]
     known = (await stored(runner))[0]
     new = MemoryEntry(id="new", text="new", created_at=known.created_at)
-    with pytest.raises(MemoryFull, match=r"3 entries.*limits\.memory_entries"):
+    with pytest.raises(StorageUsed, match=r"3 entries.*limits\.memory_entries"):
         await runner.memory.add("ada", [new])
     assert [each.id for each in await runner.memory.add("ada", [known])] == [known.id]
     assert [each.id for each in await runner.memory.add("bob", [new])] == ["new"]

@@ -56,7 +56,7 @@ class Memories:
         Raises:
             MemoryInvalid: The text is empty or too long.
             SessionMissing: There is no such session.
-            MemoryFull, StorageUsed: The user has as much as one user may have.
+            StorageUsed: The user has as much as one user may have.
         """
         user, caller = self._scope.user("memories:write"), self._scope.caller
         speaker: Speaker = "user" if caller.role == "user" else "operator"

@@ -141,8 +141,7 @@ class SqlMemory:
             known = find_user(connection, app, user)
             if known is None:
                 return None, None
-            expired = memory_forgetting.HAS_EXPIRED.row(connection, {"at_owner": known.owner, "now": known.now})
-            return work(connection, known), known if expired else None
+            return work(connection, known), known if known.has_expired else None
 
         result, expiring = await self._executor.read(read)
         if expiring is not None:

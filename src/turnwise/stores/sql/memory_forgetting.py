@@ -21,7 +21,6 @@ from turnwise.stores.sql.memory_tables import (
 from turnwise.stores.sql.memory_vectors import remove as remove_vectors
 from turnwise.stores.sql.memory_words import remove_words
 from turnwise.stores.sql.memory_writes import change_user
-from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
 from turnwise.stores.sql.tables import events
 
@@ -38,8 +37,6 @@ _BY_IDS = select(*_COLUMNS).where(_OF_OWNER, _m.entry_id.in_(bindparam("ids", ex
 _OF_SESSION = select(*_COLUMNS).where(_OF_OWNER, _m.session_id == bindparam("at_session")).limit(STEP_ENTRIES)
 _OF_USER = select(*_COLUMNS).where(_OF_OWNER).limit(STEP_ENTRIES)
 _EXPIRED = select(*_COLUMNS).where(_OF_OWNER, _m.expires <= bindparam("now")).limit(STEP_ENTRIES)
-HAS_EXPIRED = PreparedStatement(select(_m.number).where(_OF_OWNER, _m.expires <= bindparam("now")).limit(1))
-"""Finds one of a user's expired entries."""
 _LOCK = select(_u.version).where(_u.owner == bindparam("at_owner")).with_for_update()
 _SEEN = update(memory_users).where(_u.owner == bindparam("at_owner"), _u.seen < bindparam("now")).values(seen=bindparam("now"))
 _DELETE = delete(memories).where(_OF_OWNER, _m.number.in_(bindparam("numbers", expanding=True)))

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, select
+from sqlalchemy import Connection, and_, bindparam, func, select
 
 from turnwise.facts.memory import Entity, MemoryEntry, MemorySource
 from turnwise.ports.memory import MemoryReader
@@ -19,8 +20,11 @@ from turnwise.stores.sql.tables import clock, owner_of
 _m, _u, _l = memories.c, memory_users.c, memory_links.c
 
 COLUMNS = tuple(each for each in memories.c if each.name != "owner")
+_FIRST_EXPIRY = select(func.min(_m.expires)).where(_m.owner == bindparam("at_owner"), _m.expires.is_not(None))
 _USER = PreparedStatement(
-    select(_u.app, _u.user_id, _u.next, _u.version, _u.seen, _u.words, clock()).where(_u.owner == bindparam("at_owner"))
+    select(
+        _u.app, _u.user_id, _u.next, _u.version, _u.seen, _u.words, clock(), _FIRST_EXPIRY.scalar_subquery().label("expires")
+    ).where(_u.owner == bindparam("at_owner"))
 )
 _NEWER = (
     select(_l.older, *(_m[name] for name in ("number", "log", "sequence", "scope", "hidden", "expires", "body")))
@@ -29,7 +33,8 @@ _NEWER = (
 )
 
 
-class MemoryUser(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MemoryUser:
     """A user who has a memory."""
 
     owner: int
@@ -41,6 +46,8 @@ class MemoryUser(NamedTuple):
     """The number of words of all entries."""
     now: float
     """The time by which entries expire, in seconds. It never runs back."""
+    has_expired: bool
+    """Whether entries have expired that are still stored."""
 
 
 def find_user(connection: Connection, app: str, user: str) -> MemoryUser | None:
@@ -52,8 +59,9 @@ def find_user(connection: Connection, app: str, user: str) -> MemoryUser | None:
     # Two users whose hashes are equal never share a memory.
     if row is None or (row[0], row[1]) != (app, user):
         return None
-    _, _, next_, version, seen, words, now = row
-    return MemoryUser(owner, next_, version, words, max(seen, now))
+    _, _, next_, version, seen, words, clock_now, expires = row
+    now = max(seen, clock_now)
+    return MemoryUser(owner, next_, version, words, now, expires is not None and expires <= now)
 
 
 class MemoryRow:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from turnwise.facts.errors import MemoryFull, StoreError
+from turnwise.facts.errors import StorageUsed, StoreError
 from turnwise.facts.memory import ENTRIES, SPAN_SECONDS, SUPERSEDED, MemoryEntry
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.ids import new_id
@@ -114,7 +114,7 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     """Stores entries. One that is stored already stays; if it is hidden, it gets the new source and can be seen again.
 
     Args:
-        strict: MemoryFull when the user would have too many entries. Otherwise those too many are left out.
+        strict: StorageUsed when the user would have too many entries. Otherwise those too many are left out.
     """
     owner, by_id = owner_of(app, user), {each.entry.id: each for each in new}
     # Without a text it was stored before, and perhaps forgotten since.
@@ -142,7 +142,7 @@ def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
     if above <= 0:
         return None
     if strict:
-        raise MemoryFull(
+        raise StorageUsed(
             f"The memory of user {user!r} would have more than {ENTRIES:,} entries.", fix="Forget some of them first."
         )
     log.warning("The memory of a user is full: %d entries were not stored.", above)
