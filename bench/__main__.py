@@ -8,7 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import console, format as store_format, learning, memory, memory_routing, routing, routing_peer, survival, turns
+from bench import (
+    console,
+    format as store_format,
+    learning,
+    learning_curves,
+    learning_dialogues,
+    memory,
+    memory_routing,
+    memory_users,
+    routing,
+    routing_peer,
+    survival,
+    turns,
+    waits,
+)
 from bench.abuse import SECONDS, abused
 from bench.against import against
 from bench.engines import QUICK as QUICK_ENGINES, Plan as EnginePlan, figures as engines
@@ -26,6 +40,7 @@ from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
+LEARNING_PARTS = {LEARNING: learning, f"{LEARNING}:dialogues": learning_dialogues, f"{LEARNING}:curves": learning_curves}
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -64,7 +79,7 @@ def asked() -> argparse.Namespace:
     """Parses the command line. `parts`: turns, startup and scale; `scenes`: survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, LEARNING, ENGINES, ROUTING]
+    scenes += [GATEWAY, CONSOLE, NASTY, FORMAT, ABUSE, MEMORY, EXPERIMENTS, *LEARNING_PARTS, ENGINES, ROUTING]
     scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
@@ -76,9 +91,13 @@ def asked() -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING}, {MEMORY} and {LEARNING}"
     )
+    parser.add_argument("--model", type=Path, metavar="FILE", help=f"a model without the traffic, for {LEARNING}:dialogues")
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument(
+        "--users", type=int, metavar="N", help=f"also search among 100 entries of each of N users, for {MEMORY}"
+    )
     parser.add_argument("--engine", choices=["restate"], help=f"a server that schedules the work, for {SURVIVAL}")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
@@ -94,8 +113,9 @@ def asked() -> argparse.Namespace:
             parser.error(f"{ROUTING} needs --data DIR")
         if lacking := list(routing.missing(arguments.data)):
             parser.error(f"there is no {', '.join(lacking)} in {arguments.data}")
-    if LEARNING in arguments.parts and (arguments.data is None or learning.missing(arguments.data)):
-        parser.error(f"{LEARNING} needs --data DIR with {', '.join(learning.NEEDED)}")
+    for part, bench in LEARNING_PARTS.items():
+        if part in arguments.parts and (arguments.data is None or bench.missing(arguments.data)):
+            parser.error(f"{part} needs --data DIR with {', '.join(bench.NEEDED)}")
     if MEMORY in arguments.parts and arguments.data is not None and not memory.found_files(arguments.data):
         parser.error(f"there is no locomo/*.jsonl in {arguments.data}")
     arguments.scenes = [part for part in arguments.parts if part in scenes]
@@ -130,18 +150,33 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if ENGINES in arguments.scenes:
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
+        yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
     if MEMORY in arguments.scenes:
-        yield (
-            "Memory: evidence among the first 5 / 10 / 20, and searches",
-            memory.figures(arguments.data, folder, quick=arguments.quick),
-        )
-    if MEMORY in arguments.scenes:
-        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+        yield from memory_tables(arguments, folder)
+    yield from learning_tables(arguments)
+    if NASTY in arguments.scenes:
+        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
+
+
+def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
+    recalled = memory.figures(arguments.data, folder, quick=arguments.quick)
+    yield "Memory: evidence among the first 5 / 10 / 20, and searches", recalled
+    if arguments.users:
+        yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
+    yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
+    yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+
+
+def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)
         yield "What labels teach: points gained on other messages, median (worst to best)", rows
-    if NASTY in arguments.scenes:
-        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
+    if f"{LEARNING}:dialogues" in arguments.scenes:
+        rows = learning_dialogues.figures(arguments.data, quick=arguments.quick, trained=arguments.model)
+        yield "What labels of conversations teach: points gained on other dialogues, median (worst to best)", rows
+    if f"{LEARNING}:curves" in arguments.scenes:
+        rows = learning_curves.figures(arguments.data, quick=arguments.quick)
+        yield "Points gained by number of labels, median", rows
 
 
 def main() -> int:

@@ -23,14 +23,17 @@ from turnwise.learning.cases import Case, read_cases
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
 from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.signals import Found, label_of
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 
 NEEDED = ("banking77/train.jsonl", "banking77/test.jsonl")
 SEEDS, QUICK_SEEDS = 20, 3
-AGENTS, OTHERS, EXAMPLES, TRAFFIC, TESTED = 10, 4, 5, 1_200, 240
+AGENTS, OTHERS, EXAMPLES, TRAFFIC = 10, 4, 5, 1_200
 NOBODY_SHARE = 0.1
+USERS, CONTRARY = 240, 20
+SILENT, WRONG, PLEASED = 0.3, 0.2, 0.5
 ROOT = "nobody"
 MOST_LOST, SIGNALS_GAIN = 0.2, 0.3
 """Floors in points: no bad labels lose more than that; the median gain of signals."""
@@ -69,7 +72,7 @@ class Said:
 def town(data: Path, seed: int) -> Town:
     """Returns the agents and messages of a seed."""
     chance = random.Random(seed)
-    train, test = (_texts(read_cases([data / name])) for name in NEEDED)
+    train, test = (by_agent(read_cases([data / name])) for name in NEEDED)
     names = chance.sample(sorted(train), AGENTS + OTHERS)
     agents, others = names[:AGENTS], names[AGENTS:]
     for name in names:
@@ -84,10 +87,11 @@ def town(data: Path, seed: int) -> Town:
     traffic = traffic[:TRAFFIC]
     tree = AgentTree([AgentCard(name=ROOT, resume="never"), *cards])
     cascade = Cascade(named_policy("default"), tree, keep=folder_from_environment())
-    return Town(cascade, tuple(traffic), tuple(chance.sample(tested, min(TESTED, len(tested)))), chance)
+    return Town(cascade, tuple(traffic), tuple(tested), chance)
 
 
-def _texts(cases: Sequence[Case]) -> dict[str, list[str]]:
+def by_agent(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Returns the texts by agent; of nobody under an empty name."""
     found: dict[str, list[str]] = {}
     for case in cases:
         found.setdefault(case.turns[0].agent or "", []).append(case.turns[0].user)
@@ -122,7 +126,11 @@ def one_class(town: Town, said: Labels) -> Labels:
 
 
 def contradictory(town: Town, said: Labels) -> Labels:
-    twice = [replace(each, by_operator=False, user=f"{each.user}-{number}") for each in said[:150] for number in range(2)]
+    twice = [
+        replace(each, by_operator=False, probability=None, user=f"{each.user}-{number}")
+        for each in said[:150]
+        for number in range(2)
+    ]
     return [each if number % 2 else false(town, each) for number, each in enumerate(twice)]
 
 
@@ -133,18 +141,21 @@ def gone(town: Town, said: Labels) -> Labels:
 def poisoned(town: Town, said: Labels) -> Labels:
     """One user gives 1,000 labels that send everything to one agent; a hundred others give one honest label each."""
     target = town.cascade.tree.children(ROOT)[0]
-    honest = [replace(each, by_operator=False) for each in said[:100]]
-    return [*honest, *(replace(each, by_operator=False, user="mallory", expected=target) for each in many(said, 1_000))]
+    honest = [replace(each, by_operator=False, probability=None) for each in said[:100]]
+    return [
+        *honest,
+        *(replace(each, by_operator=False, probability=None, user="mallory", expected=target) for each in many(said, 1_000)),
+    ]
 
 
 def named_users(town: Town, said: Labels) -> Labels:
     """One credential gives 1,000 labels in the names of 500 users; a hundred other users give one honest label each."""
     target = town.cascade.tree.children(ROOT)[0]
     lies = (
-        replace(each, by_operator=False, user=f"ghost {number % 500}", author="stolen key", expected=target)
+        replace(each, by_operator=False, probability=None, user=f"ghost {number % 500}", author="stolen key", expected=target)
         for number, each in enumerate(many(said, 1_000))
     )
-    return [*(replace(each, by_operator=False) for each in said[:100]), *lies]
+    return [*(replace(each, by_operator=False, probability=None) for each in said[:100]), *lies]
 
 
 def many(said: Labels, count: int) -> Labels:
@@ -153,19 +164,35 @@ def many(said: Labels, count: int) -> Labels:
 
 
 def signals(town: Town, said: Labels) -> Labels:
-    """Signals of a conversation: 70 % of the errors give one, 20 % of signals are wrong, one user in 20 always contradicts."""
+    """What the log says of the conversations of 240 users, by the table of signals.
+
+    7 of 10 errors are corrected. 2 of 10 corrections are wrong: they follow a right decision and name another agent. Half of the
+    other users say thanks, whatever was decided. One user in 20 contradicts every decision.
+    """
+    wrong = sum(each.chosen != each.expected for each in said)
+    false_alarms = wrong * (1 - SILENT) * WRONG / (1 - WRONG) / max(len(said) - wrong, 1)
     found: Labels = []
     for number, each in enumerate(said):
-        roll = town.chance.random()
-        if number % 20 == 0:
-            found.append(replace(false(town, each), by_operator=False))
-        elif each.chosen != each.expected:
-            if roll < 0.7:
-                wrong = town.chance.random() < 0.2
-                found.append(replace(false(town, each) if wrong else each, by_operator=False))
-        elif roll < 0.3:  # a task that is done says that the decision was right
-            found.append(replace(each, by_operator=False))
-    return found
+        user = number % USERS
+        label = label_of(each.chosen or ROOT, _signalled(town, each, user % CONTRARY == 0, false_alarms))
+        if label is not None and not label.unsure:
+            agent = None if label.agent == ROOT else label.agent
+            signal = replace(each, expected=agent, user=f"user {user}", session=f"s{number}", by_operator=False)
+            found.append(replace(signal, weight=label.weight, probability=None))
+    confirmed = sum(each.is_right for each in found)
+    shown = confirmed / max(len(said) - (len(found) - confirmed), 1)
+    return [replace(each, probability=shown) if each.is_right else each for each in found]
+
+
+def _signalled(town: Town, each: Labelled, contradicts: bool, false_alarms: float) -> list[Found]:
+    chosen, draw = each.chosen or ROOT, town.chance.random()
+    if contradicts:
+        return [Found(1, chosen, "meant_another", false(town, replace(each, expected=each.chosen)).expected)]
+    if each.is_right and draw < false_alarms:
+        return [Found(1, chosen, "handed_over", false(town, each).expected)]
+    if not each.is_right and draw >= SILENT:
+        return [Found(1, chosen, "handed_over", each.expected or ROOT)]
+    return [Found(1, chosen, "thanked", chosen)] if town.chance.random() < PLEASED else []
 
 
 SCENES: dict[str, tuple[Scene, float | None, float | None]] = {

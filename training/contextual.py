@@ -8,6 +8,8 @@ data too. The same data give the same file on the same machine, in minutes; othe
 --held-out: trains without the last fifth of the real dialogues and without every third company of the talks, and reports on
 them; writes nothing. --services-apart: the same, also without half of the services; reports on held-out dialogues with those.
 --report: trains nothing; reports the packaged model's accuracy on sgd/dev.jsonl, which no training uses.
+--first N --out FILE: sees only the first N dialogues of sgd/train.jsonl; the others can be traffic that the model never saw.
+With --small it has a quarter of the other drills and one fit: minutes instead of an hour, for comparisons.
 """
 
 import argparse
@@ -47,6 +49,8 @@ from turnwise.selection.reader import with_parts
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6
+SMALL = 4
+"""By how much the numbers of drills are divided for a small training."""
 OWN_WEIGHT = 0.5
 """Weight of a turn from the model's own history, relative to one from the right history."""
 TALKS_WEIGHT = 1.0
@@ -148,7 +152,7 @@ def tracked(drills: Sequence[Ready]) -> TrackingWeights:
     return fit_tracking([each for each in tracks if each], told=_believing)
 
 
-def trained(drills: Sequence[Ready]) -> Model:
+def trained(drills: Sequence[Ready], fits: int = FITS) -> Model:
     """Trains the model on right histories and, in rounds, on its own. The last round's model is the mean of several fits."""
     tracking = tracked(drills)
     pool: list[Case] = []
@@ -165,7 +169,7 @@ def trained(drills: Sequence[Ready]) -> Model:
         table, last = Table(pool), turn == ROUNDS - 1
         coefficients = blended([
             fit(table, hidden=HIDDEN, epochs=EPOCHS, seed=seed, told=partial(_told, len(table)))
-            for seed in range(FITS if last else 1)
+            for seed in range(fits if last else 1)
         ])  # fmt: skip
     return Model(coefficients, tracking)
 
@@ -198,8 +202,10 @@ def progress(what: str, done: int, total: int) -> None:
     print(f"\r{what}: {done} of {total}" + " " * 10, end=end, file=sys.stderr, flush=True)
 
 
-def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: frozenset[str] | None = None) -> list[Drill]:
-    """All training data. talks: the companies to use. agents: the services to use."""
+def drills_of(
+    data: Path, rows: Sequence[Row], talks: Sequence[str], agents: frozenset[str] | None = None, *, divided: int = 1
+) -> list[Drill]:
+    """All training data. talks: the companies to use. agents: the services to use. divided: makes fewer generated drills."""
     known, five = services_of(data)
     clinc, banking = by_agent(read(data / "clinc150/train.jsonl")), by_agent(read(data / "banking77/train.jsonl"))
     foreign = [row["text"] for row in read(data / "clinc150/valid.jsonl") if row["agent"] is None]
@@ -212,11 +218,11 @@ def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: fro
     plain = [
         Drill("services, all examples", known, real_dialogues(rows[:1300]), lines),
         Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
-        *services(known, rows, smalltalk, foreign, 14),
-        *elsewhere(rows, 8),
+        *services(known, rows, smalltalk, foreign, 14 // divided),
+        *elsewhere(rows, 8 // divided),
         *drills(talks, TALKS_WEIGHT),
     ]
-    return [*(with_digressions(each) for each in plain), *made_up(clinc, domains, banking, smalltalk, foreign, 48)]
+    return [*(with_digressions(each) for each in plain), *made_up(clinc, domains, banking, smalltalk, foreign, 48 // divided)]
 
 
 def with_digressions(drill: Drill) -> Drill:
@@ -256,6 +262,8 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--services-apart", action="store_true")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--first", type=int, metavar="N")
+    parser.add_argument("--small", action="store_true")
     given = parser.parse_args()
     began = time.perf_counter()
     encoder = CachingEncoder(OnnxEncoder(), capacity=400_000)
@@ -263,6 +271,11 @@ def main() -> None:
         report(load_shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
         return
     rows, talks = read(given.data / "sgd/train.jsonl"), companies()
+    if given.first is not None:
+        model = of_first(given.data, rows[: given.first], talks, encoder, small=given.small)
+        given.out.write_text(dump(model, f"{NOTE} Only {given.first} dialogues of SGD."), "utf-8")
+        print(f"{given.out}: {time.perf_counter() - began:.0f} s")
+        return
     cut = len(rows) * 4 // 5
     if not (given.held_out or given.services_apart):
         ready = prepared(drills_of(given.data, rows, talks), encoder)
@@ -285,6 +298,14 @@ def main() -> None:
         apart = [heard(drill(name, examples, described=described), encoder) for name in strange]
         how = f"at most {examples} examples{' and descriptions' if described else ''}"
         reported(model, apart, f"talks of {len(strange)} companies apart, {how}")
+
+
+def of_first(data: Path, rows: Sequence[Row], talks: Sequence[str], encoder: CachingEncoder, *, small: bool) -> Model:
+    """Trains on these dialogues, the talks and the single requests only. small: with fewer drills, and one fit."""
+    divided = SMALL if small else 1
+    ready = prepared(drills_of(data, rows, talks[::divided], divided=divided), encoder)
+    raw = trained(ready, 1 if small else FITS)
+    return Model(raw.coefficients, raw.tracking, temperature(raw, ready))
 
 
 def prepared(listed: Sequence[Drill], encoder: CachingEncoder) -> list[Ready]:

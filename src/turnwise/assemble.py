@@ -104,7 +104,7 @@ class App:
         """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once without one."""
         store, assignments = self.runner.store, self.runner.experiments
         if assignments.experiment is not None and isinstance(store, SqlSessionStore):
-            await watch_experiment(store, self.runner.app, assignments.experiment.name, assignments.now)
+            await watch_experiment(store.experiments, self.runner.app, assignments.experiment.name, assignments.now)
 
 
 class Report(NamedTuple):

@@ -26,7 +26,13 @@ class Difference(NamedTuple):
 
 
 def paired_difference(
-    before: Sequence[bool], after: Sequence[bool], groups: Sequence[str], *, seed: int = 0, level: float = LEVEL
+    before: Sequence[float],
+    after: Sequence[float],
+    groups: Sequence[str],
+    *,
+    weights: Sequence[float] | None = None,
+    seed: int = 0,
+    level: float = LEVEL,
 ) -> Difference:
     """Returns the change of accuracy on the same messages, with an interval over groups such as sessions.
 
@@ -35,22 +41,23 @@ def paired_difference(
     message proves nothing. The same seed gives the same interval. Without messages, all values are 0.
 
     Args:
-        before: Whether each message was right before.
-        after: Whether it is right now.
+        before: Whether each message was right before, or the probability that it was.
+        after: The same now.
         groups: The group of each message.
+        weights: How much each message counts; None = all alike.
         seed: The seed of the draws.
         level: The probability that the interval covers.
     """
     if not before:
         return Difference(0.0, 0.0, 0.0, 0)
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for was, is_, group in zip(before, after, groups, strict=True):
-        sums[group][0] += float(is_) - float(was)
-        sums[group][1] += 1.0
+    for was, is_, group, weight in zip(before, after, groups, weights or [1.0] * len(before), strict=True):
+        sums[group][0] += weight * (is_ - was)
+        sums[group][1] += weight
     change, size = np.array([sums[name] for name in sorted(sums)], dtype=np.float64).T
-    mean = float(change.sum() / size.sum())
+    mean = float(change.sum() / size.sum()) if size.sum() else 0.0
     change, size = np.append(change, [_UNSEEN, -_UNSEEN]), np.append(size, [_UNSEEN, _UNSEEN])
-    weights = np.random.default_rng(seed).standard_exponential((RESAMPLES, len(change)))
-    means = (weights @ change) / (weights @ size)
+    draws = np.random.default_rng(seed).standard_exponential((RESAMPLES, len(change)))
+    means = (draws @ change) / (draws @ size)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Difference(mean, float(low), float(high), len(before))

@@ -14,6 +14,8 @@ FINAL_SHARE = 0.3
 """The share of the labelled messages that judges a draft. They are the latest."""
 NEARLY_EQUAL = 0.95
 """Texts with a higher cosine count as one text."""
+AGREED_SHARE = 0.8
+"""The share of the weight that one label of nearly equal texts must have."""
 SOURCE_SHARE, SOURCE_LEAST = 0.1, 5
 """A user, a session and an author may each give this share of the labels that no operator gave, or that many."""
 
@@ -43,6 +45,8 @@ class Labelled:
     """The label of the policy's segment that decided; None outside all segments."""
     probability: float | None = None
     """The probability with which it was picked for labelling; None means unknown."""
+    weight: float = 1.0
+    """How much the label counts, 0 to 1. Signals count less than people."""
 
     @property
     def is_right(self) -> bool:
@@ -124,9 +128,9 @@ def _groups(labelled: Sequence[Labelled], which: Iterable[int], name: Callable[[
 
 
 def without_contradictions(labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArray[np.float32]") -> list[int]:
-    """Returns the indices whose nearly equal texts all have the same label, unless operators agree on one.
+    """Returns the indices whose label most users gave to nearly equal texts, or on which operators agree.
 
-    The work is quadratic in the number of messages, and done in blocks.
+    A user counts once for each label, by the heaviest. The work is quadratic in the number of messages, and done in blocks.
     """
     indices = list(which)
     if not indices:
@@ -136,15 +140,22 @@ def without_contradictions(labelled: Sequence[Labelled], which: Sequence[int], v
     for start in range(0, len(indices), _BLOCK):
         cosines = own[start : start + _BLOCK] @ own.T
         for row, index in zip(cosines, indices[start : start + _BLOCK], strict=True):
-            rivals = {labelled[indices[at]].expected for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()}
-            by_operators = {
-                labelled[indices[at]].expected
-                for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()
-                if labelled[indices[at]].by_operator
-            }
-            if len(rivals) == 1 or by_operators == {labelled[index].expected}:
+            alike = [labelled[indices[at]] for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()]
+            by_operators = {each.expected for each in alike if each.by_operator}
+            if by_operators == {labelled[index].expected} or (not by_operators and _agree(alike, labelled[index].expected)):
                 kept.append(index)
     return kept
+
+
+def _agree(alike: Sequence[Labelled], expected: str | None) -> bool:
+    """Returns whether this label has nearly all the weight of the users that labelled nearly equal texts."""
+    weights: dict[tuple[str | None, str], float] = {}
+    for each in alike:
+        source = (each.expected, each.author or each.user)
+        weights[source] = max(weights.get(source, 0.0), each.weight)
+    total = sum(weights.values())
+    own = sum(weight for (name, _), weight in weights.items() if name == expected)
+    return own >= AGREED_SHARE * total > 0
 
 
 _BLOCK = 512

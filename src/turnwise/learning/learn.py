@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
-from turnwise.learning.intervals import Difference, paired_difference
+from turnwise.learning.adaptation import Scored, adapted_options
+from turnwise.learning.intervals import LEVEL, Difference, paired_difference
 from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
-from turnwise.learning.tune import Tunable, TunedOption, tuned_options
+from turnwise.learning.trust import Trust, trust_in
+from turnwise.learning.tune import Tunable, TunedOption, tuned_options, with_tuned
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 
@@ -23,6 +25,9 @@ LEARN_LEAST, FINAL_LEAST = 10, 15
 """The least numbers of labelled messages to learn from, and to judge with."""
 OPTIONS_LEAST, OPTIONS_GAIN, OPTIONS_SHARE = 40, 2, 0.02
 """Thresholds are tuned on that many messages at least, and change if that many more, and that share, are right."""
+ERRORS_SHOWN = 0.7
+"""The share of errors that is assumed to show in signals: the log cannot tell."""
+_LEAST_SHOWN = 0.1
 _TENTHS = tuple(number / 10 for number in range(1, 10))
 LEARNED: Tunable = {
     "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
@@ -46,6 +51,15 @@ class Traffic(Protocol):
         Returns:
             The chosen agent of each; None for the default agent or a question to the user.
         """
+        ...
+
+
+@runtime_checkable
+class Conversations(Traffic, Protocol):
+    """Labelled messages in conversations, with the scores that the contextual stage gives."""
+
+    async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        """Decides these messages again, as `choices`, and returns the scores of the contextual stage for each."""
         ...
 
 
@@ -124,7 +138,10 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     refusal = _too_little(labelled, parts.learn, parts.final)
     if refusal:
         return replace(base, refusal=refusal)
-    trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors))
+    trust = trust_in(labelled, parts.learn, vectors)
+    if doubted := sum(map(trust.is_doubted, parts.learn)):
+        base = replace(base, left_out={**base.left_out, "others contradict it": doubted})
+    trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors, trust))
     inner = split(labelled, parts.learn, vectors)
     plan = await _best_plan(trials, inner.learn, inner.final)
     proposal = plan.proposal(trials.proposer, parts.learn)
@@ -132,7 +149,7 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal.is_empty:
         return replace(base, refusal="No change is better on the messages that were left for comparison.")
-    judged = await _judged(trials, proposal, parts.final, seed)
+    judged = await _judged(trials, proposal, parts.final, trust_in(labelled, parts.final, vectors), seed)
     refusal = _refusal(judged, min_gain, max_loss)
     return replace(
         base,
@@ -207,14 +224,32 @@ class _Trials:
         expected = [self.labelled[index].expected for index in which]
         return [_Decided(wanted, agent == wanted) for agent, wanted in zip(chosen, expected, strict=True)]
 
-    async def rights(self, cascade: Cascade, which: Sequence[int]) -> list[bool]:
-        """Returns whether each message is right with that cascade."""
-        return [each.right for each in await self.decided(cascade, which)]
+    async def rights(self, cascade: Cascade, which: Sequence[int], trust: Trust) -> list[float]:
+        """Returns the probability that each message is right with that cascade, as far as these labels say."""
+        chosen = await self._traffic.choices(cascade, which)
+        return [trust.chance(index, agent) for index, agent in zip(which, chosen, strict=True)]
 
-    async def rights_with(self, proposal: Proposal, which: Sequence[int]) -> list[bool]:
-        """Returns whether each message is right with the proposal."""
+    async def rights_with(self, proposal: Proposal, which: Sequence[int], trust: Trust) -> list[float]:
+        """Returns the same with the proposal."""
         async with proposal.cascade(self.cascade) as cascade:
-            return await self.rights(cascade, which)
+            return await self.rights(cascade, which, trust)
+
+    def weights(self, which: Sequence[int]) -> list[float]:
+        """Returns how much each message counts: 1, but more for right decisions that signals confirm.
+
+        Most errors show in a conversation, and fewer of the right decisions do. So each of these stands for several.
+        """
+        found = []
+        for index in which:
+            each = self.labelled[index]
+            is_sample = not each.by_operator and each.is_right and each.probability is not None
+            found.append(max(ERRORS_SHOWN / max(each.probability or 1.0, _LEAST_SHOWN), 1.0) if is_sample else 1.0)
+        return found
+
+    async def worth(self, cascade: Cascade, which: Sequence[int]) -> float:
+        """Returns how many messages are right, by weight and by the labels that teach."""
+        rights = await self.rights(cascade, which, self.proposer.trust)
+        return sum(weight * right for weight, right in zip(self.weights(which), rights, strict=True))
 
     async def options_with(self, proposal: Proposal, which: Sequence[int]) -> tuple[TunedOption, ...]:
         """Returns the options, of the policy and of its segments, that decide more of these messages right."""
@@ -232,13 +267,33 @@ class _Trials:
     ) -> tuple[Cascade, tuple[TunedOption, ...]]:
         if len(which) < OPTIONS_LEAST:
             return cascade, ()
-        before = sum(await self.rights(cascade, which))
-        other, found = await tuned_options(
+        _, thresholds = await tuned_options(
             cascade, lambda changed: self.decided(changed, which), tunable=LEARNED, segment=segment
         )
-        gained = sum(await self.rights(other, which)) - before if found else 0
+        cascade, first = await self._if_better(cascade, which, thresholds)
+        cascade, second = await self._if_better(cascade, which, await self._adapted(cascade, which, segment))
+        return cascade, (*first, *second)
+
+    async def _adapted(self, cascade: Cascade, which: Sequence[int], segment: str | None) -> tuple[TunedOption, ...]:
+        traffic = self._traffic
+        if not isinstance(traffic, Conversations):
+            return ()
+        expected = [self.labelled[index].expected for index in which]
+        weights = [self.proposer.trust.belief(index) for index in which]
+        return await adapted_options(
+            cascade, lambda changed: traffic.weighed(changed, which), expected, weights, segment=segment
+        )
+
+    async def _if_better(
+        self, cascade: Cascade, which: Sequence[int], options: tuple[TunedOption, ...]
+    ) -> tuple[Cascade, tuple[TunedOption, ...]]:
+        """Returns the cascade with the options, and these, if clearly more of the messages are right; else as it is."""
+        if not options:
+            return cascade, ()
+        other = cascade.with_policy(with_tuned(cascade.spec, options))
+        gained = await self.worth(other, which) - await self.worth(cascade, which)
         is_better = gained >= max(OPTIONS_GAIN, OPTIONS_SHARE * len(which))
-        return (other, found) if is_better else (cascade, ())
+        return (other, options) if is_better else (cascade, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +316,7 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
     best = _Plan()
     if not learn_from or not compare:
         return best
-    most = sum(await trials.rights(trials.cascade, compare))
+    most = await trials.worth(trials.cascade, compare)
     tried: list[Proposal] = []
     for kind in (*KINDS_OF_PROPOSALS, None):
         plan = _Plan(kind) if kind else replace(best, patterns=True)
@@ -269,7 +324,8 @@ async def _best_plan(trials: _Trials, learn_from: Sequence[int], compare: Sequen
         if proposal.is_empty or proposal in tried:
             continue
         tried.append(proposal)
-        right = sum(await trials.rights_with(proposal, compare))
+        async with proposal.cascade(trials.cascade) as changed:
+            right = await trials.worth(changed, compare)
         if right > most:
             most, best = right, plan
     return replace(best, options=await trials.options_with(best.proposal(trials.proposer, learn_from), compare))
@@ -283,17 +339,32 @@ class _Judged:
     by_agent: dict[str, Difference]
 
 
-async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], seed: int) -> _Judged:
-    before, after = await trials.rights(trials.cascade, final), await trials.rights_with(proposal, final)
+async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], trust: Trust, seed: int) -> _Judged:
+    before = await trials.rights(trials.cascade, final, trust)
+    after = await trials.rights_with(proposal, final, trust)
+    weights = trials.weights(final)
     groups = [f"{trials.labelled[index].user}\n{trials.labelled[index].session}" for index in final]
     by_agent: dict[str, Difference] = {}
-    for agent in sorted({trials.labelled[index].expected or "" for index in final}):
+    agents = sorted({trials.labelled[index].expected or "" for index in final})
+    # Signals are wrong now and then, so of many agents some would seem to lose by chance. Operators' labels are taken as right.
+    are_sure = all(trials.labelled[index].by_operator for index in final)
+    level = LEVEL if are_sure else 1 - (1 - LEVEL) / len(agents)
+    for agent in agents:
         own = [place for place, index in enumerate(final) if (trials.labelled[index].expected or "") == agent]
-        picked = [[values[place] for place in own] for values in (before, after, groups)]
-        by_agent[agent or "(nobody)"] = paired_difference(picked[0], picked[1], picked[2], seed=seed)  # type: ignore[arg-type]
-    total = len(final)
-    gain = paired_difference(before, after, groups, seed=seed)
-    return _Judged(round(sum(before) / total, 6), round(sum(after) / total, 6), gain, by_agent)
+        by_agent[agent or "(nobody)"] = paired_difference(
+            [before[place] for place in own],
+            [after[place] for place in own],
+            [groups[place] for place in own],
+            weights=[weights[place] for place in own],
+            seed=seed,
+            level=level,
+        )
+    gain = paired_difference(before, after, groups, weights=weights, seed=seed)
+    return _Judged(_share(before, weights), _share(after, weights), gain, by_agent)
+
+
+def _share(rights: Sequence[float], weights: Sequence[float]) -> float:
+    return round(sum(weight * right for weight, right in zip(weights, rights, strict=True)) / sum(weights), 6)
 
 
 def _refusal(judged: _Judged, min_gain: float, max_loss: float) -> str:

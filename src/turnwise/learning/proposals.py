@@ -1,7 +1,7 @@
 """Proposals: changes of examples, patterns and thresholds that labelled messages suggest."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from turnwise.facts.cards import AgentCard, LearnedExample
 from turnwise.facts.tree import AgentTree
 from turnwise.guardrails.personal_data import KINDS, find
 from turnwise.learning.labelled import NEARLY_EQUAL, Labelled
+from turnwise.learning.trust import Trust
 from turnwise.learning.tune import TunedOption, with_tuned
 from turnwise.matching.patterns import PatternIndex
 from turnwise.selection.cascade import Cascade
@@ -29,7 +30,7 @@ EXAMPLE_CHARACTERS = 300
 PATTERN_LEAST, PATTERN_CHANGE = 5, 0.1
 """A pattern's confidence changes if that many messages match, and by that much at least."""
 _PRIOR = 2.0
-_DROP_LEAST, _KEPT_LEAST = 3, 3
+_DROP_LEAST, _KEPT_LEAST, _RIGHT_MOST = 3, 3, 0.5
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 KINDS_OF_PROPOSALS = ("corrections", "openings", "drops")
@@ -118,10 +119,11 @@ class Proposer:
         cascade: The policy and the agents as they are.
         labelled: All labelled messages.
         vectors: A unit vector of each.
+        trust: How sure each label is.
     """
 
-    def __init__(self, cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[np.float32]") -> None:
-        self.cascade, self.labelled, self.vectors = cascade, labelled, vectors
+    def __init__(self, cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[np.float32]", trust: Trust) -> None:
+        self.cascade, self.labelled, self.vectors, self.trust = cascade, labelled, vectors, trust
         self._default = cascade.spec.default or cascade.tree.root
 
     def examples(self, kind: str, which: Sequence[int]) -> Proposal:
@@ -132,7 +134,7 @@ class Proposer:
         return Proposal(self._additions(used), self._drops(which) if kind == "drops" else {}, {})
 
     def patterns(self, which: Sequence[int]) -> Confidences:
-        """Returns confidences of patterns: the share of matching messages that belong to the pattern's agent.
+        """Returns confidences of patterns: the share of matching messages that belong to the pattern's agent, by weight.
 
         The confidence so far counts as two messages.
         """
@@ -143,9 +145,11 @@ class Proposer:
                     continue
                 index = PatternIndex([(card.name, pattern.regex, pattern.confidence)])
                 hits = [each for each in which if index.match(self.labelled[each].text)]
-                right = sum((self.labelled[each].expected or self._default) == card.name for each in hits)
-                share = round((right + _PRIOR * pattern.confidence) / (len(hits) + _PRIOR), 2)
-                if len(hits) >= PATTERN_LEAST and abs(share - pattern.confidence) >= PATTERN_CHANGE:
+                weights = {each: self.trust.belief(each) for each in hits}
+                right = sum(weights[each] for each in hits if (self.labelled[each].expected or self._default) == card.name)
+                total = sum(weights.values())
+                share = round((right + _PRIOR * pattern.confidence) / (total + _PRIOR), 2)
+                if total >= PATTERN_LEAST and abs(share - pattern.confidence) >= PATTERN_CHANGE:
                     found.setdefault(card.name, {})[pattern.regex] = share
         return found
 
@@ -154,7 +158,7 @@ class Proposer:
         return sum(self._is_example(index) and _is_personal(self.labelled[index].text) for index in which)
 
     def _teaches(self, index: int) -> bool:
-        return self._is_example(index) and not _is_personal(self.labelled[index].text)
+        return self._is_example(index) and self.trust.is_supported(index) and not _is_personal(self.labelled[index].text)
 
     def _is_example(self, index: int) -> bool:
         each = self.labelled[index]
@@ -184,13 +188,14 @@ class Proposer:
             examples = examples_of(self.cascade.tree.card(agent)) if agent in self.cascade.tree else ()
             if len(examples) <= _KEPT_LEAST:
                 continue
-            own, right, wrong = self._encoded(examples), Counter[int](), Counter[int]()
+            own, right, wrong = self._encoded(examples), defaultdict[int, float](float), defaultdict[int, float](float)
             for index in which:
                 each = self.labelled[index]
                 if each.chosen == agent and each.opens:
                     nearest = int((own @ self.vectors[index]).argmax())
-                    (right if each.is_right else wrong)[nearest] += 1
-            bad = [place for place, count in wrong.most_common() if count >= _DROP_LEAST and not right[place]]
+                    (right if each.is_right else wrong)[nearest] += self.trust.belief(index)
+            worst = sorted(wrong, key=lambda place: (-wrong[place], place))
+            bad = [place for place in worst if wrong[place] >= _DROP_LEAST and right[place] < _RIGHT_MOST]
             bad = bad[: len(examples) - _KEPT_LEAST]
             if bad:
                 found[agent] = tuple(examples[place] for place in bad)

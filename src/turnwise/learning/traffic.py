@@ -7,12 +7,15 @@ from datetime import datetime
 
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
+from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.learning.adaptation import Scored, contextual_stage
 from turnwise.learning.cases import Case
 from turnwise.learning.evaluate import evaluate
 from turnwise.learning.labelled import Labelled
-from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.outcomes import Outcome, chosen_of
 from turnwise.learning.replay import Place, replay
+from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.holds import RecordStore
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade
@@ -56,6 +59,7 @@ class LogTraffic:
         """
         default = cascade.spec.default or cascade.tree.root
         counted = await _counted_labels(store, app, since)
+        shown = await _share_shown(store, app, since)
         places: list[Place] = []
         labelled: list[Labelled] = []
         async for each in replay(store, cascade, [Place(*at, None) for at in counted]):
@@ -77,19 +81,44 @@ class LogTraffic:
                     opens=(expected or default) != each.active_agent,
                     sequence=each.place.sequence,
                     segment=each.after.segment,
-                    probability=label.probability,
+                    probability=shown if label.source == SIGNAL and label.agent == decision.agent else label.probability,
+                    weight=min(label.weight, 1.0),
                 )
             )
         return cls(store, tuple(places), tuple(labelled))
 
     async def choices(self, cascade: Cascade, which: Sequence[int]) -> list[str | None]:
         default = cascade.spec.default or cascade.tree.root
+        found = await self._again(cascade, which)
+        return [None if each is None else chosen_of(each, default) for each in found]
+
+    async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        stage = contextual_stage(cascade)
+        found: list[Scored] = []
+        for each in await self._again(cascade, which):
+            verdicts = each.verdicts if each is not None else ()
+            verdict = next((verdict for verdict in verdicts if verdict.selector == stage), None)
+            found.append({} if verdict is None else {candidate.agent: candidate.score for candidate in verdict.candidates})
+        return found
+
+    async def _again(self, cascade: Cascade, which: Sequence[int]) -> list[Selection | None]:
+        """Decides these messages again. None = it cannot be decided again."""
         wanted = [self.places[index] for index in which]
-        found: dict[tuple[SessionKey, int], str | None] = {}
+        found: dict[tuple[SessionKey, int], Selection | None] = {}
         async for each in replay(self.store, cascade, wanted):
-            if each.after is not None:
-                found[each.place.key, each.place.sequence] = chosen_of(each.after, default)
+            found[each.place.key, each.place.sequence] = each.after
         return [found.get((place.key, place.sequence)) for place in wanted]
+
+
+async def _share_shown(store: SessionStore, app: str, since: datetime | None) -> float | None:
+    """Returns the share of the decisions that nothing contradicts which have a label: how often a right one shows.
+
+    The newest decisions are counted. None without any.
+    """
+    counts = await store.decisions.count(app, filter=DecisionFilter(since=since))
+    confirmed = sum(cell.count for cell in counts.cells if cell.label == cell.agent)
+    open_ = sum(cell.count for cell in counts.cells if cell.label is None)
+    return confirmed / (confirmed + open_) if confirmed else None
 
 
 async def _counted_labels(
@@ -156,8 +185,15 @@ class CaseTraffic:
 
     async def choices(self, cascade: Cascade, which: Sequence[int]) -> list[str | None]:
         default = cascade.spec.default or cascade.tree.root
-        chosen: dict[tuple[int, int], str | None] = {}
+        return [None if each.chosen == default else each.chosen for each in await self._again(cascade, which)]
+
+    async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        outcomes = await self._again(cascade, which)
+        return [dict(each.ranked) if each.method.startswith("contextual_") else {} for each in outcomes]
+
+    async def _again(self, cascade: Cascade, which: Sequence[int]) -> list[Outcome]:
+        found: dict[tuple[int, int], Outcome] = {}
         for number in sorted({self._turns[index][0] for index in which}):
             for outcome in await evaluate(cascade, [self._cases[number]], history="true"):
-                chosen[number, outcome.turn] = None if outcome.chosen == default else outcome.chosen
-        return [chosen[self._turns[index]] for index in which]
+                found[number, outcome.turn] = outcome
+        return [found[self._turns[index]] for index in which]

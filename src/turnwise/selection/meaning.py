@@ -24,7 +24,7 @@ from turnwise.selection.languages import KnownLanguages
 from turnwise.selection.layered_cache import Claim, LayeredCache
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
-from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, vectors_of
+from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from turnwise.matching.index_cache import IndexCache
     from turnwise.matching.matcher import Matcher
+    from turnwise.matching.packed_vectors import PackedVectors
     from turnwise.matching.smalltalk import SmallTalk
     from turnwise.matching.spelling import SpellingCorrector
 
@@ -200,7 +201,8 @@ class Meaning:
 
     def vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Returns one row of length 1 for each text of a card, from the caches where possible. Raises EncoderError."""
-        return self._vectors([legible(text[:PHRASE_CHARACTERS]) for text in texts], self._stoppable(_no_progress, self._closed))
+        plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
+        return self._vectors(plain, self._stoppable(_no_progress, self._closed))[:]
 
     def held(self) -> AbstractContextManager[Snapshot]:
         """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
@@ -337,9 +339,9 @@ class Meaning:
         removed, added = self._tree_phrases().changed_from(known)
         return before.spelling.changed(removed, added) if removed or added else before.spelling
 
-    def _vectors(self, texts: Sequence[str], progress: Progress) -> "NDArray[np.float32]":
+    def _vectors(self, texts: Sequence[str], progress: Progress) -> "PackedVectors":
         cache = self._cache(few=len(texts) <= _FEW_TEXTS)
-        return vectors_of(texts, self.encoder, cache=cache, progress=progress)
+        return packed_vectors_of(texts, self.encoder, cache=cache, progress=progress)
 
     def patch_from(self, base: FittedHeads) -> None:
         """Decides with the heads of earlier agents from now on, unless heads of these agents are in use."""
@@ -380,7 +382,8 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                matcher = fit(phrases, vectors, strangers=shipped(self.encoder.fingerprint), progress=step)
+                strangers = shipped(self.encoder.fingerprint)
+                matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
                 del vectors
         except EncodingStopped:
             self.give_up_heads()

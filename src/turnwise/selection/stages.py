@@ -80,6 +80,10 @@ def _fraction(default: float | None) -> Any:
     return Field(default=default, ge=0.0, le=1.0, allow_inf_nan=False)
 
 
+def _log_odds(most: float) -> Any:
+    return Field(default=0.0, ge=-most, le=most, allow_inf_nan=False)
+
+
 class _NoOptions(Fact):
     pass
 
@@ -136,6 +140,14 @@ class _ContextualOptions(Fact):
     """Abstains when the two best agents are nearer to each other than this, 0 to 1."""
     ties: Literal["others", "all"] = "others"
     """Which of these ties it leaves to later stages: those `others` than with the active agent, or `all`."""
+    stay: float = _log_odds(3.0)
+    """Added to the log-odds of the active agent, -3 to 3; 0 is the model as it is shipped."""
+    back: float = _log_odds(3.0)
+    """Added to the log-odds of agents that spoke before in the conversation, -3 to 3."""
+    message: float = _log_odds(1.0)
+    """How much more the message alone counts during a conversation, -1 to 1."""
+    conversation: float = _log_odds(1.0)
+    """How much more all recent messages together count, -1 to 1."""
 
 
 class _ClarifyOptions(Fact):
@@ -223,11 +235,13 @@ def _smalltalk(inputs: BuildContext, name: str, opts: Any) -> Selector:
 def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
     if not has_words(inputs.tree, inputs.default):
         return NoTextSelector(name, () if opts.general is None else (opts.general,))
+    from turnwise.selection.contextual.model import Adaptation, load_shipped
     from turnwise.selection.contextual.selector import Contextual
 
+    model = load_shipped().adapted(Adaptation(opts.stay, opts.back, opts.message, opts.conversation))
     options = {"general": opts.general or inputs.default, "nobody": opts.nobody, "margin": opts.margin, "name": name}
     options["ties"] = opts.ties
-    return HoldOpenQuestion(Contextual(inputs.meaning(), inputs.patterns(), **options), awaited=opts.awaited)
+    return HoldOpenQuestion(Contextual(inputs.meaning(), inputs.patterns(), model=model, **options), awaited=opts.awaited)
 
 
 def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:

@@ -7,6 +7,7 @@ from turnwise.facts.cards import AgentCard, LearnedExample, Pattern
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.proposals import Proposal, Proposer
+from turnwise.learning.trust import trust_in
 from turnwise.learning.tune import TunedOption
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from
@@ -30,7 +31,8 @@ def label(text: str, expected: str | None, number: int, **more: object) -> Label
 def proposer(*labelled: Labelled) -> Proposer:
     encoder = BagOfWordsEncoder()
     cascade = Cascade(policy_from({"stages": ["patterns", "semantic"]}), TREE, encoder=encoder)
-    return Proposer(cascade, labelled, np.asarray(encoder.encode([each.text for each in labelled]), np.float32))
+    vectors = np.asarray(encoder.encode([each.text for each in labelled]), np.float32)
+    return Proposer(cascade, labelled, vectors, trust_in(labelled, range(len(labelled)), vectors))
 
 
 def test_a_card_gets_and_loses_examples_and_confidences() -> None:

@@ -37,6 +37,27 @@ class Coefficients(NamedTuple):
     """How each mixture changes the weights of the claims, of staying, and of out of scope."""
 
 
+class Adaptation(NamedTuple):
+    """What an app adds to the log-odds of agents during a conversation. All 0 is the model as it is shipped.
+
+    It changes which agent is chosen, and not whether the message is out of scope.
+    """
+
+    stay: float = 0.0
+    """For the active agent."""
+    back: float = 0.0
+    """For agents that spoke before. An agent that is neither active nor spoke before gets neither of both."""
+    message: float = 0.0
+    """By how much more the message alone counts: times the logarithm of its probability of each agent."""
+    conversation: float = 0.0
+    """The same for all recent messages together."""
+
+
+AS_SHIPPED = Adaptation()
+_ADAPTED = [CLAIMS.index(name) for name in ("visited", "message", "belief")]
+"""The features that an adaptation weighs, beside the active agent."""
+
+
 class Scores(NamedTuple):
     """The model's output for one turn."""
 
@@ -55,11 +76,24 @@ class Model:
         coefficients: The weights.
         tracking: The weights of the belief filter, for building situations.
         temperature: Calibrates the confidences; fitted on held-out turns.
+        adaptation: What an app adds.
     """
 
-    def __init__(self, coefficients: Coefficients, tracking: TrackingWeights, temperature: float = 1.0) -> None:
+    def __init__(
+        self,
+        coefficients: Coefficients,
+        tracking: TrackingWeights,
+        temperature: float = 1.0,
+        adaptation: Adaptation = AS_SHIPPED,
+    ) -> None:
         self.coefficients = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
-        self.tracking, self.temperature = tracking, temperature
+        self.tracking, self.temperature, self.adaptation = tracking, temperature, adaptation
+
+    def adapted(self, adaptation: Adaptation) -> "Model":
+        """Returns the model with this adaptation."""
+        if adaptation == self.adaptation:
+            return self
+        return Model(self.coefficients, self.tracking, self.temperature, adaptation)
 
     def scores(self, features: Features) -> Scores:
         """Returns the scores of a turn.
@@ -80,14 +114,28 @@ class Model:
         gates = np.tanh(context @ weights.mixing) @ weights.gates
         utilities = features.claims @ (weights.claims + gates[:-2]) + _from_memory(features)
         utilities[active] += context @ weights.stay + gates[-2]
+        nobody = float(context @ weights.nobody + gates[-1])
+        shares, total, highest = self._shares(utilities, features)
+        out_of_scope = math.exp(min((nobody - highest) / self.temperature, 40.0))
+        if self.adaptation != AS_SHIPPED:
+            adapted, adapted_total, _ = self._shares(utilities + self._added(features, active), features)
+            return Scores(adapted / adapted_total, out_of_scope / (out_of_scope + total), 0.0)
+        return Scores(shares / total, out_of_scope / (out_of_scope + total), 0.0)
+
+    def _added(self, features: Features, active: int) -> Floats:
+        """Returns what the adaptation adds to the log-odds of each candidate."""
+        stay, *others = self.adaptation
+        added: Floats = features.claims[:, _ADAPTED] @ np.array(others)
+        added[active] += stay
+        return added
+
+    def _shares(self, utilities: Floats, features: Features) -> tuple[Floats, float, float]:
+        """Returns the shares of the candidates, their sum, and the highest utility."""
         for row, better, lead in features.dominated:
             utilities[row] = min(utilities[row], utilities[better] - lead)
-        nobody = float(context @ weights.nobody + gates[-1])
         highest = float(utilities.max())
         shares = np.exp((utilities - highest) / self.temperature)
-        total = float(shares.sum())
-        out_of_scope = math.exp(min((nobody - highest) / self.temperature, 40.0))
-        return Scores(shares / total, out_of_scope / (out_of_scope + total), 0.0)
+        return shares, float(shares.sum()), highest
 
 
 def _from_memory(features: Features) -> Floats | float:
