@@ -22,7 +22,7 @@ MIN_OUT_OF_SCOPE_SHARE = 0.2
 
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
-FEW, FEWEST = 200, 15
+FEW, FEWEST = 200, 30
 """With so many held-out examples, at least the fewest and fewer than the other, a gate is fitted by strangers."""
 UNLIKE_APP = 0.5
 """A stranger of the sample counts only below this cosine with all phrases of the app."""

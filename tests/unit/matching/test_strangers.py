@@ -29,6 +29,14 @@ AGENTS = {
         "are you open on sunday",
         "your address please",
     ],
+    "returns": ["send it back", "the wrong size came", "exchange the shoes", "it arrived broken", "print a return label"],
+    "vouchers": [
+        "my voucher does not work",
+        "redeem a gift card",
+        "buy a voucher",
+        "discount for students",
+        "the code expired",
+    ],
     "accounts": ["I forgot my password", "change my e-mail address", "delete my account", "I cannot log in", "block my user"],
 }
 STRANGE = [
