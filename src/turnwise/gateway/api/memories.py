@@ -113,7 +113,7 @@ async def search_memories(body: SearchMemories, services: _Services) -> Memories
     summary="Forget a user's memory",
     response_model=MemoriesForgotten,
     response_description="The entries are deleted.",
-    responses=problems(),
+    responses=problems(409),
 )
 async def forget_memories(services: _Services, id: _Ids = None, session_id: _Session = None) -> MemoriesForgotten:
     """Deletes the named entries, those of a session, or all. Entries that they replace are deleted, too.
