@@ -16,10 +16,12 @@ from bench import (
     learning_dialogues,
     memory,
     memory_routing,
+    memory_users,
     routing,
     routing_peer,
     survival,
     turns,
+    waits,
 )
 from bench.abuse import SECONDS, abused
 from bench.against import against
@@ -93,6 +95,9 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument(
+        "--users", type=int, metavar="N", help=f"also search among 100 entries of each of N users, for {MEMORY}"
+    )
     parser.add_argument("--engine", choices=["restate"], help=f"a server that schedules the work, for {SURVIVAL}")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} and {EXPERIMENTS} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
@@ -123,19 +128,6 @@ def only(scenes: list[str], kind: str) -> list[str]:
     return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
-def _taught(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
-    """Yields the tables of what labels teach."""
-    if LEARNING in arguments.scenes:
-        rows = learning.figures(arguments.data, quick=arguments.quick)
-        yield "What labels teach: points gained on other messages, median (worst to best)", rows
-    if f"{LEARNING}:dialogues" in arguments.scenes:
-        rows = learning_dialogues.figures(arguments.data, quick=arguments.quick, trained=arguments.model)
-        yield "What labels of conversations teach: points gained on other dialogues, median (worst to best)", rows
-    if f"{LEARNING}:curves" in arguments.scenes:
-        rows = learning_curves.figures(arguments.data, quick=arguments.quick)
-        yield "Points gained by number of labels, median", rows
-
-
 def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
     """Yields a table for each selected benchmark, as soon as it is measured."""
     plan = QUICK if arguments.quick else Plan()
@@ -158,16 +150,33 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if ENGINES in arguments.scenes:
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
+        yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
     if MEMORY in arguments.scenes:
-        yield (
-            "Memory: evidence among the first 5 / 10 / 20, and searches",
-            memory.figures(arguments.data, folder, quick=arguments.quick),
-        )
-    if MEMORY in arguments.scenes:
-        yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
-    yield from _taught(arguments)
+        yield from memory_tables(arguments, folder)
+    yield from learning_tables(arguments)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
+
+
+def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
+    recalled = memory.figures(arguments.data, folder, quick=arguments.quick)
+    yield "Memory: evidence among the first 5 / 10 / 20, and searches", recalled
+    if arguments.users:
+        yield "Searches among the memories of many users", memory_users.searches(folder, arguments.users)
+    yield "What the memory adds to a turn (medians)", memory_users.turns(folder, quick=arguments.quick)
+    yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
+
+
+def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+    if LEARNING in arguments.scenes:
+        rows = learning.figures(arguments.data, quick=arguments.quick)
+        yield "What labels teach: points gained on other messages, median (worst to best)", rows
+    if f"{LEARNING}:dialogues" in arguments.scenes:
+        rows = learning_dialogues.figures(arguments.data, quick=arguments.quick, trained=arguments.model)
+        yield "What labels of conversations teach: points gained on other dialogues, median (worst to best)", rows
+    if f"{LEARNING}:curves" in arguments.scenes:
+        rows = learning_curves.figures(arguments.data, quick=arguments.quick)
+        yield "Points gained by number of labels, median", rows
 
 
 def main() -> int:

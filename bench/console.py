@@ -250,7 +250,7 @@ async def _listed(plan: Plan, page: Any, root: str, count: int) -> list[Figure]:
 
     async def to_end() -> None:
         await page.keyboard.press("e")
-        await page.wait_for_url("**until=**")
+        await page.wait_for_url("**order=oldest**")
         await row.first.wait_for()
 
     for number in range(plan.tries):

@@ -48,6 +48,7 @@ class Run(NamedTuple):
     seconds: float
     workers_ms: float
     """The CPU of a turn in all workers."""
+    gateway_ms: float
     engine_ms: float
     idle: float
     """The share of the processors that nobody used, in percent."""
@@ -55,6 +56,11 @@ class Run(NamedTuple):
     @property
     def rate(self) -> float:
         return self.messages / self.seconds
+
+    @property
+    def turn_ms(self) -> float:
+        """The CPU of a turn in all processes but the database."""
+        return self.workers_ms + self.gateway_ms + self.engine_ms
 
 
 async def work(url: str, thinking: float, engine: tuple[str, str, int] | None) -> None:
@@ -140,16 +146,19 @@ async def _side(workers: int, plan: Plan, server: RestateServer | None) -> Run:
         await asyncio.sleep(2.0)
         pids = [process.pid for process in started]
         before, (idle, all_) = [_cpu(pid) for pid in pids], _idle()
-        engine_before = _cpu(server.pid) if server else 0.0
+        engine_before, gateway_before = _cpu(server.pid) if server else 0.0, time.process_time()
         if server is None:
             count = sum(await asyncio.gather(*(_ask(process, names[n::workers], plan) for n, process in enumerate(started))))
         else:
             count = await _through_engine(url, server, names, plan)
         spent = sum(_cpu(pid) for pid in pids) - sum(before)
         engine_spent = _cpu(server.pid) - engine_before if server else 0.0
+        # Without an engine, the workers have callers of their own, and this process only waits.
+        gateway_spent = time.process_time() - gateway_before if server else 0.0
         idle_after, all_after = _idle()
     share = 100 * (idle_after - idle) / (all_after - all_)
-    return Run(count, plan.seconds, 1000 * spent / count, 1000 * engine_spent / count, share)
+    each = [1000 * seconds / count for seconds in (spent, gateway_spent, engine_spent)]
+    return Run(count, plan.seconds, *each, share)
 
 
 async def _ask(process: asyncio.subprocess.Process, sessions: list[str], plan: Plan) -> int:
@@ -187,8 +196,11 @@ def figures(folder: Path, plan: Plan) -> Iterator[Figure]:
         yield Figure(f"{name}: ratio", f"{ratio:.2f}", "", f"≥ {LOWEST_RATIO} (counts with {IDLE:g} % idle)", kept)
         yield Figure(f"{name}: processors idle, %", f"{one.idle:.0f} / {four.idle:.0f}")
         yield Figure(f"{name}: CPU of a turn in workers, ms", f"{one.workers_ms:.1f} / {four.workers_ms:.1f}")
-    spent = engine[WORKERS].engine_ms
-    yield Figure("Restate: CPU of the server for a turn, ms", f"{spent:.1f}", "", f"≤ {MOST_MS}", spent <= MOST_MS)
+    run = engine[WORKERS]
+    yield Figure("Restate: CPU of a turn in the gateway / the server, ms", f"{run.gateway_ms:.1f} / {run.engine_ms:.1f}")
+    more = run.turn_ms - local[WORKERS].turn_ms
+    yield Figure("Restate: CPU of a turn beyond local, all of them, ms", f"{more:.1f}", "", f"≤ {MOST_MS}", more <= MOST_MS)
+    yield Figure("Restate: the server alone, ms", f"{run.engine_ms:.1f}", "", f"≤ {MOST_MS}", run.engine_ms <= MOST_MS)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Long sessions are built in the database from the events of one turn.
 
 import asyncio
 import contextlib
+import sqlite3
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,6 +29,9 @@ GROWTH = 1.2
 REWIND_MS, FORK_MS, WORST_MS = 20.0, 50.0, 250.0
 AGENTS = 1_000
 TRIES = 7
+MESSAGE = f"message number 12 {'asks for an order that did not come in time, and where it is now ':.<82}"
+"""A message of 100 characters. Patterns look for its number."""
+ANSWER = ": your order left our house on Friday and should be with you tomorrow, if nothing happens. ".ljust(283, ".")
 
 
 class Sizes(NamedTuple):
@@ -37,7 +41,7 @@ class Sizes(NamedTuple):
     middle: int = 10_000
     long: int = 100_000
     longest: int = 500_000
-    turns: int = 300
+    turns: int = 1_000
 
 
 QUICK = Sizes(middle=1_000, long=5_000, longest=20_000, turns=100)
@@ -66,22 +70,27 @@ SELECT s.owner, s.number, 50 * n, s.updated_at, s.head, s.state FROM series JOIN
 _SET_LAST = f"UPDATE turnwise_sessions AS s SET last_sequence = :last WHERE {_OF_SESSION}"
 
 
+def _answer(message: str) -> str:
+    """Returns an answer of 300 characters."""
+    return message[:17] + ANSWER
+
+
 @agent
 async def echo(message: str) -> str:
-    return f"echo: {message}"
+    return _answer(message)
 
 
 def _routed() -> Agent:
     def topic(number: int) -> Agent:
         @agent(name=f"topic {number}", description=f"Knows topic {number}.", patterns=[rf"\bmessage\b.*\b{number}\b"])
         async def answer(message: str) -> str:
-            return f"echo: {message}"
+            return _answer(message)
 
         return answer
 
     @agent(name="front", description="Everything else.", children=[topic(number) for number in range(AGENTS)])
     async def front(message: str) -> str:
-        return f"echo: {message}"
+        return _answer(message)
 
     return front
 
@@ -118,7 +127,7 @@ async def _next_turn(runner: Runner, sessions: Iterator[str]) -> None:
 
 
 async def _turn(runner: Runner, session: str) -> None:
-    await (await runner.start("message number 12", user=USER, session=session)).result()
+    await (await runner.start(MESSAGE, user=USER, session=session)).result()
 
 
 async def _size(what: str, root: Agent, path: Path, sizes: Sizes, bound: int) -> Figure:
@@ -130,10 +139,17 @@ async def _bytes_of_turn(root: Agent, path: Path, session: str, sizes: Sizes) ->
     url, count = f"sqlite:///{path}", sizes.turns
     async with _runner(root, url) as runner:
         await each(count, lambda: _turn(runner, session))
-    before = used_bytes(path)
+    before = _bytes_without_words(path)
     async with _runner(root, url) as runner:
         await each(count, lambda: _turn(runner, session))
-    return round((used_bytes(path) - before) / count)
+    return round((_bytes_without_words(path) - before) / count)
+
+
+def _bytes_without_words(path: Path) -> int:
+    """Returns the size of a database without its index of words."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        ask = "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name LIKE 'turnwise_words%'"
+        return used_bytes(path) - int(connection.execute(ask).fetchone()[0])
 
 
 async def _growth(path: Path, sizes: Sizes) -> list[Figure]:

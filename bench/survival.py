@@ -20,6 +20,8 @@ from survival_play.storm import Breaking, Outcome, Plan, forgetting, freezes, ki
 
 from turnwise.testing.postgres import PostgresServer, new_postgres_database
 
+MEDIAN_SECONDS = 3.5
+"""The time from a kill to half of the answers."""
 MORE_SECONDS = 2.0
 """How much longer than the lease an answer may take if its process was killed."""
 SHOWN = 20
@@ -41,15 +43,28 @@ class Scale(NamedTuple):
     still: float = 5.0
     cuts: int = 50
     burst: int = 20
+    frozen: float = 30.0
+    """For how long the last process stands still, at least."""
     engine: bool = False
     """Whether a Restate server schedules the work under traffic."""
 
     def plan(self, breakages: int) -> Plan:
-        return Plan(breakages=breakages, ttl=self.ttl, pause=self.pause, seed=self.seed)
+        return Plan(breakages=breakages, ttl=self.ttl, pause=self.pause, seed=self.seed, frozen=self.frozen)
 
 
 def quick(seed: int, *, engine: bool = False) -> Scale:
-    return Scale(seed, engine=engine, kills=10, freezes=2, rounds=1, ttl=1.0, pause=(0.4, 1.2), down=(0.2, 0.5, 1.0), still=2.0)
+    return Scale(
+        seed,
+        engine=engine,
+        kills=10,
+        freezes=2,
+        rounds=1,
+        ttl=1.0,
+        pause=(0.4, 1.2),
+        down=(0.2, 0.5, 1.0),
+        still=2.0,
+        frozen=0.0,
+    )
 
 
 class Store(NamedTuple):
@@ -86,6 +101,7 @@ def kill(store: Store, scale: Scale) -> Part:
         exactly("errors that callers saw", len(found.troubles), 0),
         Figure("answers that a killed process had begun", f"{len(waited.seconds):,}"),
         _seconds("from the kill to the stored answer", waited.seconds, bound),
+        _median("half of them within, s", waited.seconds, MEDIAN_SECONDS),
         Figure("most attempts of one message", f"{waited.attempts}"),
         Figure("answers taken over from living processes", f"{waited.from_living:,}"),
     ]
@@ -108,7 +124,11 @@ def frozen(store: Store, scale: Scale) -> Part:
         Figure("answers taken over from frozen processes", f"{waits(outcome.findings).from_living:,}"),
     ]
     return Part(
-        f"{scale.freezes} × SIGSTOP past the lease, {store.name}{_scene(plan)}", figures, [*_problems(met), *outcome.problems]
+        f"{scale.freezes} × SIGSTOP past the lease, the last for {scale.frozen:g} s, {store.name}{_scene(plan)}",
+        figures,
+        [*_problems(met), *outcome.problems],
+        figures,
+        [*_problems(met), *outcome.problems],
     )
 
 
@@ -291,6 +311,11 @@ def _seconds(name: str, seconds: Sequence[float], bound: float | None = None) ->
     if bound is None:
         return Figure(f"{name}, p50 / max s", shown)
     return Figure(f"{name}, p50 / max s", shown, "", f"≤ {bound:g}", seconds[-1] <= bound)
+
+
+def _median(name: str, seconds: Sequence[float], bound: float) -> Figure:
+    middle = seconds[len(seconds) // 2] if seconds else 0.0
+    return Figure(name, f"{middle:.2f}", "", f"≤ {bound:g}", middle <= bound)
 
 
 def _scene(plan: Plan) -> str:

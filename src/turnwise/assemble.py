@@ -104,7 +104,7 @@ class App:
         """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once without one."""
         store, assignments = self.runner.store, self.runner.experiments
         if assignments.experiment is not None and isinstance(store, SqlSessionStore):
-            await watch_experiment(store, self.runner.app, assignments.experiment.name, assignments.now)
+            await watch_experiment(store.experiments, self.runner.app, assignments.experiment.name, assignments.now)
 
 
 class Report(NamedTuple):
@@ -436,7 +436,7 @@ class _Assembly:
         if isinstance(place, EndpointEncoderSection):
             from turnwise.models.encoders.endpoint import EndpointEncoder
 
-            return self._try(("encoder",), lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
+            return self._try(("encoder",), lambda: EndpointEncoder(**{**dict(place), "key": place.key or None}))
         if place is None:
             return None
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, hotel, house, read, whole, words_of
+from frameworks_play import shown_and_printed
 from pydantic import BaseModel
 
 from turnwise import DataPart
@@ -280,3 +282,9 @@ async def test_without_others_it_has_no_such_tool(process: Process) -> None:
     await read(process(adapted(model, hands_over=True)), "When?")
     await read(process(house(adapted(model))), "When?", to="guide")
     assert model.offered == [[], []]
+
+
+def test_the_page_on_frameworks_prints_what_it_shows(tmp_path: Path) -> None:
+    """An agent with a fake of its framework behind one door with one of ours."""
+    shown, printed = shown_and_printed("with_adk.py", tmp_path)
+    assert printed == shown

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, hotel, house, read, whole
+from frameworks_play import shown_and_printed
 
 from turnwise import DataPart, load_app
 from turnwise.agents.adapters.langgraph import LangGraphAgent
@@ -362,3 +363,9 @@ async def test_the_example_graph_stands_behind_the_door(tmp_path: Path, monkeypa
         ("trains", "You are booked on the 9:36 to Hamburg."),
         ("luggage", "Two bags and a bike are free."),
     ]
+
+
+def test_the_page_on_frameworks_prints_what_it_shows(tmp_path: Path) -> None:
+    """An agent with a fake of its framework behind one door with one of ours."""
+    shown, printed = shown_and_printed("with_langgraph.py", tmp_path)
+    assert printed == shown

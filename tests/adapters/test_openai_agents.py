@@ -1,10 +1,12 @@
 """Agents of the OpenAI Agents SDK behind the front door, against the real library."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, house, read, whole
+from frameworks_play import shown_and_printed
 from pydantic import BaseModel
 from runner_play import ask, direct
 
@@ -210,3 +212,9 @@ async def test_without_others_it_has_no_such_tool(process: Process) -> None:
     await whole(process(alone), "When?")
     await whole(process(house(quiet)), "When?")
     assert [list(model_of(each).calls[0].tools) for each in (alone, quiet)] == [[], []]
+
+
+def test_the_page_on_frameworks_prints_what_it_shows(tmp_path: Path) -> None:
+    """An agent with a fake of its framework behind one door with one of ours."""
+    shown, printed = shown_and_printed("with_openai_agents.py", tmp_path)
+    assert printed == shown

@@ -3,10 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, house, read, whole, words_of
+from frameworks_play import shown_and_printed
 from pydantic import BaseModel
 
 from turnwise import DataPart
@@ -249,3 +251,9 @@ async def test_without_others_it_has_no_such_tool(process: Process) -> None:
         await whole(process(PydanticAiAgent(agent, hands_over=allowed)), "When?")
     await whole(process(house(PydanticAiAgent(Agent(FunctionModel(answers), name="guide")))), "When?")
     assert seen == [[], [], []]
+
+
+def test_the_page_on_frameworks_prints_what_it_shows(tmp_path: Path) -> None:
+    """An agent with a fake of its framework behind one door with one of ours."""
+    shown, printed = shown_and_printed("with_pydantic_ai.py", tmp_path)
+    assert printed == shown

@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic_core import PydanticSerializationError
 from trial_play import START, a_record, a_shadow, an_experiment
 
 from turnwise.facts.errors import CursorInvalid, StoreError
 from turnwise.facts.events import Actions, Event
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.session_store_cases.making import asked, ended, fresh_key
 
@@ -68,6 +70,22 @@ async def test_experiments_are_changed_by_compare_and_set(store: SqlSessionStore
     assert await store.experiments.all("else") == []
     with pytest.raises(StoreError):
         await store.experiments.replace("a\0b", a_record())
+
+
+async def test_a_change_and_its_audit_entry_are_stored_together_or_not_at_all(store: SqlSessionStore, key: SessionKey) -> None:
+    """H7"""
+    first = await store.experiments.replace(key.app, a_record())
+    assert first is not None
+    ended_, act = first.ended("stopped", START, actor="me"), Act("me", "experiment.stopped", details={"experiment": "trial"})
+    with pytest.raises(PydanticSerializationError):
+        await store.experiments.replace(key.app, ended_, act=act._replace(details={"experiment": object()}))  # type: ignore[dict-item]
+    assert await store.experiments.all(key.app) == [first]
+    assert await store.experiments.replace(key.app, ended_, act=act) is not None
+    assert (
+        await store.experiments.replace(key.app, ended_, act=act) is None
+    )  # another version is stored, so nothing is recorded
+    entries = (await store.audit.list(key.app)).items
+    assert [(each.actor, each.action, each.details) for each in entries] == [(act.actor, act.action, act.details)]
 
 
 async def test_trials_are_the_decisions_of_an_experiment_oldest_first(store: SqlSessionStore, key: SessionKey) -> None:

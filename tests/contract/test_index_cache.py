@@ -32,7 +32,7 @@ async def test_what_one_process_stores_another_finds(url: str) -> None:
     assert here.index_cache.store_vectors("encoder", Vectors(keys, rows))
     assert here.index_cache.store_vectors("encoder", Vectors(keys[:5], rows[5:10])), "the first ones stay"
     found = there.index_cache.vectors("encoder", 8, text_keys(["text 7", "other", "text 899"]))
-    assert [found.rows[place].tolist() for place in found.places(keys[[7, 899]])] == [rows[7].tolist(), rows[899].tolist()]
+    assert [row.tolist() for row in found.rows.raw(found.places(keys[[7, 899]]))] == [rows[7].tolist(), rows[899].tolist()]
     assert len(found) == 2
     assert len(there.index_cache.vectors("other", 8, keys)) == len(there.index_cache.vectors("encoder", 4, keys)) == 0
     await here.close()

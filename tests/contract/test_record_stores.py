@@ -22,6 +22,7 @@ from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.definitions import Author
 from turnwise.ports.holds import Hold
 from turnwise.stores.sql import SqlSessionStore, erasure, removals, words
+from turnwise.stores.sql.labels import MOST_CHANGES
 from turnwise.testing.session_store_cases.making import fresh_id, fresh_key, message, refused, told, writes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -112,6 +113,28 @@ async def test_every_change_of_a_label_is_recorded(store: SqlSessionStore) -> No
     ]
     await refused(store.labels.put(key, 2, label, actor="x"), InvocationMissing)
     await refused(store.labels.put(fresh_key(), 1, label, actor="x"), InvocationMissing)
+
+
+async def test_a_toggled_rating_fills_no_log(store: SqlSessionStore) -> None:
+    """H2"""
+    key = fresh_key()
+    await told(store, key, "i-1")
+    ratings = [Label(source="user", author="ada", agent=f"agent {number % 7}") for number in range(3 * MOST_CHANGES)]
+    for rating in ratings:
+        await store.labels.put(key, 1, rating, actor="ada")
+        await store.labels.put(key, 1, Label(source="user", author="bob", agent="b"), actor="bob")
+    changes = await store.labels.changes(key, 1)
+    own = [each for each in changes if each.author == "ada"]
+    assert (len(own), len(changes), len(await acts(store, key.app))) == (MOST_CHANGES, MOST_CHANGES + 1, MOST_CHANGES + 1)
+    last = own[-1]
+    assert last.before is not None
+    assert last.after is not None
+    assert (last.before.agent, last.after.agent) == (ratings[MOST_CHANGES - 2].agent, ratings[-1].agent)
+    assert await store.labels.remove(key, 1, "user", "ada", actor="ada")
+    assert (await store.labels.changes(key, 1))[-1].after is None
+    for number in range(MOST_CHANGES + 5):
+        await store.labels.put(key, 1, Label(author="op", agent=f"agent {number % 7}"), actor="op")
+    assert len(await store.labels.changes(key, 1)) == 2 * MOST_CHANGES + 6
 
 
 async def test_labels_are_paged(store: SqlSessionStore) -> None:

@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from turnwise.facts.definitions import Definition
+from turnwise.facts.errors import UserOnHold
 from turnwise.facts.events import Actions
 from turnwise.facts.labels import Label
-from turnwise.facts.retention import AgeRule, DefinitionRule, Retention, RetentionRules, SessionRule
+from turnwise.facts.memory import MemoryEntry
+from turnwise.facts.retention import AgeRule, DefinitionRule, MemoryRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.selections import Selection
 from turnwise.ports.definitions import Author
 from turnwise.ports.holds import Hold
@@ -155,3 +157,38 @@ async def test_versions_that_served_while_a_pass_ran_stay(store: SqlSessionStore
     counts = [each async for each in work]
     assert counts[-1]["definitions"] == 2
     assert [each.version for each in (await store.definitions.history(key.app, "agent", "a")).items] == [5, 4, 3]
+
+
+async def test_memories_are_pruned_by_age_and_number(store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without sessions counts, too. A replaced entry goes with the one that replaces it, and never comes back."""
+    monkeypatch.setattr(pruning, "MEMORIES", 2)
+    monkeypatch.setattr(pruning, "USERS", 2)
+    app = fresh_key().app
+    for user in ("ann", "ben", "cat", "held"):
+        entries = [MemoryEntry(id=f"e-{n}", text=f"tea {n}", created_at=NOW + timedelta(days=n)) for n in range(9)]
+        entries[8] = entries[8].replace(supersedes=("e-7",))
+        await store.memory.remember(app, user, entries)
+    await store.holds.add(app, Hold(id=f"h-{app}", user="held", author="boss", at=NOW, reason="x"))
+
+    async def left(user: str) -> list[str]:
+        return [entry.id for entry in (await store.memory.recent(app, user, superseded=True)).items]
+
+    rules = Retention(
+        memories=MemoryRule(days=7), users={"ben": RetentionRules(memories=MemoryRule(most=2)), "cat": RetentionRules()}
+    )
+    expected = {"memories": 3 + 7}
+    assert await prune(store, app, rules, dry_run=True) == expected
+    assert len(await left("ann")) == 9
+    assert await prune(store, app, rules) == expected
+    assert await prune(store, app, rules) == {}
+    assert await left("ann") == [f"e-{n}" for n in range(8, 2, -1)]
+    assert await left("ben") == ["e-8", "e-7"]
+    assert len(await left("cat")) == len(await left("held")) == 9
+    for what in ({"ids": ["e-1"]}, {"session": "s"}, {}):
+        with pytest.raises(UserOnHold):
+            await store.memory.forget(app, "held", **what)
+    only_newest = Retention(memories=MemoryRule(most=1), users={"cat": RetentionRules()})
+    await prune(store, app, only_newest)
+    assert await left("ben") == ["e-8"]
+    usage = await store.maintenance.usage(app, "ben")
+    assert (usage.memories, usage.bytes) == (1, len("tea 8"))

@@ -109,3 +109,27 @@ async def test_double_charge(opened: OpenDesk) -> None:
     async with opened() as desk:
         await desk.say("You charged me twice!")
         assert "A-10416 and A-10417 have the same items" in (await desk.say("A-10416")).text
+
+
+async def test_a_returning_customer_need_not_name_the_order_again(opened: OpenDesk) -> None:
+    """C14: in another conversation, after a restart. Another order that is named counts instead, and cancelling asks."""
+    async with opened() as desk:
+        await desk.say("I want to return order A-10398", session="monday")
+        assert "Order A-10412" in (await desk.say("Where is order A-10412?", session="tuesday")).text
+        await desk.say("Where is order A-99999?", session="wednesday")
+    async with opened() as desk:
+        again = await desk.say("Has my parcel been shipped already?", session="friday")
+        assert speakers(again) == ["orders"]
+        assert "Order A-10412" in again.text
+        assert "Which order is it?" in (await desk.say("Please cancel what I ordered", session="saturday")).text
+        news = await desk.say("how is it going with A-10398", session="sunday")
+        assert news.events[0].actions.selection is not None
+        assert news.events[0].actions.selection.agent == "returns"
+        assert "noted" in news.events[0].actions.selection.reason
+
+
+async def test_another_customer_is_asked(opened: OpenDesk) -> None:
+    async with opened() as desk:
+        await desk.say("Where is order A-10412?", session="tuesday")
+        other = await (await desk.runner.start("Has my parcel been shipped already?", user="marco", session="friday")).result()
+        assert "Which order is it?" in other.text

@@ -1,5 +1,8 @@
 """The help desk, asked by a tired person: short questions of all kinds, with few capital letters and no patience."""
 
+import itertools
+import re
+
 from helpdesk_play import OpenDesk
 
 QUESTIONS = """\
@@ -81,6 +84,21 @@ async def test_two_questions_in_a_row_never_get_the_same_answer_word_by_word(ope
         if answer == last
     ]
     assert same == []
+
+
+async def test_no_sentence_comes_twice_for_two_questions_that_nobody_can_answer(opened: OpenDesk) -> None:
+    """Also when the supervisor passes them on."""
+    asked = [
+        "what are you",
+        "do you like dogs",
+        "hm, what about the weather?",
+        "and the stock market?",
+        "can you sing me a song",
+    ]
+    async with opened() as desk:
+        answers = [(await desk.say(question)).text for question in asked]
+    sentences = [{each.strip() for each in re.split(r"(?<=[.?!]) ", answer)} for answer in answers]
+    assert [before & after for before, after in itertools.pairwise(sentences)] == [set()] * (len(asked) - 1)
 
 
 async def test_what_it_does_not_offer_is_said(opened: OpenDesk) -> None:

@@ -21,7 +21,7 @@ from store_play import on
 
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import SchemaNewer, StoreError
-from turnwise.facts.events import Event
+from turnwise.facts.events import Await, Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.decisions import DecisionFilter
@@ -306,6 +306,27 @@ def _of_copy(row: dict[str, Any], copy: int) -> dict[str, Any]:
     return row | changed | ({"app": f"desk-{copy}"} if "app" in row else {})
 
 
+def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
+    """A34: a process that never saw the session ends its wait."""
+    url, at = new_url(), NOW + timedelta(minutes=1)
+
+    async def write(store: SqlSessionStore) -> None:
+        for id_, expiry in (("expires", at), ("never", None)):
+            session = await store.create(KEY._replace(id=id_))
+            await store.append(session, [asked(), said("help", awaits=Await(id="w-1", expires_at=expiry))])
+        await store.create(KEY._replace(id="new"))
+
+    def forget(connection: Connection) -> None:
+        for statement in ("DROP INDEX turnwise_sessions_expiry_ix", "ALTER TABLE turnwise_sessions DROP COLUMN expires_at"):
+            connection.execute(text(statement))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0010'"))
+
+    using(url, write)
+    on(url, forget)
+    assert using(url, lambda store: store.leases.expired("app", at)) == [KEY._replace(id="expires")]
+    assert using(url, lambda store: store.leases.next_expiry("app", NOW)) == (KEY._replace(id="expires"), at)
+
+
 async def check_fifth(store: SqlSessionStore, app: str) -> None:
     """Everything of the fixture is there, and every session goes on."""
     plain, fork = SessionKey(app, "ada", "plain"), SessionKey(app, "ada", "fork")
@@ -352,9 +373,9 @@ async def check_fifth(store: SqlSessionStore, app: str) -> None:
     assert [(each.key, each.sequence) for each in page.items] == [(plain, 1)]
 
 
-@pytest.mark.parametrize("copies", [1, 150])
+@pytest.mark.parametrize("copies", [1, 50])
 def test_rows_of_every_kind_are_moved_from_0005(new_url: NewUrl, copies: int) -> None:
-    """One app fits one transaction, 150 need many."""
+    """One app fits one transaction, 50 need several."""
     url, reference = new_url(), new_url()
     fifth_version(url, copies)
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cli_play import written
 from gateway_play import Served, key_for
@@ -180,3 +181,35 @@ async def test_by_the_api(folder: Path) -> None:
         await client.put("/api/v1/policies/main", json=policy, headers={**admin, "If-Match": '"0"'})
         found = await client.post("/api/v1/policies/main/try", json={}, headers=operator)
         assert [(each["before"], each["after"]) for each in found.json()["flips"]] == [("parcels", "desk")]
+
+
+async def test_activating_within_bounds_by_the_api(folder: Path) -> None:
+    """F5: a figure that misses its bound refuses the change; nothing is stored."""
+    async with recorded(folder) as app, served(app) as client:
+        admin = {**await key_for(app.runner, role="admin", user="adam"), "If-Match": '"1"'}
+        blind = await key_for(app.runner, role="admin", user="olga", scopes=["definitions:read", "definitions:write"])
+        url = "/api/v1/agents/parcels"
+        body = {"status": "draft", "patterns": [{"regex": "letter"}]}
+        assert (await client.put(url, json=body, headers={**admin, "If-Match": '"0"'})).status_code == 200
+
+        async def activate(headers: dict[str, str] = admin, **bounds: object) -> httpx.Response:
+            return await client.post(f"{url}/activate", json={"version": 1, **bounds}, headers=headers)
+
+        refused = await activate(max={"changed": 2, "changed_share": 0.1}, min={"gain": 0})
+        assert (refused.status_code, refused.json()["code"]) == (409, "definition.out_of_bounds")
+        assert "changed is 3, it should be at most 2." in refused.json()["title"]
+        unknown = await activate(min={"speed": 1})
+        assert (unknown.status_code, unknown.json()["where"]) == (422, ["body", "min", "speed"])
+        for nonsense in ({"gain": "high"}, {"gain": None}, {"x" * 100: 1}, [1]):
+            assert (await activate(min=nonsense)).status_code == 422
+        assert (await activate({**blind, "If-Match": '"1"'}, min={"gain": 0})).status_code == 403
+        assert (await activate({**admin, "If-Match": '"7"'}, max={"changed": 9})).status_code == 412
+        assert len((await client.get(f"{url}/versions", headers=admin)).json()["definitions"]) == 1
+        accepted = await activate(max={"changed": 3, "errors": 0}, limit=100)
+        assert (accepted.status_code, accepted.json()["status"]) == (200, "active")
+        policy = {"status": "draft", "policy": {"stages": ["default"]}}
+        await client.put("/api/v1/policies/main", json=policy, headers={**admin, "If-Match": '"0"'})
+        at = "/api/v1/policies/main/activate"
+        refused = await client.post(at, json={"version": 1, "max": {"changed": 0}}, headers=admin)
+        assert refused.json()["code"] == "definition.out_of_bounds"
+        assert (await client.post(at, json={"version": 1}, headers=admin)).json()["version"] == 2

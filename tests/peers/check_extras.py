@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 4
-LOWEST = ("serve", "postgres", "s3", "llm", "mcp", "a2a", "client", "otel", "export", "restate")
+LOWEST = ("serve", "postgres", "s3", "llm", "mcp", "a2a", "client", "otel", "export", "parquet", "restate")
 """The extras that are installed with their lowest versions."""
 FRAMEWORKS = {
     "openai-agents": ("serve,otel,openai-agents", ("openai-agents",)),

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -143,16 +144,19 @@ async def console(
     *,
     url: str = "sqlite://",
     policy: str = "staples",
+    runner: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> AsyncIterator[Console]:
-    """The console in a browser of its own, for a gateway of its own. options: those of `opened`."""
+    """The console in a browser of its own, for a gateway of its own. runner: more options of the runner. options: those of
+    `opened`.
+    """
     a_browser()
-    runner = Runner(root or desk(), store=SqlSessionStore(url), policy=policy, app="shop")
+    made = Runner(root or desk(), store=SqlSessionStore(url), policy=policy, app="shop", **runner)
     try:
-        async with served(runner, config) as client, opened(client, runner, **options) as it:
+        async with served(made, config) as client, opened(client, made, **options) as it:
             yield it
     finally:
-        await runner.close()
+        await made.close()
 
 
 @asynccontextmanager

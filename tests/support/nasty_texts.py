@@ -21,7 +21,7 @@ from turnwise.matching.smalltalk import wording as small_talk
 from turnwise.matching.spelling import SpellingCorrector
 from turnwise.matching.text_features import text_features
 from turnwise.selection.clarify import Choice, read_answer
-from turnwise.selection.contextual.selector import split_requests
+from turnwise.selection.contextual.requests import split_requests
 from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.conversational import comparable_name
 from turnwise.selection.next_tag import NextTagFilter, take_next

@@ -120,6 +120,7 @@ async def ask(
         path="chat",
         hold_id="h",
         memory_id="nothing",
+        experiment_name="none",
     )
     query = dict(asked.query) | ({"user": things.user} if named and asked.names == "query" else {})
     body = asked.body(things)

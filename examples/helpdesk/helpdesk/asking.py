@@ -51,10 +51,12 @@ async def attend(
 
 async def not_twice(answer: str | None, message: str, context: AgentContext) -> str | None:
     """Says that there is no other answer when another message just got the same one."""
+    if answer is None:
+        return None  # another agent answers; what was said last stays
     # A step, because the state is written before the turn ends and must read the same when it is run again.
     before = await context.step("answered", lambda: context.state.get("last_answer"))
     context.state["last_answer"] = [message, answer]
-    if answer is None or not isinstance(before, list) or before[1] != answer or before[0] == message:
+    if not isinstance(before, list) or before[1] != answer or before[0] == message:
         return answer
     return f"About “{reading.quoted(message)}” I know no more than this: {answer}"
 

@@ -55,13 +55,16 @@ def read_email(reply: Content) -> str:
     return email
 
 
-async def order_meant(message: str, context: AgentContext, question: str, *, last: bool = True) -> Order:
-    """The order that the message names; else, with `last`, the one spoken of last; else the one named when asked.
+async def order_meant(message: str, context: AgentContext, question: str, *, last: bool = True, earlier: bool = False) -> Order:
+    """The order that the message names; else, with `last`, the one spoken of last; else, with `earlier`, the one spoken of
+    last in another conversation; else the one named when asked.
 
     It is remembered. Raises as `ask_for`.
     """
     before = await known(context)
     number = reading.order_number(message) or (before.order if last else None)
+    if number is None and earlier and reading.email(message) is None:
+        number = await _remembered_order(context)
     order = orders.order(number) if number else None
     if order is None:
         asking = _OrderQuestion(context)
@@ -72,6 +75,15 @@ async def order_meant(message: str, context: AgentContext, question: str, *, las
         order = await ask_for(context, question, asking.read)
     context.state["last_order"] = order.id
     return order
+
+
+async def _remembered_order(context: AgentContext) -> str | None:
+    """The order that this customer named last, also in conversations of other days: codes in messages are remembered."""
+    for thing in await context.memory.entities("code"):
+        number = reading.order_number(thing.text)
+        if number and orders.order(number):
+            return number
+    return None
 
 
 class _OrderQuestion:

@@ -11,7 +11,7 @@ from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, History
 from turnwise.transcript.compile import NO_NOTE, CompiledLog, Transcript, compiled_log
 from turnwise.transcript.groups import Note
-from turnwise.transcript.view import Budget, View, tokens_of_parts
+from turnwise.transcript.view import Budget, View, tokens_of_part
 
 NEWS, PAGE = 10, 250
 """The page sizes in events: to read only new events, and the largest page."""
@@ -193,7 +193,7 @@ def _tokens(page: Sequence[Event]) -> int:
 
     A budget that this does not fill is certainly not full.
     """
-    return sum(tokens_of_parts(event.content.parts) for event in page if event.content is not None)
+    return sum([tokens_of_part(part) for event in page if event.content is not None for part in event.content.parts])
 
 
 def _in_order(pages: Sequence[Sequence[Event]]) -> list[Event]:

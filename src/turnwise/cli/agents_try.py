@@ -124,12 +124,11 @@ async def run_trial(
 def print_missed(trial: "Trial", gates: "Sequence[Gate]") -> bool:
     """Prints the bounds that the trial misses. Returns whether there are any."""
     from turnwise.cli import terminal
-    from turnwise.cli.eval_output import missed_line
     from turnwise.learning.evaluate import missed
 
     failures = missed(gates, trial.data())
     for failure in failures:
-        terminal.print_error("agents.missed", missed_line(failure))
+        terminal.print_error("agents.missed", failure.text)
     return bool(failures)
 
 

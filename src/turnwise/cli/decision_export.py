@@ -4,7 +4,7 @@ import asyncio
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,8 +22,12 @@ def register(app: typer.Typer) -> None:
 
 def export(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.jsonl", help="The file; by default standard output.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file; by default standard output.")
     ] = None,
+    format: Annotated[
+        Literal["jsonl", "parquet"],
+        typer.Option("--format", help="JSON lines, which eval and learn read; or Parquet, one row a message, with --output."),
+    ] = "jsonl",
     since: SinceOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -35,13 +39,18 @@ def export(
     """
     from turnwise.cli import terminal
     from turnwise.learning.export_cases import case_data, scored
+    from turnwise.learning.export_parquet import parquet
 
     if output is not None:
         check_writable(output, "--output")
+    elif format == "parquet":
+        raise typer.BadParameter("A Parquet file is no text: pass --output FILE, too.", param_hint="'--format'")
+    if format == "parquet":
+        parquet(())  # a missing library is told before the work
     cases = asyncio.run(_cases(config, since))
     lines = "".join(json.dumps(case_data(each), ensure_ascii=False) + "\n" for each in cases)
     if output is not None:
-        write_report(output, lines)
+        write_report(output, parquet(cases) if format == "parquet" else lines)
         if as_json:
             terminal.print_json({"file": str(output), "dialogues": len(cases), "labelled": scored(cases)})
         else:

@@ -1,7 +1,6 @@
 """`turnwise decisions review`: which decisions to label next."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +12,6 @@ from turnwise.cli.options import ConfigOption, JsonOption
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from turnwise.facts.labels import Label
-    from turnwise.facts.sessions import SessionKey
     from turnwise.learning.review import Queued
 
 _TEXT = 60
@@ -54,19 +51,12 @@ def review(
 
 
 async def _review(config: Path | None, size: int, share: float, seed: int, limit: int) -> "list[Queued]":
-    from turnwise.access.records import record_store_of
     from turnwise.cli.options import open_app
-    from turnwise.learning.collect import all_labels, newest_decisions
-    from turnwise.learning.review import review_queue
+    from turnwise.learning.review import read_queue
 
     async with open_app(config) as app:
         runner = app.runner
-        labels: defaultdict[tuple[SessionKey, int], list[Label]] = defaultdict(list)
-        for each in await all_labels(record_store_of(runner.store).labels, runner.app):
-            labels[each.key, each.sequence].append(each.label)
-        decisions = [each async for each in newest_decisions(runner.store, runner.app, limit=limit)]
-        default = runner.cascade.spec.default or runner.tree.root
-        return review_queue(decisions, labels, default=default, size=size, share=share, seed=seed)
+        return await read_queue(runner.store, runner.app, runner.cascade, size=size, share=share, seed=seed, limit=limit)
 
 
 def _lines(found: "list[Queued]") -> "Iterator[Text]":

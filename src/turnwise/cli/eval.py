@@ -65,16 +65,19 @@ def evaluate(
     at_most: Annotated[
         list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail if a figure is higher, such as ece=0.02.")
     ] = None,
+    store: Annotated[
+        bool, typer.Option("--store", help="Keep the figures in the app's audit log, which the console shows.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Measure how good the routing decisions are on labelled cases. No agent runs and nothing is stored.
+    """Measure how good the routing decisions are on labelled cases. No agent runs, and nothing is stored without --store.
 
     A case is {"text", "agent"}, with agent null if the message is out of scope; or a dialogue {"id", "turns": [{"system",
     "user", "agent"}]}. Cases take the same path as messages in production. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.eval_output import missed_line, report_lines
-    from turnwise.cli.evaluation import evaluate_files
+    from turnwise.cli.eval_output import report_lines
+    from turnwise.cli.evaluation import evaluate_files, keep
     from turnwise.cli.tables import wrap
     from turnwise.learning.evaluate import missed
 
@@ -82,10 +85,10 @@ def evaluate(
     keys = keys_of(by)
     if report is not None:
         check_writable(report, "--report")
-    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history, keys))
-    data = found.data()
+    work = evaluate_files(cases, examples, validation or [], policy, config, history, keys)
+    found = asyncio.run(keep(work, config, cases) if store else work)
     if as_json:
-        terminal.print_json(data)
+        terminal.print_json(found.data())
     else:
         terminal.print_lines(wrap(report_lines(found, terminal.width()), terminal.width()))
     if report is not None:
@@ -93,9 +96,9 @@ def evaluate(
 
         write_report(report, page(found))  # rendered completely before the file is created
         terminal.print_note(f"report: {report}")
-    failures = missed(gates, data)
+    failures = missed(gates, found.data())
     for failure in failures:
-        terminal.print_error("eval.missed", missed_line(failure))
+        terminal.print_error("eval.missed", failure.text)
     raise typer.Exit(FAILED if failures else OK)
 
 
@@ -130,11 +133,11 @@ def check_writable(report: Path, option: str) -> None:
         )
 
 
-def write_report(path: Path, page: str) -> None:
-    """Writes the page. Raises UsageProblem when the file cannot be written."""
+def write_report(path: Path, page: str | bytes) -> None:
+    """Writes the page or the file. Raises UsageProblem when the file cannot be written."""
     from turnwise.cli.exits import UsageProblem
 
     try:
-        path.write_bytes(page.encode())
+        path.write_bytes(page.encode() if isinstance(page, str) else page)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

@@ -7,7 +7,6 @@ from rich.text import Text
 from turnwise.cli.rendering import styled
 from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
-from turnwise.learning.evaluate import Missed
 from turnwise.learning.measures import ByGroup, Confusion, Measures
 from turnwise.learning.results import Evaluation, Subject
 
@@ -36,15 +35,6 @@ def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
     if measures.confusions:
         yield Text()
         yield from _confusions(measures.confusions, width)
-
-
-def missed_line(failure: Missed) -> str:
-    """States the bound of a missed gate and the measured value."""
-    gate = failure.gate
-    wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
-    if failure.found is None:
-        return f"{gate.key} should be {wanted}, but there was nothing to measure it on."
-    return f"{gate.key} is {failure.found:.4g}, it should be {wanted}."
 
 
 def percent(value: float | None) -> str:

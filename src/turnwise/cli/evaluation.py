@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.progress import progress_bar, work_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from turnwise.learning.evaluate import History
     from turnwise.learning.results import Evaluation
     from turnwise.selection.cascade import Cascade
@@ -55,6 +57,24 @@ async def evaluate_files(
         with progress_bar("deciding", count(judged)) as step:
             outcomes = await evaluate(cascade, judged, history=history, step=step)
         return evaluation(subject_of(cascade, history, unknown_agents(judged, cascade.tree), changes), outcomes)
+
+
+async def keep(work: "Coroutine[Any, Any, Evaluation]", config: Path | None, cases: Sequence[Path]) -> "Evaluation":
+    """Runs an evaluation, and keeps its figures in the audit log of the configuration's app.
+
+    Raises:
+        ConfigError: the session store keeps no records. Nothing was evaluated then.
+    """
+    from turnwise.cli.records import ACTOR, open_records
+    from turnwise.learning.kept_evaluations import keep_evaluation
+
+    try:
+        async with open_records(config) as records:
+            found = await work
+            await keep_evaluation(records.store.audit, records.app, ACTOR, found, [path.name for path in cases])
+            return found
+    finally:
+        work.close()
 
 
 @asynccontextmanager

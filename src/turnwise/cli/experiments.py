@@ -15,8 +15,8 @@ from turnwise.cli.records import ACTOR
 
 if TYPE_CHECKING:
     from turnwise.facts.experiments import ExperimentRecord
-    from turnwise.learning.experiment_control import ExperimentRecords
     from turnwise.learning.experiments import ExperimentResult
+    from turnwise.ports.experiments import Experiments
 
 app = typer.Typer(help="Show experiments, and end them.", rich_markup_mode=None, no_args_is_help=True)
 
@@ -25,7 +25,7 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="The experiment's nam
 
 class _AppExperiments(NamedTuple):
     app: str
-    store: "ExperimentRecords"
+    store: "Experiments"
 
 
 @asynccontextmanager
@@ -38,16 +38,15 @@ async def _open(config: Path | None) -> AsyncIterator[_AppExperiments]:
     from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
     from turnwise.ports.experiments import ExperimentStore
-    from turnwise.ports.holds import RecordStore
 
     loaded = load_store(config)
     store = loaded.store
     try:
-        if not isinstance(store, ExperimentStore) or not isinstance(store, RecordStore):
+        if not isinstance(store, ExperimentStore):
             raise ConfigError(
                 "The session store keeps no experiments.", fix="Use a database: `store: sqlite:///…` or `postgresql://…`."
             )
-        yield _AppExperiments(loaded.app, store)
+        yield _AppExperiments(loaded.app, store.experiments)
     finally:
         await loaded.store.close()
 
@@ -63,7 +62,7 @@ async def _list(config: Path | None, as_json: bool) -> None:
     from turnwise.cli.experiment_output import record_data, record_table
 
     async with _open(config) as opened:
-        found = await opened.store.experiments.all(opened.app)
+        found = await opened.store.all(opened.app)
     if as_json:
         terminal.print_json({"experiments": [record_data(record) for record in found]})
     elif not found:
@@ -110,8 +109,8 @@ async def _show(config: Path | None, name: str) -> "ExperimentResult":
     from turnwise.learning.experiments import read_result
 
     async with _open(config) as opened:
-        record = await find_experiment(opened.store.experiments, opened.app, name)
-        return await read_result(opened.store.experiments, opened.app, record, datetime.now(UTC))
+        record = await find_experiment(opened.store, opened.app, name)
+        return await read_result(opened.store, opened.app, record, datetime.now(UTC))
 
 
 @app.command(short_help="Compare the policy with its shadow.")
@@ -125,7 +124,7 @@ def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         from turnwise.learning.experiments import read_shadow
 
         async with _open(config) as opened:
-            found = await read_shadow(opened.store.experiments, opened.app)
+            found = await read_shadow(opened.store, opened.app)
         if as_json:
             terminal.print_json(found.data())
         else:

@@ -137,6 +137,7 @@ def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, wri
     from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
     from turnwise.gateway.mcp.stdio import StdioServer
+    from turnwise.gateway.mcp.tool_changes import ToolChanges
 
     visit = McpRequest(front, LOCAL.replace(user=user))
     visit.services.scope.user("messages:write")  # checks that the user's name is valid
@@ -144,7 +145,10 @@ def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, wri
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
 
-    return StdioServer(server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit), write)
+    changes = ToolChanges()
+    changes.follow(app.runner)
+    server = server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit, changes)
+    return StdioServer(server, write, changes.close)
 
 
 def _write(descriptor: int, line: bytes) -> None:

@@ -126,8 +126,7 @@ async def _add(config: "Path | None", user: str, text: str, span: str, id_: str 
     entry = new_entry(id=id_ or issuer.new_id("memory"), text=text, span=span, said_by="operator", created_at=issuer.now())
     async with open_app(config) as turnwise:
         runner = turnwise.runner
-        (stored,) = await runner.memory.store.remember(runner.app, user, [entry])
-        runner.memory.encode_later(user)
+        (stored,) = await runner.memory.add(user, [entry])
         await runner.memory.idle()
     if as_json:
         terminal.print_json(_data(stored))

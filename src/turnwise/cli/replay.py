@@ -70,7 +70,6 @@ def replay(
     since the decisions were recorded. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.eval_output import missed_line
     from turnwise.cli.replay_output import result_lines
     from turnwise.cli.tables import wrap
     from turnwise.learning.evaluate import missed
@@ -95,7 +94,7 @@ def replay(
         terminal.print_note(f"report: {report}")
     failures = missed(gates, data)
     for failure in failures:
-        terminal.print_error("replay.missed", missed_line(failure))
+        terminal.print_error("replay.missed", failure.text)
     raise typer.Exit(FAILED if failures else OK)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, EngineOption, JsonOption, UserOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,21 +66,34 @@ def show(
     last: Annotated[int | None, typer.Option("--last", min=1, help="Only this many of the newest events.")] = None,
     hidden: HiddenOption = False,
     thinking: Annotated[bool, typer.Option("--thinking", help="Also show the models' thoughts.")] = False,
+    engine: EngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the messages of a session, with the events' numbers and the models' usage. With --json, one event per line."""
-    asyncio.run(_show(config, user, session, last, hidden=hidden, thinking=thinking, as_json=as_json))
+    """Show the messages of a session, with the events' numbers and the models' usage, and why the session waits.
+
+    With --json, one event per line, and a last line with the key `pending` if the session waits. With --engine, also says
+    what is wrong with the engine.
+    """
+    asyncio.run(_show(config, user, session, last, engine, hidden=hidden, thinking=thinking, as_json=as_json))
 
 
 async def _show(
-    config: "Path | None", user: str, session: str, last: int | None, *, hidden: bool, thinking: bool, as_json: bool
+    config: "Path | None",
+    user: str,
+    session: str,
+    last: int | None,
+    engine: str | None,
+    *,
+    hidden: bool,
+    thinking: bool,
+    as_json: bool,
 ) -> None:
-    from turnwise.cli import session_output, terminal
+    from turnwise.cli import pending, session_output, terminal
     from turnwise.cli.answers import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
     from turnwise.cli.tables import wrap
-    from turnwise.cli.terminal import safe_json
+    from turnwise.cli.terminal import one_line, safe_json
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -96,6 +109,11 @@ async def _show(
                 terminal.print_lines(wrap(session_output.transcript_lines(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
         terminal.print_lines(wrap(spending.lines(), terminal.width()))
+        found = await pending.reasons(runner, head, engine)
+    if as_json and found:
+        terminal.print_json({"user": user, "session": session, "pending": [pending.data(each) for each in found]})
+    elif not as_json:
+        terminal.print_lines(wrap([styled(one_line(each.detail), "yellow") for each in found], terminal.width()))
 
 
 @app.command(short_help="Show every decision, and why.")

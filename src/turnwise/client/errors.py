@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from turnwise.client.retry import Unreached
 from turnwise.facts import errors
 from turnwise.facts.errors import (
+    DefinitionConflict,
+    DefinitionInvalid,
     Forbidden,
     LimitReached,
     ModelUnavailable,
@@ -43,6 +45,8 @@ def error_of(told: Mapping[str, Any], retry_after: float | None = None) -> Turnw
     code, problem, fix = (str(told.get(name) or "") for name in ("code", "title", "fix"))
     kind = _class_of(code)
     error = LimitReached("", problem, fix=fix) if issubclass(kind, LimitReached) else kind(problem, fix=fix)
+    if isinstance(error, DefinitionInvalid) and isinstance(mistakes := told.get("mistakes"), list):
+        error.problems = tuple(error_of(each) for each in mistakes if isinstance(each, dict)) or error.problems
     if isinstance(error, RequestError):
         error.where = _where(told.get("where"))
     if retry_after is not None:
@@ -129,7 +133,7 @@ def _subclasses(kind: type[TurnwiseError]) -> Iterator[type[TurnwiseError]]:
             yield from _subclasses(child)
 
 
-_MADE_HERE = (TooMany, ModelUnavailable, RequestError, LimitReached)
+_MADE_HERE = (TooMany, ModelUnavailable, RequestError, LimitReached, DefinitionInvalid, DefinitionConflict)
 # Classes with other parameters are never sent: they are raised inside an agent, or before the gateway serves requests.
 _BY_CODE: Mapping[str, type[TurnwiseError]] = {
     kind.code: kind

@@ -82,6 +82,8 @@ class EndpointEncoderSection(Section):
     """The model's name at the service."""
     key: str = ""
     """Empty = no API key is sent."""
+    languages: tuple[Annotated[str, Field(pattern="^[a-z]{2}$")], ...] | None = Field(default=None, max_length=100)
+    """The languages that the model knows, as ISO 639-1 codes. None = it counts as knowing all."""
 
 
 EncoderItem = Annotated[Any, OneOf({str: str, "import": Reference, dict: EndpointEncoderSection}, _no_place)]

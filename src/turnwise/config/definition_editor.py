@@ -11,10 +11,10 @@ from turnwise.facts.definitions import (
     DefinitionKind,
     PolicyDefinition,
     Status,
+    conflict,
     copied,
 )
 from turnwise.facts.errors import (
-    DefinitionConflict,
     DefinitionInvalid,
     DefinitionMissing,
     DefinitionNewer,
@@ -171,7 +171,7 @@ class DefinitionEditor:
             newest = await self.store.get(self.app, definition.what, definition.name)
             current, wanted = newest.version if newest else 0, expected.get((definition.what, definition.name), 0)
             if current != wanted:
-                raise DefinitionConflict(f"the {definition.what} {definition.name!r}", expected=wanted, current=current)
+                raise conflict(definition.what, definition.name, expected=wanted, current=current)
 
     async def _check_all(self, new: Sequence[AnyDefinition]) -> int:
         """Checks the served set with the new definitions. Returns its revision. Raises DefinitionInvalid."""

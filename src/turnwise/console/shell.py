@@ -11,7 +11,8 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import NamedTuple
 
-INDEX, ASSETS = "index.html", "assets"
+INDEX, ASSETS, PAGES = "index.html", "assets", "pages/"
+_IMPORT = re.compile(rb'^import .* from "\./([a-z]+\.js)"', re.MULTILINE)
 MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
     {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 )
@@ -35,16 +36,17 @@ class Shell(NamedTuple):
     version: str
     """A digest of all files."""
 
-    def page(self, depth: int, gateway: str | None = None) -> str:
+    def page(self, depth: int, gateway: str | None = None, path: str = "") -> str:
         """Returns the page with links that are relative, because a proxy may serve the console below another path.
 
         Args:
             depth: The number of slashes in the page's path after the console's root.
             gateway: The gateway's URL; None if the gateway serves the page.
+            path: The path after the console's root, whose scripts are loaded with those of the frame.
         """
         root = "../" * depth or "./"
         assets = f"{root}{ASSETS}/{self.version}/"
-        modules = sorted(name for name in self.assets if name.endswith(".js") and "/" not in name)
+        modules = sorted(name for name in self.assets if name.endswith(".js") and "/" not in name) + self._scripts_of(path)
         preloads = "\n".join(f'<link rel="modulepreload" href="{assets}{name}">' for name in modules)
         api = f"{root}../api/v1" if gateway is None else f"{gateway.rstrip('/')}/api/v1"
         values = {"root": root, "assets": assets, "api": api}
@@ -52,6 +54,16 @@ class Shell(NamedTuple):
         for name, value in values.items():
             page = page.replace(f"{{{{{name}}}}}", escape(value))
         return page
+
+    def _scripts_of(self, path: str) -> list[str]:
+        """Returns the scripts of the page at a path, with those that they import from pages; none for an unknown page."""
+        name, _, rest = path.strip("/").partition("/")
+        names = [f"{PAGES}{name.removesuffix('s')}.js"] * bool(rest) + [f"{PAGES}{name or 'overview'}.js"]
+        found = [each for each in names if each in self.assets][:1]
+        for script in found:  # it grows meanwhile
+            imported = (PAGES + each.decode() for each in _IMPORT.findall(self.assets[script].body))
+            found += [each for each in imported if each not in found]
+        return found
 
 
 def policy(gateway: str = "") -> str:

@@ -25,6 +25,10 @@ class Engine(Protocol):
         """Returns the engine's version. Raises EngineError if the engine cannot be reached or used."""
         ...
 
+    async def problem(self) -> str | None:
+        """Returns why the engine calls no worker of the app; None if it can."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.dispatcher import WorkOff
 
-TIMERS = 100_000
-"""The number of timers that a process keeps. Beyond that, a wait that expired ends at its session's next message."""
+TIMERS = 1_000
+"""The number of timers that a process keeps. The runner needs one at a time."""
 
 log = logging.getLogger("turnwise.dispatch")
 

@@ -4,12 +4,14 @@ A version never changes. Each change is a new version: activating, retiring and 
 version of a name is its newest one that is no draft. If that one is retired, the name has no definition.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
 from turnwise.facts.cards import AgentCard, AgentName, LearnedExample, Pattern, Skill
+from turnwise.facts.errors import DefinitionConflict
 from turnwise.facts.fact import Fact, optional
 
 Status = Literal["draft", "active", "retired"]
@@ -251,11 +253,23 @@ class FieldChange(Fact):
 
 def differences(old: AnyDefinition | None, new: AnyDefinition) -> tuple[FieldChange, ...]:
     """Returns what differs in the content and the status of two versions, by path. Lists are compared as wholes."""
-    before = _flat({**old.content, "status": old.status}) if old is not None else {}
-    after = _flat({**new.content, "status": new.status})
+    return content_differences({**old.content, "status": old.status} if old else {}, {**new.content, "status": new.status})
+
+
+def content_differences(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[FieldChange, ...]:
+    """Returns what differs in two contents, by path. Lists are compared as wholes."""
+    before, after = _flat(old), _flat(new)
     paths = sorted(before.keys() | after.keys())
     changes = (FieldChange(path=path, before=before.get(path), after=after.get(path)) for path in paths)
     return tuple(change for change in changes if change.before != change.after)
+
+
+def conflict(what: DefinitionKind, name: str, *, expected: int, current: int) -> DefinitionConflict:
+    """Returns the error for a change of a version that is not the newest one; 0 = none."""
+    has, wanted = (f"version {each}" if each else "no version" for each in (current, expected))
+    problem = f"The {what} {name!r} has {has}, but {wanted} was expected."
+    fix = "Read it again, and make the change to what is there now."
+    return DefinitionConflict(problem, fix=fix, expected=expected, current=current)
 
 
 def copied(of: AnyDefinition, status: Status) -> AnyDefinition:
@@ -263,7 +277,7 @@ def copied(of: AnyDefinition, status: Status) -> AnyDefinition:
     return of.replace(version=0, revision=0, status=status, author="", created_at=None, note="")
 
 
-def _flat(content: dict[str, JsonValue], above: str = "") -> dict[str, JsonValue]:
+def _flat(content: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonValue]:
     flat: dict[str, JsonValue] = {}
     for key, value in content.items():
         path = f"{above}{key}"

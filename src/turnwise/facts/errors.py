@@ -18,6 +18,7 @@ TurnwiseError
 │   ├── DefinitionConflict   another writer changed it first; names both versions
 │   ├── DefinitionExists     a new definition has the name of another one
 │   ├── DefinitionSetChanged other definitions changed while these were checked
+│   ├── DefinitionOutOfBounds a figure of a version's trial misses a bound
 │   ├── DefinitionMissing    there is no such definition, or no such version
 │   └── DefinitionNewer      a newer Turnwise wrote it; it is kept, but not served here
 ├── MessageError             this message cannot be accepted; nothing was stored
@@ -66,7 +67,8 @@ TurnwiseError
 │   ├── Forbidden            a valid credential without this permission
 │   └── TooMany              the rate limit of the credential or user
 ├── UserLimitReached         the user has as much as one user may have; other users go on
-│   ├── StorageUsed          sessions and artifacts together
+│   ├── StorageUsed          sessions, memory and artifacts together
+│   ├── MemoryFull           entries of the memory
 │   ├── SessionsUsed         the number of sessions
 │   └── ForksUsed            the number of sessions that are forks
 ├── RequestError             the request cannot be served as it is
@@ -80,11 +82,10 @@ TurnwiseError
 │   ├── PreconditionFailed   the resource has changed since its If-Match
 │   ├── PreconditionRequired the request has to say with If-Match which version it changes
 │   ├── NotReady             this process cannot serve, or not yet
-│   └── Closing              this process is shutting down
+│   └── Closing              this process is shutting down; another one, or its next start, accepts requests
 └── LimitReached             a limit of the run; `which` names it
 
-Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the
-fix. It never holds a secret or the text of a user's message.
+Each has a stable `code`, the same in every protocol. The message names the thing, the cause and the fix, but no user's text.
 """
 
 from collections.abc import Sequence
@@ -155,10 +156,7 @@ class MissingExtra(ConfigError):
     code = "config.missing_extra"
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs an optional library that is not installed.",
-            fix=install_hint([extra]),
-        )
+        super().__init__(f"{feature} needs an optional library that is not installed.", fix=install_hint([extra]))
         self.extra = extra
 
 
@@ -175,12 +173,12 @@ class DefinitionInvalid(DefinitionError):
 
 
 class DefinitionConflict(DefinitionError):
+    """`expected` and `current` are versions, 0 = none. A client of the gateway knows them only from the message."""
+
     code = "definition.conflict"
 
-    def __init__(self, what: str, *, expected: int, current: int) -> None:
-        has, wanted = (f"version {each}" if each else "no version" for each in (current, expected))
-        problem = f"{what[:1].upper()}{what[1:]} has {has}, but {wanted} was expected."
-        super().__init__(problem, fix="Read it again, and make the change to what is there now.")
+    def __init__(self, problem: str, *, fix: str = "", expected: int = 0, current: int = 0) -> None:
+        super().__init__(problem, fix=fix)
         self.expected, self.current = expected, current
 
 
@@ -190,6 +188,10 @@ class DefinitionExists(DefinitionError):
 
 class DefinitionSetChanged(DefinitionError):
     code = "definition.set_changed"
+
+
+class DefinitionOutOfBounds(DefinitionError):
+    code = "definition.out_of_bounds"
 
 
 class DefinitionMissing(DefinitionError):
@@ -290,8 +292,6 @@ class StoreCorrupt(StoreError):
 
 
 class CursorInvalid(StoreError):
-    """The page cursor was not issued for this list. The store itself is intact."""
-
     code = "store.cursor"
 
 
@@ -381,8 +381,6 @@ class MemoryInvalid(MemoryProblem):
 
 
 class EncoderError(TurnwiseError):
-    """The encoder failed: its model does not load, or its function or service fails or returns an invalid result."""
-
     code = "encoder"
 
 
@@ -428,6 +426,10 @@ class UserLimitReached(TurnwiseError):
 
 class StorageUsed(UserLimitReached):
     code = "user.storage"
+
+
+class MemoryFull(UserLimitReached):
+    code = "user.memories"
 
 
 class SessionsUsed(UserLimitReached):
@@ -495,6 +497,4 @@ class NotReady(RequestError):
 
 
 class Closing(RequestError):
-    """This process accepts no more requests. Another process does, or this one after its restart."""
-
     code = "request.closing"

@@ -5,6 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from turnwise.facts.fact import Fact
+from turnwise.facts.memory import ENTRIES
+from turnwise.facts.texts import Texts
 
 
 class Limits(Fact):
@@ -44,8 +46,10 @@ class Limits(Fact):
     """Sessions of one user."""
     forks: int = Field(default=1_000, ge=0)
     """Sessions of one user that are forks."""
+    memory_entries: int = Field(default=ENTRIES, ge=0, le=ENTRIES)
+    """Entries in one user's memory."""
     user_bytes: int = Field(default=1024 * 1024 * 1024, ge=1)
-    """The logs and artifacts of one user together."""
+    """The logs, the memory and the artifacts of one user together."""
     history_events: int = Field(default=1_000, ge=1)
     """Events in one window of history."""
     invocation_seconds: float = Field(default=300.0, gt=0)
@@ -83,6 +87,8 @@ class RunConfig(Fact):
     """Overrides `limits.invocation_seconds`."""
     create_session: bool = True
     """True to create a missing session instead of refusing the message."""
+    limit_text: Texts | None = None
+    """What the user reads when a limit ends the answer, also by language; None = the technical cause."""
     limits: Limits = Limits()
 
 
@@ -93,6 +99,8 @@ class ProcessConfig(Fact):
     """A process counts as dead when its heartbeat is older. Others may then take its sessions."""
     concurrency: int = Field(default=100, ge=1)
     """The number of messages answered at once. Other messages wait in the inbox."""
+    backlog: int = Field(default=5_000, ge=1)
+    """The number of messages that this process accepts beyond those, in all sessions together. Further ones are refused."""
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """How often a worker looks for abandoned work."""
     unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)

@@ -17,6 +17,8 @@ KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 TEXT_CHARACTERS = 4_000
 ID_CHARACTERS = 128
 SUPERSEDED = 32
+ENTRIES = 100_000
+"""The most entries of one user that a store keeps."""
 FORGOTTEN = "[forgotten]"
 """Replaces the text of a forgotten entry where a step recorded it."""
 SPAN_SECONDS: dict[str, float | None] = {"working": 300.0, "short": 3_600.0, "long": None}

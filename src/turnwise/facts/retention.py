@@ -23,6 +23,13 @@ class SessionRule(AgeRule):
     """The size of all events of a user; the sessions that were updated longest ago go first. None means any size."""
 
 
+class MemoryRule(AgeRule):
+    """Keeps the entries of users' memories by age and number. What an entry replaces is pruned with it."""
+
+    most: int | None = Field(default=None, ge=1)
+    """The number of a user's entries that stay, the newest ones; None means all."""
+
+
 class DefinitionRule(Fact):
     """Keeps versions of definitions. A version that an open invocation or a kept decision names stays, whatever its age."""
 
@@ -43,6 +50,8 @@ class RetentionRules(Fact):
     """Finished messages. A message that is sent again under the same id is then answered again."""
     pushes: AgeRule = AgeRule()
     """Push subscriptions to ended invocations."""
+    memories: MemoryRule = MemoryRule()
+    """What is remembered of users. Their texts are overwritten in recorded steps, too."""
 
 
 class Retention(RetentionRules):
@@ -66,5 +75,5 @@ class Retention(RetentionRules):
         return self.definitions.versions is None and not any(
             rule.days or getattr(rule, "most", None) or getattr(rule, "megabytes", None)
             for rules in every
-            for rule in (rules.sessions, rules.decisions, rules.invocations, rules.inbox, rules.pushes)
+            for rule in (rules.sessions, rules.decisions, rules.invocations, rules.inbox, rules.pushes, rules.memories)
         )

@@ -87,6 +87,8 @@ class RequestFacts(Fact):
     answers: str | None = optional(None)
     noted: tuple[NotedBy, ...] = optional(())
     """What the user's memory knows of the things that the message names."""
+    language: str | None = optional(None)
+    """The message's language, as an ISO 639-1 code; None for English, and when it is not clear."""
 
 
 class Selection(Fact):

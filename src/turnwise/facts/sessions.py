@@ -73,6 +73,14 @@ class OpenInvocation(Fact):
     waits: tuple[tuple[str, Await], ...] = ()
     """The open waits and the agents that wait, oldest first."""
 
+    @property
+    def expires_at(self) -> datetime | None:
+        """The time at which it ends unanswered: when its last wait expires. None if it does not wait, or one never expires."""
+        times = [wait.expires_at for _, wait in self.waits]
+        if self.state != "waiting" or not all(times):
+            return None
+        return max((time for time in times if time is not None), default=None)
+
 
 class Exchange(Fact):
     """An earlier message of the user and the agent that answered it."""
@@ -125,6 +133,12 @@ class Head(Fact):
         """Returns the open waits as (invocation id, agent, wait), newest invocation first."""
         newest = sorted(self.invocations.items(), key=lambda item: -item[1].began)
         return tuple((id_, agent, wait) for id_, open_ in newest for agent, wait in open_.waits)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The time at which the first of the open invocations ends unanswered; None when none does."""
+        times = (open_.expires_at for open_ in self.invocations.values())
+        return min((time for time in times if time is not None), default=None)
 
 
 class Session(Fact):

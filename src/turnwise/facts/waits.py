@@ -13,6 +13,8 @@ from turnwise.facts.sessions import Head, visible, waits_after
 APPROVAL_TOOL = "confirm"
 """The internal tool by which an agent asks a person for approval of a call."""
 WaitKind = Literal["reply", "tool_result", "confirmation"]
+PendingReason = Literal["reply", "tool_result", "held", "unknown_agent", "no_room", "no_process", "engine"]
+"""Why a session waits: an agent waits, or a message and nobody answers it."""
 """The awaited answer: the user's reply, a tool's result, or a person's approval of a call."""
 _NO_CALLS: Mapping[str, ToolCallPart] = MappingProxyType({})
 

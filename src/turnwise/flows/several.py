@@ -10,12 +10,14 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
+from turnwise.facts.texts import OTHER, text_in
 from turnwise.flows.arguments import check_text
 from turnwise.flows.control.controller import RunEnding
 from turnwise.flows.control.running import RunResult, failed_result, interrupted_result, results, run_design
 from turnwise.flows.design import make_design, run_rules
 from turnwise.flows.plans.plan import Plan, PlannedTask, recorded_plan
 from turnwise.flows.tasks.graph import Graph
+from turnwise.matching.language import language_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 
@@ -34,7 +36,8 @@ class Several:
 
     Args:
         name: The agent's name.
-        unanswered: The text for an agent that failed; `{agent}` is replaced with its name.
+        unanswered: The text for an agent that failed, also by the message's language: `{"other": …, "de": …}`. `{agent}` is
+            replaced with the agent's name.
         card: Other fields of AgentCard.
     """
 
@@ -42,10 +45,11 @@ class Several:
     graph: ClassVar[None] = None
     children: Sequence[Agent] = ()
 
-    def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:
+    def __init__(self, name: str = "several", *, unanswered: str | Mapping[str, str] = UNANSWERED, **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": self.kind, "routable": False, **card})
         self._rules = run_rules(name)
-        self._unanswered = check_text(f"The flow {name!r}", "unanswered", unanswered)
+        texts = unanswered if isinstance(unanswered, Mapping) else {OTHER: unanswered}
+        self._unanswered = {key: check_text(f"The flow {name!r}", "unanswered", text) for key, text in texts.items()}
 
     def __repr__(self) -> str:
         return f"Several({self.card.name!r})"
@@ -54,7 +58,8 @@ class Several:
         plan = await recorded_plan(context, partial(self._make_plan, context))
         rules = self._rules._replace(side_by_side=len(plan.tasks))
         design = make_design(self.card.name, plan.to_tasks(), rules, relays=True)
-        async for event in run_design(design, context, self._join_results):
+        unanswered = text_in(self._unanswered, language_of(context.message.text))
+        async for event in run_design(design, context, partial(self._join_results, unanswered)):
             yield event
 
     async def _make_plan(self, context: AgentContext) -> Plan:
@@ -77,7 +82,7 @@ class Several:
             return False
         return tree.reachable(name, context.message_context.roles)
 
-    def _join_results(self, graph: Graph, ending: RunEnding) -> RunResult:
+    def _join_results(self, unanswered: str, graph: Graph, ending: RunEnding) -> RunResult:
         """Joins the answers that exist, with a note for each missing one."""
         unfinished = interrupted_result(graph, ending)
         if unfinished is not None:
@@ -86,7 +91,7 @@ class Several:
         if not any(task_end.status.is_success for task_end in task_ends.values()):
             return failed_result(graph, ending, tuple(graph.tasks))
         texts: Mapping[str, str] = {
-            **{name: self._unanswered.replace("{agent}", name) for name in task_ends},
+            **{name: unanswered.replace("{agent}", name) for name in task_ends},
             **results(graph, ending.progress),
         }
         return RunResult(ending.reason, "\n\n".join(texts[name] for name in graph.tasks if texts[name]))

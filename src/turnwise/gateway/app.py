@@ -32,7 +32,7 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
     """Yields the REST API and the protocols that are on; a longer prefix comes before its own prefix."""
     if is_on(config.graph_chat):
         yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.error_response)
-    yield Protocol("/api/v1", api.router, api.error_response)
+    yield Protocol(API, api.router, api.error_response)
     if is_on(config.openai):
         yield Protocol("/v1", openai.router, openai.error_response)
     if is_on(config.adk):
@@ -58,7 +58,7 @@ def is_on(switch: Switch, extra: str | None = None) -> bool:
     return switch.on is not False and (extra is None or is_installed(extra))
 
 
-TITLE = "Turnwise"
+TITLE, API = "Turnwise", "/api/v1"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location", "X-Session-ID")
 """Response headers that web pages of other origins may read."""
@@ -110,11 +110,12 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
             app.include_router(each.top)
+        if each.prefix == API and front.config.console:
+            # Routes are built by the first request that passes them: the first page waits for no other protocol's.
+            app.include_router(console_router())
     app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
-    if front.config.console:
-        app.include_router(console_router())
     form_for = error_formatter(spoken)
     register_error_handlers(app, form_for)
     for surrounding in _middleware(front, app.state.pending, spoken, form_for):

@@ -41,7 +41,7 @@ def console_router(prefix: str = CONSOLE, gateway: str | None = None) -> APIRout
         """Returns an asset, or the page for every other path: the page itself reads the path."""
         if path.startswith(f"{ASSETS}/"):
             return _asset(path.removeprefix(f"{ASSETS}/"), request.headers)
-        page = shell().page(_depth(request), gateway)
+        page = shell().page(_depth(request), gateway, path)
         headers = {"Content-Security-Policy": policy(gateway_origin(gateway)), "Cache-Control": "no-cache"}
         return HTMLResponse(page, headers=headers)
 

@@ -56,6 +56,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "definition.exists": 409,
         "definition.conflict": 412,
         "definition.set_changed": 409,
+        "definition.out_of_bounds": 409,
         "definition.missing": 404,
         "definition.newer": 409,
         "message": 422,

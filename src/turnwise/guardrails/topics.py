@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import ConfigError, EncoderError
+from turnwise.facts.texts import text_in
 from turnwise.guardrails.replacing import checked_places
+from turnwise.matching.language import language_of
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
@@ -35,7 +37,7 @@ class BannedTopics:
         threshold: Lowest cosine similarity with a banned example.
         encoder: None = the bundled one, loaded at the first check.
         places: Where to check.
-        reason: The reason that the user sees.
+        reason: The reason that the user sees, also by the language of the checked text: `{"other": …, "de": …}`.
         name: The guardrail's name in results.
 
     Raises:
@@ -50,7 +52,7 @@ class BannedTopics:
         threshold: float = THRESHOLD,
         encoder: Encoder | None = None,
         places: Collection[Place] = ("message", "answer"),
-        reason: str = "We do not talk about that here.",
+        reason: str | Mapping[str, str] = "We do not talk about that here.",
         name: str = "banned-topics",
     ) -> None:
         if isinstance(banned, str) or not banned:
@@ -70,7 +72,7 @@ class BannedTopics:
         texts = [passage for part in content.parts if isinstance(part, TextPart) for passage in passages(part.text)]
         for start in range(0, len(texts), _BATCH):
             if await asyncio.to_thread(self._is_banned, texts[start : start + _BATCH]):
-                return GuardrailVerdict("block", reason=self._reason)
+                return GuardrailVerdict("block", reason=text_in(self._reason, language_of(content.text)))
         return ALLOW
 
     def _is_banned(self, texts: Sequence[str]) -> bool:

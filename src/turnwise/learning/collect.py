@@ -17,13 +17,15 @@ from turnwise.facts.tree import AgentTree
 from turnwise.learning.signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import Decision, DecisionFilter
 from turnwise.ports.labels import Labels
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 MAX_DECISIONS = 100_000
 """How many decisions are read by default: the newest ones."""
 ACTOR = "signals"
 """Who changes the labels, in their log of changes."""
 _PAGE, _EVENTS = 500, 1_000
+_BEFORE = 200
+"""How many events before a decision tell who answered before."""
 
 Step = Callable[[str, int, int], None]
 """Called with the description of the work, the number of sessions that are done, and their total."""
@@ -126,18 +128,41 @@ def _is_hand_over(found: Found) -> bool:
 
 
 async def newest_decisions(
-    store: SessionStore, app: str, *, since: datetime | None = None, limit: int = MAX_DECISIONS
+    store: SessionStore, app: str, *, since: datetime | None = None, labelled: bool | None = None, limit: int = MAX_DECISIONS
 ) -> AsyncIterator[Decision]:
-    """Yields the newest decisions of an app, newest first. Raises StoreError."""
-    count, after = 0, None
+    """Yields the newest decisions of an app, newest first; with `labelled`, only those with a label, or without. Raises
+    StoreError.
+    """
+    count, after, wanted = 0, None, DecisionFilter(since=since, labelled=labelled)
     while count < limit:
         size = min(_PAGE, limit - count)
-        page = await store.decisions.search(app, filter=DecisionFilter(since=since), after=after, limit=size)
+        page = await store.decisions.search(app, filter=wanted, after=after, limit=size)
         for each in page.items:
             yield each
         count, after = count + len(page.items), page.next
         if after is None:
             return
+
+
+async def decision_signals(
+    store: SessionStore, key: SessionKey, sequence: int, tree: AgentTree, default: str | None = None
+) -> list[Found]:
+    """Returns the signals about one decision, by the events around it. Labels, and how often an agent hands over, are not read.
+
+    Args:
+        store: The store.
+        key: The session.
+        sequence: The number of the event that holds the decision.
+        tree: The agents.
+        default: The default agent; None means the root.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    reader = SignalReader(tree, default)
+    events = await store.events(key, after=max(sequence - _BEFORE, 0), limit=_BEFORE + _EVENTS)
+    found = [each for event in events for each in reader.add(event)]
+    return [each for each in [*found, *reader.close()] if each.sequence == sequence]
 
 
 async def _decided(store: SessionStore, app: str, since: datetime | None, limit: int) -> dict[SessionKey, _Decided]:
@@ -177,7 +202,7 @@ async def _read(
     found: list[Found] = []
     last, reviewed_at = 0, max(reviews.values(), default=None)
     while True:
-        events = await store.events(key, after=last, limit=_EVENTS)
+        events = await store.events(key, after=last, limit=_EVENTS, max_bytes=PAGE_BYTES)
         if not events:
             break
         last = events[-1].sequence or last

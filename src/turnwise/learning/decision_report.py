@@ -1,5 +1,6 @@
 """What the decisions of an app's traffic show: misroutes, what falls to nobody, conflicts of patterns, drift (behaviour H2)."""
 
+import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -244,7 +245,9 @@ async def decision_report(
         if counts.decisions % 100 == 0:
             step("reading decisions", counts.decisions, 0)
     step("grouping messages", 0, 0)
-    return _report(cascade, counts, list(judged.values()), texts, complete=counts.decisions < limit)
+    complete = counts.decisions < limit
+    # Comparing texts takes seconds, and the caller may serve others meanwhile.
+    return await asyncio.to_thread(_report, cascade, counts, list(judged.values()), texts, complete=complete)
 
 
 def _report(

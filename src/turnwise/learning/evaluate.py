@@ -149,6 +149,15 @@ class Missed(NamedTuple):
     found: float | None
     """The measured value; None = nothing to measure."""
 
+    @property
+    def text(self) -> str:
+        """The bound and the measured value, as a sentence."""
+        gate = self.gate
+        wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
+        if self.found is None:
+            return f"{gate.key} should be {wanted}, but there was nothing to measure it on."
+        return f"{gate.key} is {self.found:.4g}, it should be {wanted}."
+
 
 def gate_from(text: str, *, at_most: bool = False, keys: Sequence[str] = KEYS) -> Gate:
     """Parses `KEY=VALUE`. Raises ValueError with the problem.

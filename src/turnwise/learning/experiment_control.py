@@ -4,12 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from turnwise.facts.errors import NothingHere, StaleWriter, StoreError
 from turnwise.facts.experiments import ExperimentRecord, ExperimentState
 from turnwise.learning.experiments import read_result
-from turnwise.ports.audit import Act, Audit
+from turnwise.ports.audit import Act
 from turnwise.ports.experiments import Experiments
 
 LOOK_SECONDS = 60.0
@@ -28,16 +27,6 @@ _MAY_BECOME: Mapping[ExperimentState, Sequence[ExperimentState]] = {
 log = logging.getLogger("turnwise.learning")
 
 
-class ExperimentRecords(Protocol):
-    """A store with experiments and an audit log."""
-
-    @property
-    def experiments(self) -> Experiments: ...
-
-    @property
-    def audit(self) -> Audit: ...
-
-
 async def find_experiment(store: Experiments, app: str, name: str) -> ExperimentRecord:
     """Returns the experiment of that name. Raises NothingHere, StoreError."""
     known = await store.all(app)
@@ -48,7 +37,7 @@ async def find_experiment(store: Experiments, app: str, name: str) -> Experiment
     raise NothingHere(f"App {app!r} has no experiment {name!r}.", fix=f"Experiments: {names}.")
 
 
-async def promote(store: ExperimentRecords, app: str, name: str, arm: str, now: datetime, *, actor: str) -> ExperimentRecord:
+async def promote(store: Experiments, app: str, name: str, arm: str, now: datetime, *, actor: str) -> ExperimentRecord:
     """Lets an arm's policy decide all sessions that begin from now on. Earlier sessions keep their arm.
 
     Raises:
@@ -56,7 +45,7 @@ async def promote(store: ExperimentRecords, app: str, name: str, arm: str, now: 
         StaleWriter: The experiment was rolled back, or others kept changing it.
         StoreError: The store cannot be used.
     """
-    record = await find_experiment(store.experiments, app, name)
+    record = await find_experiment(store, app, name)
     if record.experiment.arm(arm) is None:
         names = ", ".join(each.name for each in record.experiment.arms)
         raise NothingHere(f"The experiment {name!r} has no arm {arm!r}.", fix=f"Arms: {names}.")
@@ -64,13 +53,13 @@ async def promote(store: ExperimentRecords, app: str, name: str, arm: str, now: 
 
 
 async def roll_back(
-    store: ExperimentRecords, app: str, name: str, now: datetime, *, actor: str, reason: str = ""
+    store: Experiments, app: str, name: str, now: datetime, *, actor: str, reason: str = ""
 ) -> ExperimentRecord:
     """Lets the control decide everything at once, in sessions of all arms. Raises as `promote`."""
     return await _end(store, app, name, "rolled_back", now, actor=actor, reason=reason)
 
 
-async def stop(store: ExperimentRecords, app: str, name: str, now: datetime, *, actor: str) -> ExperimentRecord:
+async def stop(store: Experiments, app: str, name: str, now: datetime, *, actor: str) -> ExperimentRecord:
     """Takes no more sessions into the experiment. Earlier sessions keep their arm, so that they can be analysed. Raises as
     `promote`.
     """
@@ -78,7 +67,7 @@ async def stop(store: ExperimentRecords, app: str, name: str, now: datetime, *, 
 
 
 async def _end(
-    store: ExperimentRecords,
+    store: Experiments,
     app: str,
     name: str,
     state: ExperimentState,
@@ -89,22 +78,21 @@ async def _end(
     promoted: str | None = None,
 ) -> ExperimentRecord:
     for _ in range(_TRIES):
-        record = await find_experiment(store.experiments, app, name)
+        record = await find_experiment(store, app, name)
         if (record.state, record.promoted) == (state, promoted):
             return record
         if state not in _MAY_BECOME[record.state]:
             already = record.state.replace("_", " ")
             raise StaleWriter(f"The experiment {name!r} is {already} already.", fix="Start another one under a new name.")
         ended = record.ended(state, now, actor=actor, reason=reason, promoted=promoted)
-        stored = await store.experiments.replace(app, ended)
+        details = {"experiment": name, "arm": promoted, "reason": reason}
+        stored = await store.replace(app, ended, act=Act(actor, f"experiment.{state}", details=details))
         if stored is not None:
-            details = {"experiment": name, "arm": promoted, "reason": reason}
-            await store.audit.record(app, Act(actor, f"experiment.{state}", details=details))
             return stored
     raise StaleWriter(f"The experiment {name!r} kept being changed by others.", fix="Try again.")
 
 
-async def end_if_worse(store: ExperimentRecords, app: str, name: str, now: datetime) -> ExperimentRecord | None:
+async def end_if_worse(store: Experiments, app: str, name: str, now: datetime) -> ExperimentRecord | None:
     """Rolls a running experiment back when an arm is surely worse than the control by more than the bound.
 
     Returns:
@@ -113,15 +101,15 @@ async def end_if_worse(store: ExperimentRecords, app: str, name: str, now: datet
     Raises:
         StoreError: The store cannot be used.
     """
-    record = next((each for each in await store.experiments.all(app) if each.name == name), None)
+    record = next((each for each in await store.all(app) if each.name == name), None)
     if record is None or record.state != "running":
         return None
     if record.looked_at is not None and now - record.looked_at < timedelta(seconds=LOOK_SECONDS):
         return None
-    claimed = await store.experiments.replace(app, record.replace(looked_at=now))
+    claimed = await store.replace(app, record.replace(looked_at=now))
     if claimed is None:
         return None
-    result = await read_result(store.experiments, app, claimed, now)
+    result = await read_result(store, app, claimed, now)
     if result.is_broken or not result.harmful:
         return None
     worst, control = result.harmful[0], claimed.experiment.control.name
@@ -133,7 +121,7 @@ async def end_if_worse(store: ExperimentRecords, app: str, name: str, now: datet
 
 
 async def watch_experiment(
-    store: ExperimentRecords, app: str, name: str, now: Callable[[], datetime], *, seconds: float = LOOK_SECONDS
+    store: Experiments, app: str, name: str, now: Callable[[], datetime], *, seconds: float = LOOK_SECONDS
 ) -> None:
     """Calls `end_if_worse` about once a minute, until it is cancelled. Problems of the store are logged."""
     while True:

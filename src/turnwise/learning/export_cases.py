@@ -17,7 +17,7 @@ from turnwise.guardrails.rules import with_labels
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.collect import all_labels
 from turnwise.learning.traffic import effective
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 _EVENTS = 1_000
 _ID_DIGITS = 16
@@ -55,7 +55,7 @@ async def _turns(store: SessionStore, key: SessionKey, expected: Mapping[int, st
     turns: list[Turn] = []
     reply, last, done = "", 0, 0
     while last < max(expected):
-        events = await store.events(key, after=last, limit=_EVENTS)
+        events = await store.events(key, after=last, limit=_EVENTS, max_bytes=PAGE_BYTES)
         if not events:
             break
         last = events[-1].sequence or last

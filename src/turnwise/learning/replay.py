@@ -16,7 +16,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.decisions import ALL_DECISIONS, DecisionFilter
-from turnwise.ports.stores import SessionStore
+from turnwise.ports.stores import PAGE_BYTES, SessionStore
 from turnwise.selection.cascade import Cascade
 
 Obstacle = Literal["inside_turn", "rewound", "deleted", "no_text", "no_facts", "asked", "nobody_eligible"]
@@ -154,7 +154,7 @@ async def _replay_session(
     session = Session(app=key.app, user=key.user, id=key.id, created_at=_WHEN, updated_at=_WHEN)
     left, last = dict(wanted), 0
     while left:
-        events = await store.events(key, after=last, limit=_EVENTS)
+        events = await store.events(key, after=last, limit=_EVENTS, max_bytes=PAGE_BYTES)
         if not events:
             break
         last = events[-1].sequence or last

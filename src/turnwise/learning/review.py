@@ -2,13 +2,17 @@
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from turnwise.access.records import record_store_of
 from turnwise.facts.labels import OPERATOR, Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.learning.collect import newest_decisions
 from turnwise.learning.outcomes import ranking_of
 from turnwise.ports.decisions import Decision
+from turnwise.ports.stores import SessionStore
+from turnwise.selection.cascade import Cascade
 
 RANDOM_SHARE = 0.1
 """The share of the queue that is drawn at random: accuracy is known from these alone."""
@@ -20,7 +24,7 @@ class Queued(NamedTuple):
     """A decision to review."""
 
     decision: Decision
-    picked: str
+    picked: Literal["complaint", "doubt", "random"]
     """`complaint`: a user or a signal contradicts it. `doubt`: it is not sure. `random`: it was drawn."""
     doubt: float
     """0 to 1: the weight of what contradicts it, or how little sure it is."""
@@ -51,13 +55,43 @@ def review_queue(
         seed: The seed of the draw.
     """
     waiting = [each for each in decisions if _may_be_reviewed(each, labels.get((each.key, each.sequence), ()))]
-    count = min(round(share * size), len(waiting))
+    count = round(share * min(size, len(waiting)))
     drawn = set(random.Random(seed).sample(range(len(waiting)), count))
     by_chance = [Queued(waiting[at], "random", _doubt(waiting[at].selection), count / len(waiting)) for at in sorted(drawn)]
     others = (each for at, each in enumerate(waiting) if at not in drawn)
     left = [_queued(each, labels.get((each.key, each.sequence), ()), default) for each in others]
     worst = sorted(left, key=lambda each: (each.picked != "complaint", -each.doubt))[: max(size - count, 0)]
     return _spread(worst, by_chance)
+
+
+async def read_queue(
+    store: SessionStore, app: str, cascade: Cascade, *, size: int, share: float = RANDOM_SHARE, seed: int = 0, limit: int
+) -> list[Queued]:
+    """Reads the newest decisions, and returns those to review, as `review_queue` does.
+
+    Args:
+        store: The store.
+        app: The app.
+        cascade: Its policy, which names the default agent.
+        size: How many to review.
+        share: The share of random ones, 0 to 1.
+        seed: The seed of the draw.
+        limit: How many decisions are read.
+
+    Raises:
+        ConfigError: The store keeps no labels.
+        StoreError: The store cannot be read.
+    """
+    known, labels = record_store_of(store).labels, dict[tuple[SessionKey, int], list[Label]]()
+    labelled = [each async for each in newest_decisions(store, app, labelled=True, limit=limit)]
+    others = [each async for each in newest_decisions(store, app, labelled=False, limit=limit)]
+    newest = sorted([*labelled, *others], key=lambda each: (each.created_at, each.key, each.sequence), reverse=True)[:limit]
+    places = {(each.key, each.sequence) for each in newest}
+    for each in labelled:
+        if (each.key, each.sequence) in places:
+            labels[each.key, each.sequence] = [found.label for found in await known.of(each.key, each.sequence)]
+    default = cascade.spec.default or cascade.tree.root
+    return review_queue(newest, labels, default=default, size=size, share=share, seed=seed)
 
 
 def _may_be_reviewed(decision: Decision, labels: Collection[Label]) -> bool:

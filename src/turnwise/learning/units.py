@@ -127,9 +127,12 @@ def is_failure(state: str | None) -> bool:
 
 
 def is_corrected(trial: Trial, until: datetime) -> bool:
-    """Returns whether the label that counts names another agent."""
+    """Returns whether the label that counts names another agent.
+
+    A label of nobody names none: the chosen agent may be the default one, which messages for nobody go to.
+    """
     label = counting_label(trial.labels, until)
-    return label is not None and label.agent != trial.agent
+    return label is not None and label.agent not in (None, trial.agent)
 
 
 def counting_label(labels: Sequence[TrialLabel], until: datetime) -> TrialLabel | None:

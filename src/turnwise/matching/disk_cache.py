@@ -25,6 +25,8 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from turnwise.matching.packed_vectors import PackedVectors
+
 DIGEST_BYTES = 32
 KEY_FILE = "key"
 _KEY_BYTES = 32
@@ -78,13 +80,21 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class Vectors:
-    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable."""
+    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable.
+
+    Args:
+        keys: The keys, each once.
+        rows: Their rows. They are not copied.
+    """
 
     def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
+        self._set(keys, (rows,), np.arange(len(keys)))
+
+    def _set(self, keys: Keys, blocks: Sequence[NDArray[np.float16]], numbers: NDArray[np.intp]) -> None:
         if bool((keys[:-1] > keys[1:]).any()):
             order = np.argsort(keys, kind="stable")
-            keys, rows = keys[order], rows[order]
-        self.keys, self.rows = keys, rows
+            keys, numbers = keys[order], numbers[order]
+        self.keys, self.rows = keys, PackedVectors(blocks, numbers)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -95,6 +105,20 @@ class Vectors:
             return np.full(len(keys), -1, np.intp)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, places, -1)
+
+    def without(self, other: "Vectors") -> "Vectors":
+        """Returns those whose keys the other ones lack."""
+        new = other.places(self.keys) < 0
+        return self if bool(new.all()) else Vectors(self.keys[new], self.rows.raw(new))
+
+    def joined(self, other: "Vectors") -> "Vectors":
+        """Returns both together, which have no key in common. Rows are copied only of many small parts."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        made = Vectors.__new__(Vectors)
+        blocks, numbers = self.rows.beside(other.rows)
+        made._set(np.concatenate([self.keys, other.keys]), blocks, numbers)
+        return made
 
 
 class DiskCache:
@@ -128,31 +152,24 @@ class DiskCache:
 
     def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
         """Returns the cached vectors among these keys. Files that share a key hold the same row for it."""
-        missing = np.unique(keys)
-        keys_found: list[Keys] = []
-        rows_found: list[NDArray[np.float16]] = []
-        used = []
+        missing, whole, used = np.unique(keys), Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16)), []
         for path in self._segments(encoder):
             if not len(missing):
                 break
             found = self._segment(path, dimensions, missing)
             if found is not None and len(found):
                 used.append(path)
-                keys_found.append(found.keys)
-                rows_found.append(found.rows)
+                whole = whole.joined(found)
                 missing = missing[found.places(missing) < 0]
-        if not used:
-            return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
-        found = Vectors(np.concatenate(keys_found), np.concatenate(rows_found))
-        if len(used) > _SEGMENTS and self.store_vectors(encoder, found):
-            self._remove_covered(used, found)
-        return found
+        if len(used) > _SEGMENTS and self.store_vectors(encoder, whole):
+            self._remove_covered(used, whole)
+        return whole
 
     def store_vectors(self, encoder: str, vectors: Vectors) -> bool:
         """Stores vectors and returns whether that succeeded."""
         content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
         path = self._path(f"vectors-{_short(encoder)}", content)
-        return self._write(path, {"keys": vectors.keys, "rows": vectors.rows})
+        return self._write(path, {"keys": vectors.keys, "rows": vectors.rows.raw()})
 
     def _path(self, kind: str, fingerprint: str) -> Path:
         return self._folder / f"{kind}-{_short(fingerprint)}{_SUFFIX}"
@@ -222,7 +239,7 @@ class DiskCache:
             _remove(path)
             return None
         picked = np.isin(keys, wanted)
-        return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
+        return Vectors(keys, rows) if bool(picked.all()) else Vectors(keys[picked], rows[picked])
 
     def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
         """Returns the arrays of a file; None when it is missing. Damaged and untrusted files are removed."""

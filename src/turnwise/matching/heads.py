@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.matching.packed_vectors import AnyVectors
 from turnwise.matching.solver import Rescale, Tick, minimize
 
 Floats = NDArray[np.float32]
@@ -15,7 +16,7 @@ Classes = NDArray[np.int64]
 _CURVED = 0.1
 _BALANCE = 0.75
 _SHRINKAGE = 1_000.0
-_CHUNK = 8_192
+_CHUNK, _CLASSES = 2_048, 1_000
 
 HELD_OUT, LABELLED = 40.0, 4.0
 """Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
@@ -86,7 +87,7 @@ def fit_softmax(
     return Head(point[:-1], point[-1])
 
 
-def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
+def fit_normal(vectors: AnyVectors, classes: Classes, count: int) -> Head:
     """Fits linear discriminant analysis: normal distributions with a shared covariance, in one pass.
 
     The covariance within classes is shrunk towards a multiple of the identity, so one vector per class is enough. Rows of
@@ -98,16 +99,23 @@ def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
     for start in range(0, len(used), _CHUNK):
         chunk = vectors[used[start : start + _CHUNK]]
         products += chunk.T @ chunk
-    sums = class_sums(vectors, classes, count).astype(np.float64)
-    sizes = np.bincount(classes[used], minlength=count)
-    means = sums / np.maximum(sizes, 1)[:, None]
-    middle = sums.sum(axis=0) / len(used)
+    sums = class_sums(vectors, classes, count)
+    sizes = np.maximum(np.bincount(classes[used], minlength=count), 1)[:, None]
+    middle = sums.sum(axis=0, dtype=np.float64) / len(used)
     spread = max(float(np.trace(products)) / len(used) - float(middle @ middle), 1e-6) / size
-    within = products - sums.T @ means + _SHRINKAGE * spread * np.eye(size)
-    weights = np.linalg.solve(within / (max(len(used) - count, 0) + _SHRINKAGE), means.T)
-    bias = -0.5 * np.einsum("kc,ck->c", weights, means)
+    within = products + _SHRINKAGE * spread * np.eye(size)
+    blocks = [slice(start, start + _CLASSES) for start in range(0, count, _CLASSES)]
+    for block in blocks:
+        within -= sums[block].T @ (sums[block].astype(np.float64) / sizes[block])
+    within /= max(len(used) - count, 0) + _SHRINKAGE
     # Column-major: with many classes, the product with one vector is bound by reading all weights.
-    return Head(np.asfortranarray(_CURVED * weights, np.float32), (_CURVED * bias).astype(np.float32))
+    weights, bias = np.empty((size, count), np.float32, "F"), np.empty(count, np.float32)
+    for block in blocks:
+        means = sums[block].astype(np.float64) / sizes[block]
+        of_block = np.linalg.solve(within, means.T)
+        weights[:, block] = _CURVED * of_block
+        bias[block] = -0.5 * _CURVED * np.einsum("kc,ck->c", of_block, means)
+    return Head(weights, bias)
 
 
 def fit_weights(
@@ -155,7 +163,7 @@ def fit_weights(
     return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
 
 
-def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
+def split(vectors: AnyVectors, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
     """Splits labels into skills.
 
     Args:
@@ -215,10 +223,12 @@ def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
     return rescale
 
 
-def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
+def class_sums(vectors: AnyVectors, classes: Classes, count: int) -> Floats:
     """Returns the sum of each class's vectors, classes × dimensions; zeros for empty classes. Rows of class -1 are ignored."""
     sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
-    np.add.at(sums, classes % (count + 1), vectors)
+    for start in range(0, len(vectors), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        np.add.at(sums, classes[rows] % (count + 1), vectors[rows])
     return sums[:-1]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import NEAREST, NEAREST_OF_A_LABEL
+from turnwise.matching.packed_vectors import PackedVectors
 
 EXACT_PHRASES = 10_000
 """Maximum number of phrases for exhaustive search: about half a millisecond at 384 dimensions."""
@@ -61,14 +62,19 @@ class Index:
     """
 
     def __init__(
-        self, vectors: NDArray[np.floating], labels: NDArray[np.integer], label_count: int, *, exact: int = EXACT_PHRASES
+        self,
+        vectors: NDArray[np.floating] | PackedVectors,
+        labels: NDArray[np.integer],
+        label_count: int,
+        *,
+        exact: int = EXACT_PHRASES,
     ) -> None:
         self.label_count = label_count
         self._rows: _Exact | _Cells
         if len(vectors) <= exact:
             order = np.argsort(labels, kind="stable")
             in_order = bool((order[:-1] < order[1:]).all())
-            rows = vectors if in_order else vectors[order]
+            rows = vectors[:] if in_order else vectors[order]
             self._rows = _Exact(np.asarray(rows, np.float32), np.asarray(labels)[order], order)
         else:
             self._rows = _Cells.build(vectors, np.asarray(labels))
@@ -174,7 +180,7 @@ class _Cells(NamedTuple):
     """The centroids' lengths before scaling."""
 
     @classmethod
-    def build(cls, vectors: NDArray[np.floating], labels: Places) -> "_Cells":
+    def build(cls, vectors: NDArray[np.floating] | PackedVectors, labels: Places) -> "_Cells":
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
         codes = np.empty(vectors.shape, np.int8)
@@ -313,7 +319,7 @@ def _top(cosines: Vectors, labels: Places, places: Places, count: int, per_label
         size *= 8
 
 
-def _in_cells(vectors: NDArray[np.floating], order: Places, starts: Places) -> tuple[Places, Places]:
+def _in_cells(vectors: NDArray[np.floating] | PackedVectors, order: Places, starts: Places) -> tuple[Places, Places]:
     """Returns the order with each label's rows sorted by cell, and the cells' bounds. `starts` is the labels' first rows."""
     order = order.copy()
     bounds: list[int] = []
@@ -328,7 +334,7 @@ def _in_cells(vectors: NDArray[np.floating], order: Places, starts: Places) -> t
     return order, np.array([*bounds, len(order)], np.intp)
 
 
-def _grouped(vectors: NDArray[np.floating], own: Places) -> Places:
+def _grouped(vectors: NDArray[np.floating] | PackedVectors, own: Places) -> Places:
     """Clusters these rows into cells by spherical k-means; returns each row's cell."""
     generator = np.random.default_rng(_SEED)
     count = min(-(-len(own) // _CELL), _CELLS_OF_A_LABEL)

@@ -16,7 +16,7 @@ PLACES = 2048
 READ_CHARACTERS = 2_000
 """Maximum number of characters read from a text, to bound the cost of a message."""
 
-_COUNTED_TEXTS = 20_000
+_COUNTED_TEXTS, _AT_ONCE = 20_000, 2_000
 _RUNS = (2, 3, 4)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -44,7 +44,10 @@ class Lexicon:
     def of(cls, texts: Sequence[str]) -> "Lexicon":
         """Fits the weights on texts: 1 + log((1 + texts) / (1 + uses)). Very large collections are sampled."""
         texts = texts[:: 1 + len(texts) // _COUNTED_TEXTS]
-        used = np.minimum(np.bincount(_counted(texts).places, minlength=PLACES), len(texts))
+        used = np.zeros(PLACES, np.int64)
+        for start in range(0, len(texts), _AT_ONCE):
+            used += np.bincount(_counted(texts[start : start + _AT_ONCE]).places, minlength=PLACES)
+        used = np.minimum(used, len(texts))
         return cls((1.0 + np.log((1.0 + len(texts)) / (1.0 + used))).astype(np.float32))
 
     def rows(self, texts: Sequence[str]) -> Rows:

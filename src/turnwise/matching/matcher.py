@@ -21,11 +21,22 @@ from turnwise.matching.heads import (
     log_softmax,
     split,
 )
-from turnwise.matching.index import Index, OverlaidIndex
+from turnwise.matching.index import EXACT_PHRASES, Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
-from turnwise.matching.novelty import Gate, default_gate, fit_gate, signals, tune_gate
+from turnwise.matching.novelty import (
+    FEW,
+    FEWEST,
+    UNLIKE_APP,
+    Gate,
+    default_gate,
+    fit_gate,
+    fit_gate_by_strangers,
+    signals,
+    tune_gate,
+)
+from turnwise.matching.packed_vectors import AnyVectors, PackedVectors
 from turnwise.matching.scorers import (
     COSINE_SCALE,
     SCORERS,
@@ -39,12 +50,14 @@ from turnwise.matching.scorers import (
 )
 from turnwise.matching.solver import Tick
 from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
+from turnwise.matching.strangers import Strangers
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
 _ONE_FOLD_ABOVE_PHRASES, _ONE_FOLD_ABOVE_LABELS = 5_000, 500
-_MAX_HELD_OUT = 2_000
+_MAX_HELD_OUT, _HELD_OUT_AT_ONCE, _SCORED_AT_ONCE = 2_000, 250, 50
 _CHUNK = 500
+_NEVER = -1e6  # a score that no label has
 
 Progress = Callable[[float], None]
 
@@ -69,6 +82,10 @@ class Matcher:
     @property
     def fitted(self) -> bool:
         return self._fitted_scorers is not None
+
+    def index_of(self, phrases: Sequence[Phrase]) -> Index | None:
+        """Returns the index, if it is one of exactly these phrases."""
+        return self._index if phrases is self._phrases and isinstance(self._index, Index) else None
 
     def match(self, text: str, vector: Floats) -> Match:
         """Returns how well the text fits the labels. Without labels the novelty is 1.
@@ -145,7 +162,7 @@ class Matcher:
         gate = tune_gate(self._gate, signals(evidence, self._scorer_names), known & (chosen == right), ~known)
         return Matcher(self._phrases, self._index, self._fitted_scorers, weights, gate)
 
-    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], Floats]") -> "Matcher":
+    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], AnyVectors]") -> "Matcher":
         """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
 
         The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
@@ -211,33 +228,45 @@ class Matcher:
         return cls(phrases, index, scorers, arrays["weights"], gate)
 
 
-def nearest(phrases: Sequence[Phrase], vectors: Floats) -> Matcher:
+def nearest(phrases: Sequence[Phrase], vectors: AnyVectors) -> Matcher:
     """Creates a matcher without fitting: the nearest phrases decide. `vectors` has one row of length 1 per phrase."""
     return _by_nearest(phrases, _indexed(phrases, vectors))
 
 
-def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None = None) -> Matcher:
+def fit(
+    phrases: Sequence[Phrase],
+    vectors: AnyVectors,
+    *,
+    strangers: Strangers | None = None,
+    progress: Progress | None = None,
+    like: Matcher | None = None,
+) -> Matcher:
     """Creates a matcher with fitted heads, in seconds. Deterministic.
 
     Args:
         phrases: The labels' phrases.
         vectors: One row of length 1 per phrase.
+        strangers: Texts that belong to no label of most apps; used with few examples. None = none are known.
         progress: Called repeatedly with the completed share, 0 to 1. Its exceptions stop the work.
+        like: An earlier matcher. If it has the same phrases, both share one index.
     """
     tick = _tick(progress, 0.0)
-    index = _indexed(phrases, vectors)
+    if len(phrases) <= EXACT_PHRASES:
+        vectors = vectors[:]
     selected = _without_repeats(phrases)
     if not selected:
-        return _by_nearest(phrases, index)
+        return _by_nearest(phrases, _indexed(phrases, vectors))
     training = _training_set([phrases[place] for place in selected], _rows(vectors, selected), labels_of(phrases))
     if tick:
         tick()
     folds = _folds([phrases[place] for place in selected], training.owners)
-    raw_scores, places, owners = [], [], []
+    raw_scores: list[Floats] = []
+    places: list[Classes] = []
+    owners: list[Classes] = []
     for done, held_out in enumerate(folds):
-        output = _held_out(training, held_out, _tick(progress, (done + 0.5) / (len(folds) + 1.5)))
-        raw_scores.append(output.raw_scores)
-        places.append(output.positions(training.owners[held_out]))
+        found = _held_out(training, held_out, _tick(progress, (done + 0.5) / (len(folds) + 1.5)))
+        raw_scores += found[0]
+        places += found[1]
         owners.append(training.owners[held_out])
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
     scorers = fit_scorers(training, tick)
@@ -249,10 +278,30 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         placed = right >= 0
         weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
         gate = fit_gate(gate, signals(evidence), counts)
+        if strangers is not None and FEWEST <= len(evidence) < FEW and placed.all():
+            far = strangers.unlike(vectors[:], UNLIKE_APP)
+            gate = _gate_by_strangers(gate, evidence, right, counts, scorers, _indexed(phrases, vectors), far)
         scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
+    del training
+    # Last, because it is large: heads on trial are gone by now.
+    shared = like.index_of(phrases) if like is not None else None
+    index = _indexed(phrases, vectors) if shared is None else shared
     if progress:
         progress(1.0)
     return Matcher(phrases, index, scorers, weights, gate)
+
+
+def _gate_by_strangers(
+    gate: Gate, evidence: Floats, right: Classes, counts: Floats, scorers: FittedScorers, index: Index, strangers: Strangers
+) -> Gate:
+    """Fits the gate by the held-out examples, as texts of their label and as strangers to the others, and by strangers."""
+    if not strangers.texts or evidence.shape[1] < 2:
+        return gate
+    others = evidence.copy()
+    others[np.arange(len(others)), right] = _NEVER
+    best = np.stack([each.best for each in index.search_many(strangers.vectors)])
+    far = scorers.score(strangers.texts, strangers.vectors, best).raw_scores
+    return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
 
 
 class Blocks(NamedTuple):
@@ -300,26 +349,34 @@ def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phrase.label for phrase in phrases))
 
 
-def _indexed(phrases: Sequence[Phrase], vectors: Floats) -> Index:
+def _indexed(phrases: Sequence[Phrase], vectors: AnyVectors) -> Index:
     number = {label: place for place, label in enumerate(labels_of(phrases))}
     return Index(vectors, np.array([number[phrase.label] for phrase in phrases], np.int64), len(number))
 
 
 def _without_repeats(phrases: Sequence[Phrase]) -> list[int]:
     """Returns the indices of the phrases, without duplicates within a label."""
-    first: dict[tuple[str, str], int] = {}
+    by_label: dict[str, list[int]] = {}
     for place, phrase in enumerate(phrases):
-        first.setdefault((phrase.label, normalize(phrase.text, fold=True)), place)
-    return list(first.values())
+        by_label.setdefault(phrase.label, []).append(place)
+    found: list[int] = []
+    for places in by_label.values():
+        first: dict[str, int] = {}
+        for place in places:
+            first.setdefault(normalize(phrases[place].text, fold=True), place)
+        found += first.values()
+    return sorted(found)
 
 
-def _rows(vectors: Floats, selected: list[int]) -> Floats:
+def _rows(vectors: AnyVectors, selected: list[int]) -> AnyVectors:
     """Returns those rows; without a copy when they are all."""
+    if isinstance(vectors, PackedVectors):
+        return vectors.chosen(selected)
     vectors = np.asarray(vectors, np.float32)
     return vectors if len(selected) == len(vectors) else vectors[selected]
 
 
-def _training_set(phrases: Sequence[Phrase], vectors: Floats, labels: Sequence[str]) -> TrainingSet:
+def _training_set(phrases: Sequence[Phrase], vectors: AnyVectors, labels: Sequence[str]) -> TrainingSet:
     number = {label: place for place, label in enumerate(labels)}
     owners = np.array([number[phrase.label] for phrase in phrases], np.int64)
     skills, parents = split(vectors, owners, [phrase.skill for phrase in phrases])
@@ -351,11 +408,26 @@ def _tick(progress: Progress | None, share: float) -> Tick | None:
     return functools.partial(progress, share)
 
 
-def _held_out(training: TrainingSet, held_out: NDArray[np.bool_], tick: Tick | None) -> ScorerOutput:
-    """Scores the held-out phrases with scorers fitted on the others."""
+def _held_out(
+    training: TrainingSet, held_out: NDArray[np.bool_], tick: Tick | None
+) -> tuple[Sequence[Floats], Sequence[Classes]]:
+    """Scores the held-out phrases with scorers fitted on the others.
+
+    Returns:
+        The raw scores, and the index of each phrase's right label among its scored ones, both in parts.
+    """
     rest = training.without(held_out)
     scorers = fit_scorers(rest, tick)
-    rows = np.flatnonzero(held_out).tolist()
-    vectors = training.vectors[rows]
-    best = nearest_by_label(vectors, rest, len(scorers.starts))
-    return scorers.score([training.texts[row] for row in rows], vectors, best)
+    rows, count = np.flatnonzero(held_out), len(scorers.starts)
+    # Each row has a score of every label.
+    at_once, scored = (len(rows), len(rows)) if count <= SHORTLISTED_ABOVE else (_HELD_OUT_AT_ONCE, _SCORED_AT_ONCE)
+    raw_scores, places = [], []
+    for start in range(0, len(rows), at_once):
+        best = nearest_by_label(training.vectors[rows[start : start + at_once]], rest, count)
+        for first in range(0, len(best), scored):
+            some = rows[start + first : start + min(first + scored, at_once)]
+            texts = [training.texts[row] for row in some.tolist()]
+            output = scorers.score(texts, training.vectors[some], best[first : first + scored])
+            raw_scores.append(output.raw_scores)
+            places.append(output.positions(training.owners[some]))
+    return raw_scores, places

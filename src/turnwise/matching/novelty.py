@@ -22,6 +22,13 @@ MIN_OUT_OF_SCOPE_SHARE = 0.2
 
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
+FEW, FEWEST = 200, 15
+"""With so many held-out examples, at least the fewest and fewer than the other, a gate is fitted by strangers."""
+UNLIKE_APP = 0.5
+"""A stranger of the sample counts only below this cosine with all phrases of the app."""
+# The share of strangers, and among them of those of the app's own subjects. Held-out examples score lower than messages do, as
+# the scorers lack them: the share makes up for it.
+_STRANGERS, _NEAR = 0.4, 0.3
 _SHARPNESS, _SHARPEST = 2.0, 4.0
 _BELONGING, _NEAREST = 0, 1
 # From public data sets, with 2 to 5 agents of 2 to 5 examples each: 1 to 3 % of in-scope requests have a lower cosine, and 97
@@ -98,6 +105,27 @@ def fit_gate(gate: Gate, signals: Floats, counts: Floats) -> Gate:
     return Gate(np.array(_BELONGING), rejected, np.array(scale), gate.unlike)
 
 
+def fit_gate_by_strangers(gate: Gate, signals: Floats, counts: Floats, *, near: Floats, far: Floats) -> Gate:
+    """Calibrates a gate for an app with few examples, by how near strangers come.
+
+    The curve is a logistic regression between the app's own texts and strangers.
+
+    Args:
+        gate: The gate so far, returned unchanged when the groups cannot be separated.
+        signals: The signals of in-scope texts that the scorers were not fitted on.
+        counts: Weight of each of these.
+        near: The signals of the same texts for other labels than their own: strangers of the app's own subjects.
+        far: The signals of texts that belong to no label; must not be empty.
+    """
+    groups = [each[:, _BELONGING].astype(np.float64) for each in (signals, near, far)]
+    shares = (1.0 - _STRANGERS, _STRANGERS * _NEAR, _STRANGERS * (1.0 - _NEAR))
+    weights = [counts / counts.sum(), *(np.full(len(each), 1.0 / len(each)) for each in groups[1:])]
+    sign = np.concatenate(groups)
+    weight = np.concatenate([share * each for share, each in zip(shares, weights, strict=True)]) * len(sign)
+    out_of_scope = np.arange(len(sign)) >= len(signals)
+    return _curve(sign, out_of_scope, weight) or gate
+
+
 def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scope: NDArray[np.bool_]) -> Gate:
     """Fits the gate that handles the most texts correctly: by the right label, or as out of scope.
 
@@ -118,12 +146,17 @@ def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scop
     share = out_of_scope.mean()
     if share < MIN_OUT_OF_SCOPE_SHARE:
         weight[out_of_scope[used]] = MIN_OUT_OF_SCOPE_SHARE / (1.0 - MIN_OUT_OF_SCOPE_SHARE) * (1.0 - share) / share
+    return _curve(sign, out_of_scope[used], weight) or gate
+
+
+def _curve(sign: NDArray[np.float64], out_of_scope: NDArray[np.bool_], weight: NDArray[np.float64]) -> Gate | None:
+    """Returns the gate of a logistic regression between the groups; None when the signal does not separate them."""
     middle, spread = float(sign.mean()), max(float(sign.std()), 1e-3)
-    slope, bias = _logistic((sign - middle) / spread, out_of_scope[used], weight)
-    if slope > -1e-3:  # the signal does not separate the groups
-        return gate
+    slope, bias = _logistic((sign - middle) / spread, out_of_scope, weight)
+    if slope > -1e-3:
+        return None
     threshold, scale = np.array(middle - bias / slope * spread), np.array(-spread / slope)
-    # The labelled texts replace the default for dissimilar texts.
+    # The strangers seen replace the default for dissimilar texts.
     return Gate(np.array(_BELONGING), threshold, scale, np.array(_NOTHING))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from turnwise.matching.heads import Classes, Floats, Head, class_sums, curvature, directions, fit_normal, fit_softmax
 from turnwise.matching.lexical import PLACES, Lexicon
+from turnwise.matching.packed_vectors import AnyVectors
 from turnwise.matching.solver import Rescale, Tick
 
 SCORERS = ("meaning", "wording", "nearest", "mean")
@@ -35,13 +36,14 @@ _STRENGTH, _STEPS = 20.0, 25
 _WORDING_STEPS, _WORDING_STEPS_PLAIN = 8, 20
 _MEANING_WORK, _WORDING_WORK = 10_000_000, 6_000_000  # (rows + dimensions) × classes: some ten seconds
 _CHUNK = 2_000
+_LABELS_AT_ONCE = 500
 
 
 class TrainingSet(NamedTuple):
     """The training data: one row per phrase. Rows with owner and skill -1 are ignored."""
 
     texts: Sequence[str]
-    vectors: Floats
+    vectors: AnyVectors
     owners: Classes
     """Each row's label."""
     skills: Classes
@@ -152,7 +154,8 @@ class FittedScorers:
         counts = self._skill_counts
         for row, chosen in enumerate(labels):
             used = slice(bounds[row], bounds[row + 1])
-            wording[row] = values[used] @ self.wording.weights[np.ix_(places[used], chosen)] + self.wording.bias[chosen]
+            weights = self.wording.weights[np.ix_(places[used], chosen)].astype(np.float32)
+            wording[row] = values[used] @ weights + self.wording.bias[chosen]
             ends = np.cumsum(counts[chosen])
             firsts = ends - counts[chosen]
             skills = np.repeat(self.starts[chosen] - firsts, counts[chosen]) + np.arange(ends[-1])
@@ -170,13 +173,13 @@ class FittedScorers:
         return np.concatenate(chunks) if chunks else np.empty((0, len(self.wording.bias)), np.float32)
 
 
-def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> TrainingSet:
+def prepare(texts: Sequence[str], vectors: AnyVectors, owners: Classes, skills: Classes, parents: Classes) -> TrainingSet:
     """Prepares the training data and computes what all its subsets share."""
     lexicon = Lexicon.of(texts)
     labels = int(parents[-1]) + 1
     wording = lexicon.dense(texts) if (len(texts) + PLACES) * labels <= _WORDING_WORK else None
     shared = (
-        curvature(vectors, strength=_STRENGTH) if _is_fast(vectors, labels) else None,
+        curvature(vectors[:], strength=_STRENGTH) if _is_fast(vectors, labels) else None,
         None if wording is None else curvature(wording, strength=_STRENGTH),
     )
     return TrainingSet(texts, vectors, owners, skills, parents, lexicon, wording, shared)
@@ -189,7 +192,7 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         meaning = fit_normal(training.vectors, training.owners, labels)
     else:
         rows = training.owners >= 0
-        vectors = training.vectors if rows.all() else training.vectors[rows]
+        vectors = training.vectors[:] if rows.all() else training.vectors[rows]
         meaning = fit_softmax(
             vectors, training.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=training.rescales[0], tick=tick
         )
@@ -210,19 +213,31 @@ def shortlist(meaning: Floats, best: Floats) -> Classes:
     return np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
 
 
-def _is_fast(vectors: Floats, classes: int) -> bool:
+def _is_fast(vectors: AnyVectors, classes: int) -> bool:
     return sum(vectors.shape) * classes <= _MEANING_WORK
 
 
 def _sum_wording(training: TrainingSet, labels: int) -> Head:
-    """Returns wording weights without fitting: the sum of each label's rows."""
-    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last one is for ignored rows
-    for start in range(0, len(training.texts), _CHUNK):
-        rows, places, values = training.lexicon.rows(training.texts[start : start + _CHUNK])
-        np.add.at(sums, training.owners[start + rows] % (labels + 1) * PLACES + places, values)
-    weights = directions(sums[:-PLACES].reshape(labels, PLACES))
-    weights *= np.float32(COSINE_SCALE)
-    return Head(np.ascontiguousarray(weights.T), np.zeros(labels, np.float32))
+    """Returns wording weights without fitting: the sum of each label's rows. Those of very many labels are float16."""
+    kind = np.float16 if labels > SHORTLISTED_ABOVE else np.float32
+    weights = np.empty((PLACES, labels), kind)
+    order = np.argsort(training.owners, kind="stable")
+    owners = training.owners[order]
+    for first in range(0, labels, _LABELS_AT_ONCE):
+        last = min(first + _LABELS_AT_ONCE, labels)
+        bounds = np.searchsorted(owners, (first, last))
+        weights[:, first:last] = _label_sums(training, order[slice(*bounds)], first, last).T
+    return Head(weights, np.zeros(labels, np.float32))
+
+
+def _label_sums(training: TrainingSet, chosen: Classes, first: int, last: int) -> Floats:
+    """Returns the wording of some labels, labels × PLACES. `chosen` has the rows of the labels from `first` up to `last`."""
+    sums = np.zeros((last - first) * PLACES, np.float32)
+    for start in range(0, len(chosen), _CHUNK):
+        some = chosen[start : start + _CHUNK]
+        rows, places, values = training.lexicon.rows([training.texts[row] for row in some.tolist()])
+        np.add.at(sums, (training.owners[some][rows] - first) * PLACES + places, values)
+    return directions(sums.reshape(last - first, PLACES)) * np.float32(COSINE_SCALE)
 
 
 def nearest_by_label(vectors: Floats, training: TrainingSet, count: int) -> Floats:

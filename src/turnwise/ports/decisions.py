@@ -171,6 +171,7 @@ class Decisions(Protocol):
         filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
+        oldest_first: bool = False,
     ) -> Page[Decision]:
         """Returns decisions, newest first, of all users and sessions or of one. Raises CursorInvalid.
 
@@ -178,7 +179,8 @@ class Decisions(Protocol):
         a next one. A fork's inherited decisions are listed only for the fork's own key.
 
         Args:
-            after: The cursor of a page with the same filter.
+            after: The cursor of a page with the same filter and order.
+            oldest_first: The other order: the end of a long list costs what its beginning does.
         """
         ...
 

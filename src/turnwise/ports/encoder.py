@@ -1,6 +1,6 @@
 """The protocol of an encoder, which turns texts into vectors that are close when the texts mean much the same."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -9,7 +9,11 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """Encodes texts as vectors. Safe to share between threads. Equal texts get equal vectors in every process."""
+    """Encodes texts as vectors. Safe to share between threads. Equal texts get equal vectors in every process.
+
+    An encoder may also have `languages`: the ISO 639-1 codes of the languages that it knows. Messages in other languages are
+    not read by meaning. Without it, or with None, the encoder counts as knowing all.
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -34,3 +38,9 @@ class Encoder(Protocol):
         Accepts any text; one that is too long is truncated at the end. Raises EncoderError.
         """
         ...
+
+
+def languages_of(encoder: Encoder) -> frozenset[str] | None:
+    """Returns the languages that the encoder names; None when it names none, and so counts as knowing all."""
+    languages: Collection[str] | None = getattr(encoder, "languages", None)
+    return None if languages is None else frozenset(languages)

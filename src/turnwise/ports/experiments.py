@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from turnwise.facts.experiments import ExperimentRecord
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
 from turnwise.ports.decisions import Page
 
 
@@ -52,8 +53,12 @@ class Experiments(Protocol):
         """Returns an app's experiments, by name."""
         ...
 
-    async def replace(self, app: str, record: ExperimentRecord) -> ExperimentRecord | None:
-        """Stores an experiment if the stored one has its version, and returns it with the next version; else None."""
+    async def replace(self, app: str, record: ExperimentRecord, *, act: Act | None = None) -> ExperimentRecord | None:
+        """Stores an experiment if the stored one has its version, and returns it with the next version; else None.
+
+        Args:
+            act: An entry for the audit log. It is stored in the same transaction, so there is no end without an entry.
+        """
         ...
 
     async def trials(self, app: str, experiment: str | None, *, after: str | None = None, limit: int = 1_000) -> Page[Trial]:

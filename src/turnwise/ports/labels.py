@@ -40,7 +40,10 @@ class Labels(Protocol):
         ...
 
     async def changes(self, key: SessionKey, sequence: int) -> Sequence[LabelChange]:
-        """Returns all changes of a decision's labels, oldest first."""
+        """Returns all changes of a decision's labels, oldest first.
+
+        The twentieth and later changes by one author are one change, unless the author is an operator.
+        """
         ...
 
     async def claim(self, key: SessionKey, sequence: int, reviewer: str, *, seconds: float) -> Claim:

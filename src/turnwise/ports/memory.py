@@ -82,7 +82,7 @@ class MemoryStore(Protocol):
 
         Raises:
             SessionMissing: The session of an entry does not exist.
-            LimitReached: `memory_entries`. Nothing is stored.
+            MemoryFull: The user would have more than 100,000 entries. Nothing is stored.
         """
         ...
 
@@ -146,6 +146,9 @@ class MemoryStore(Protocol):
         Args:
             ids: The entries. Unknown ids are skipped.
             session: The entries that belong to this session or came from it. Without `ids` and `session`, all of the user.
+
+        Raises:
+            UserOnHold: The user has a legal hold.
         """
         ...
 

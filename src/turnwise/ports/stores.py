@@ -14,6 +14,9 @@ from turnwise.ports.decisions import Decisions, Page
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.signals import Signals
 
+PAGE_BYTES = 1024 * 1024
+"""The size at which readers of a whole log end a page, beside its number of events."""
+
 
 class Lease(NamedTuple):
     """The exclusive right to write to a session."""
@@ -71,7 +74,9 @@ class Usage(NamedTuple):
     forks: int
     """The number of sessions that read the events of another one."""
     bytes: int
-    """The size of their own events."""
+    """The size of their own events, and of the texts in the user's memory."""
+    memories: int = 0
+    """The number of entries in the user's memory."""
 
 
 class BackgroundJob(NamedTuple):
@@ -156,6 +161,14 @@ class Leases(Protocol):
         """
         ...
 
+    async def expired(self, app: str, now: datetime, *, limit: int = 100) -> Sequence[SessionKey]:
+        """Returns sessions of an app that no process holds and in which a wait expired by then, in no order."""
+        ...
+
+    async def next_expiry(self, app: str, now: datetime) -> tuple[SessionKey, datetime] | None:
+        """Returns the session of an app in which a wait expires next after that time, and when."""
+        ...
+
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
         """Requests that the session's holder, or the process that recovers it, stop this invocation.
 
@@ -229,7 +242,7 @@ class Maintenance(Protocol):
         ...
 
     async def finish_deletions(self) -> bool:
-        """Continues deletions that a process did not finish. Returns whether there were any."""
+        """Continues deletions and rewinds that a process did not finish. Returns whether there were any."""
         ...
 
 

@@ -91,9 +91,10 @@ class AgentSets:
         """Sets how sets of earlier revisions are made."""
         self._make = make
 
-    def on_swap(self, listener: Callable[[AgentSet], None]) -> None:
-        """Registers a callback that gets each new set right after it serves."""
+    def on_swap(self, listener: Callable[[AgentSet], None]) -> Callable[[], None]:
+        """Registers a callback that gets each new set right after it serves. Returns a function that removes it."""
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def swap(self, new: AgentSet) -> None:
         """Serves the set from now on. Running invocations keep theirs. Call it inside an event loop.
@@ -110,7 +111,7 @@ class AgentSets:
             old, self._current = self._current, new
             self._users.setdefault(new, 0)
             self.problem = None
-        for listener in self._listeners:
+        for listener in [*self._listeners]:
             listener(new)
         self._drop_unused(old)
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from turnwise.facts.content import BlobPart
-from turnwise.facts.errors import ForksUsed, LimitReached, SessionFull, SessionsUsed, StateFull, StorageUsed
+from turnwise.facts.errors import ForksUsed, LimitReached, MemoryFull, SessionFull, SessionsUsed, StateFull, StorageUsed
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
@@ -18,14 +18,16 @@ USAGE_SECONDS = 10.0
 """How long a user's usage is remembered. Another process's writes count after this time at the latest."""
 MOST_USERS = 10_000
 """The number of users whose usage is remembered."""
-_FIX = "Delete sessions or artifacts, or raise limits.{}."
+_FIX = "Delete sessions, memory or artifacts, or raise limits.{}."
 
 
 class _Known(NamedTuple):
     """A user's usage."""
 
     bytes: int
-    """The bytes of sessions and artifacts, with what this process saved since."""
+    """The bytes of sessions, memory and artifacts, with what this process saved since."""
+    memories: int
+    """The entries of the memory, with what this process noted since."""
     read_at: float
     sizes: dict[str, int]
     """The sizes of sessions that this process has seen since, by id: what they grow by counts at once."""
@@ -99,8 +101,26 @@ class Allowances:
         if known is None or known + max(more, 1) > limits.user_bytes:
             known = await self._read(key, await self._store.maintenance.usage(key.app, key.user))
         if known + max(more, 1) > limits.user_bytes:
-            problem = f"This user's sessions and artifacts have {known:,} bytes, {limits.user_bytes:,} are allowed."
+            problem = f"This user's sessions, memory and artifacts have {known:,} bytes, {limits.user_bytes:,} are allowed."
             raise StorageUsed(problem, fix=_FIX.format("user_bytes"))
+
+    async def check_memory(self, key: SessionKey, limits: Limits, *, entries: int, size: int) -> None:
+        """Checks whether the user may store so many entries of these bytes. Raises MemoryFull, StorageUsed."""
+        if not await self.has_memory_room(key, limits, entries=entries):
+            problem = f"This user's memory may have {limits.memory_entries:,} entries."
+            raise MemoryFull(problem, fix="Forget some of them, or raise limits.memory_entries.")
+        await self.check_storage(key, limits, more=size)
+
+    async def has_memory_room(self, key: SessionKey, limits: Limits, *, entries: int) -> bool:
+        """Returns whether the user's memory has room for so many entries, and counts them if it has."""
+        known = self._fresh(key)
+        if known is None or known.memories + entries > limits.memory_entries:
+            await self._read(key, await self._store.maintenance.usage(key.app, key.user))
+            known = self._known[key.app, key.user]
+        if known.memories + entries > limits.memory_entries:
+            return False
+        self._known[key.app, key.user] = known._replace(memories=known.memories + entries)
+        return True
 
     def add(self, key: SessionKey, size: int) -> None:
         """Counts bytes that were stored just now."""
@@ -117,8 +137,12 @@ class Allowances:
             self.add(session.key, max(session.bytes - before, 0))
 
     def _remembered(self, key: SessionKey) -> int | None:
+        known = self._fresh(key)
+        return None if known is None else known.bytes
+
+    def _fresh(self, key: SessionKey) -> _Known | None:
         known = self._known.get((key.app, key.user))
-        return None if known is None or self._clock() - known.read_at >= USAGE_SECONDS else known.bytes
+        return None if known is None or self._clock() - known.read_at >= USAGE_SECONDS else known
 
     async def _read(self, key: SessionKey, usage: Usage) -> int:
         now = self._clock()
@@ -126,7 +150,7 @@ class Allowances:
         if len(self._known) >= MOST_USERS:
             self._known.pop(next(iter(self._known)))
         self._known.pop((key.app, key.user), None)
-        self._known[key.app, key.user] = _Known(usage.bytes + artifacts, now, {})
+        self._known[key.app, key.user] = _Known(usage.bytes + artifacts, usage.memories, now, {})
         return usage.bytes + artifacts
 
 

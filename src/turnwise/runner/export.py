@@ -14,7 +14,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.decisions import Decision
 from turnwise.ports.holds import RecordStore
-from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.ports.stores import PAGE_BYTES, ArtifactStore, SessionStore
 
 FORMAT = "turnwise-user-export"
 VERSION = 1
@@ -158,7 +158,7 @@ class UserExport:
 
     async def _events(self, key: SessionKey) -> AsyncGenerator[bytes, None]:
         after = 0
-        while events := await self._store.events(key, after=after, limit=EVENTS, hidden=True):
+        while events := await self._store.events(key, after=after, limit=EVENTS, hidden=True, max_bytes=PAGE_BYTES):
             yield b"".join(_json(self._view.event(event).model_dump(mode="json", exclude_defaults=True)) for event in events)
             after = events[-1].sequence or 0
 

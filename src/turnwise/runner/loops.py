@@ -84,7 +84,9 @@ class LoopRuntimes:
             recovery,
             self._services.store,
             self.config,
-            concurrency=self._process.concurrency,
+            app=self._app,
+            now=self._services.issuer.now,
+            process=self._process,
             make_dispatcher=self._make_dispatcher,
         )
         recovery_loop = RecoveryLoop(

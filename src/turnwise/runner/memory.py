@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextvars import Context
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import NamedTuple
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content
-from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
+from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError, UserLimitReached
 from turnwise.facts.events import USER, Actions, Event, JobRequest
+from turnwise.facts.limits import Limits
 from turnwise.facts.memory import TEXT_CHARACTERS, Entity, MemoryConfig, MemoryEntry, MemorySource
 from turnwise.facts.selections import NotedBy
 from turnwise.facts.sessions import Session, SessionKey
@@ -21,7 +23,8 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
 from turnwise.ports.model import Model
-from turnwise.ports.stores import BackgroundJob, SessionStore
+from turnwise.ports.stores import PAGE_BYTES, BackgroundJob, SessionStore
+from turnwise.runner.allowances import Allowances
 from turnwise.runner.memory_facts import KIND, find_facts, last_words
 from turnwise.selection.vectors import encode_checked
 
@@ -40,18 +43,31 @@ _FACTS = MemoryFilter(kinds=frozenset({"fact"}), spans=frozenset({"long"}))
 log = logging.getLogger("turnwise.runner")
 
 
+class MemoryRoom(NamedTuple):
+    """How much the memory of a user may hold."""
+
+    allowances: Allowances
+    limits: Limits
+
+
 class MemoryService:
     """The memory of an app.
 
     Args:
+        room: The limits for entries that come with no turn.
         make_encoder: Creates the encoder; called when a text is first compared by meaning. None compares by words only.
     """
 
     def __init__(
-        self, store: SessionStore, app: str, config: MemoryConfig | None, make_encoder: Callable[[], Encoder] | None
+        self,
+        store: SessionStore,
+        app: str,
+        config: MemoryConfig | None,
+        room: MemoryRoom,
+        make_encoder: Callable[[], Encoder] | None,
     ) -> None:
         self.config = config or MemoryConfig(entities="off", ingest="never", routing=False)
-        self._store, self._app, self._make_encoder = store, app, make_encoder
+        self._store, self._app, self._room, self._make_encoder = store, app, room, make_encoder
         self._encoder: Encoder | None = None
         self._model: Model | None = None if self.config.model is None else model_of(self.config.model)
         self._tasks: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
@@ -64,6 +80,24 @@ class MemoryService:
         if memory is None:
             raise StoreError("This session store has no memory.", fix="Use SqlSessionStore, or a store with `memory`.")
         return memory
+
+    async def add(self, user: str, entries: Sequence[MemoryEntry]) -> Sequence[MemoryEntry]:
+        """Stores entries as `MemoryStore.remember` does, if the user's storage has room. They are encoded in the background.
+
+        Raises SessionMissing, MemoryFull, StorageUsed. Entries that are stored already need no room.
+        """
+        size = sum(len(entry.text.encode()) for entry in entries)
+        key = SessionKey(self._app, user, "")
+        try:
+            await self._room.allowances.check_memory(key, self._room.limits, entries=len(entries), size=size)
+        except UserLimitReached:
+            known = [await self.store.get(self._app, user, entry.id) for entry in entries]
+            if None in known:
+                raise
+        stored = await self.store.remember(self._app, user, entries)
+        self._room.allowances.add(key, size)
+        self.encode_later(user)
+        return stored
 
     async def vector(self, query: str) -> QueryVector | None:
         """Returns a query as a vector; None when it cannot be encoded, and words have to do."""
@@ -172,18 +206,17 @@ class MemoryService:
 
         With a model that is asked on request, also the facts that it finds. A rewind hides them as it hides the messages.
 
-        Raises SessionMissing, ModelError.
+        Raises SessionMissing, ModelError, MemoryFull, StorageUsed.
         """
         if await self._store.open(key) is None:
             raise SessionMissing(f"Session {key.id!r} does not exist.", fix="Check the ids.")
         after = count = 0
-        while events := await self._store.events(key, after=after, limit=PAGE):
+        while events := await self._store.events(key, after=after, limit=PAGE, max_bytes=PAGE_BYTES):
             entries = [entry for event in events if (entry := _message_entry(key, event)) is not None]
             if self.config.model is not None and self.config.ingest == "on_request":
                 entries += await self._facts_of(key, events)
-            count += len(await self.store.remember(key.app, key.user, entries))
+            count += len(await self.add(key.user, entries)) if entries else 0
             after = events[-1].sequence or 0
-        self.encode_later(key.user)
         return count
 
     async def idle(self) -> None:
@@ -218,7 +251,12 @@ class MemoryService:
         if encoder is None:
             return
         try:
-            while texts := await self.store.unencoded(self._app, user, encoder.fingerprint, limit=BATCH):
+            size = BATCH
+            while size == BATCH:  # entries that come meanwhile are encoded by the call that they ask for
+                texts = await self.store.unencoded(self._app, user, encoder.fingerprint, limit=BATCH)
+                if not texts:
+                    return
+                size = len(texts)
                 vectors = await asyncio.to_thread(encode_checked, [each.text for each in texts], encoder)
                 numbers = [each.number for each in texts]
                 await self.store.put_vectors(self._app, user, encoder.fingerprint, numbers, vectors)

@@ -42,7 +42,7 @@ from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.limited_artifacts import LimitedArtifacts
 from turnwise.runner.loops import LoopRuntimes
-from turnwise.runner.memory import MemoryService
+from turnwise.runner.memory import MemoryRoom, MemoryService
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
 from turnwise.runner.message.recovery_rules import message_of_orphan
 from turnwise.runner.queue.followers import PAGE_BYTES, PAGE_EVENTS
@@ -144,7 +144,8 @@ class Runner:
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
         self.experiments = ExperimentAssignments(_experiments_of(store, experiment), app, experiment, self._issuer.now)
-        self.memory = MemoryService(store, app, memory, lambda: encoder or _shipped_encoder())
+        room = MemoryRoom(allowances, self.config.limits)
+        self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
         self.rests = AgentRests(store, app, self._issuer.now, seconds=self.process.rest_seconds)
         parts = (store, self.limited_artifacts, allowances, tuple(guardrails), self._issuer, self.rests, self.memory)

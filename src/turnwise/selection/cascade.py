@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -19,7 +19,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import NotedBy, Occasion, RequestFacts, Selection, Verdict
+from turnwise.facts.selections import NotedBy, Occasion, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
@@ -43,6 +43,7 @@ from turnwise.selection.policy import (
     requested_agents,
 )
 from turnwise.selection.reader import Snapshot
+from turnwise.selection.request_facts import facts_of
 from turnwise.selection.resume import ToolResult
 from turnwise.selection.stages import (
     BY_MEANING,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from turnwise.matching.index_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
-_PREVIOUS_RECORDED = 20
 _ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
@@ -293,7 +293,7 @@ class Cascade:
             policy=self.spec.name,
             fingerprint=self._fingerprint_with(index),
             tree_version=self._tree_version,
-            request=_facts_of(request, index),
+            request=facts_of(request, index),
             segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
@@ -364,27 +364,6 @@ class Cascade:
 def _nobody_eligible() -> NobodyEligible:
     cause = "each is disabled, resting, or closed to the caller's roles"
     return NobodyEligible(f"No agent may take this message: {cause}.", fix="Enable an agent, or open one to everybody.")
-
-
-def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
-    context = request.context
-    return RequestFacts(
-        eligible_count=len(request.eligible),
-        eligible=_digest(request.eligible),
-        index=index,
-        direct_agent_id=context.direct_agent_id,
-        previous_agents=context.previous_agents[-_PREVIOUS_RECORDED:],
-        channel=context.channel,
-        user_kind=context.user_kind,
-        roles=context.roles,
-        answers=context.answers,
-        noted=request.noted,
-    )
-
-
-@lru_cache(maxsize=256)
-def _digest(names: tuple[str, ...]) -> str:
-    return hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def moved_positions(selection: Selection) -> dict[str, int]:

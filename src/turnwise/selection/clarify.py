@@ -1,18 +1,21 @@
 """Clarification: asks the user to choose on a near tie, and reads the choice from the reply (behaviour E5)."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from turnwise.facts.selections import Candidate, Exclusion, Verdict
+from turnwise.facts.texts import text_in
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.language import language_of
 from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import split_sentences
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import conversation_state
+from turnwise.selection.languages import KnownLanguages, unread
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
@@ -108,10 +111,11 @@ class Clarify:
         margin: Maximum distance to the best score.
         evidence: Minimum score of the best.
         choices: Maximum number of agents offered.
-        question: First line of the question.
+        question: First line of the question, also by language, as `facts.texts`.
         only: `answer` = only read choices; `question` = only ask.
         stage: Name of the stage whose ranking to use; None = the last one with a ranking.
         nobody: Novelty limit of that ranking. Above it no question is asked.
+        languages: Returns the languages that messages are read in; None = not known.
         name: The stage's name.
     """
 
@@ -124,16 +128,17 @@ class Clarify:
         margin: float = MARGIN,
         evidence: float = EVIDENCE,
         choices: int = CHOICES,
-        question: str = QUESTION,
+        question: str | Mapping[str, str] = QUESTION,
         only: Literal["answer", "question"] | None = None,
         stage: str | None = None,
         nobody: float = MAX_NOVELTY,
+        languages: Callable[[], KnownLanguages | None] = lambda: None,
         name: str = "clarify",
     ) -> None:
         self.name = name
         self._meaning, self._patterns, self._default = meaning, patterns, default
         self._margin, self._evidence, self._choices, self._question = margin, evidence, choices, question
-        self._only, self._stage, self._nobody = only, stage, nobody
+        self._only, self._stage, self._nobody, self._languages = only, stage, nobody, languages
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion != "message":
@@ -169,10 +174,18 @@ class Clarify:
             selector=self.name,
             outcome="clarify",
             confidence=tied[0].score,
-            reason=f"{_scored(tied)} are too close to tell, so the user is asked.",
+            reason=f"{self._why_asked(request, tied)}, so the user is asked.",
             candidates=tuple(tied),
-            question=question_text(choices, self._question),
+            question=question_text(choices, text_in(self._question, _language(request))),
         )
+
+    def _why_asked(self, request: SelectionRequest, tied: Sequence[Candidate]) -> str:
+        known = self._languages()
+        language = known.unknown(request.text) if known is not None else None
+        if language is None:
+            return f"{_scored(tied)} are too close to tell"
+        why = unread(language)
+        return f"{why[:1].upper()}{why[1:]}"
 
     async def _read_answer(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
         answer = read_answer(request.text, offered)
@@ -199,6 +212,9 @@ class Clarify:
         no = f"The message names none of {', '.join(names)}, which the user was offered."
         if self._meaning is None or not names or not request.text.strip() or self._is_new(request, names):
             return abstained(self.name, no)
+        language = self._meaning().languages.unknown(request.text)
+        if language is not None:
+            return abstained(self.name, f"{no} Its meaning is not compared: {unread(language)}.")
         before = request.head.recent[-1].message if request.head.recent else ""
         alone, joined = await self._meaning().read([request.text, f"{before}\n{request.text}".strip()])
         match = alone.match.among(request.eligible)
@@ -227,6 +243,12 @@ class Clarify:
 
     def _default_of(self, request: SelectionRequest) -> str:
         return self._default or request.tree.root
+
+
+def _language(request: SelectionRequest) -> str | None:
+    """Returns the language of the message, or of the latest one before it whose language is clear."""
+    texts = (request.text, *(each.message for each in reversed(request.head.recent)))
+    return next((language for text in texts if (language := language_of(text)) is not None), None)
 
 
 def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:

@@ -61,7 +61,7 @@ class LayeredCache:
             if len(more):
                 for earlier in asked:
                     earlier.store_vectors(encoder, more)
-                found = Vectors(np.concatenate([found.keys, more.keys]), np.concatenate([found.rows, more.rows]))
+                found = found.joined(more)
                 missing = missing[more.places(missing) < 0]
             asked.append(layer)
         return found

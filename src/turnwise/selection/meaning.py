@@ -8,21 +8,23 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.language import detector
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.head_fits import FittedHeads, HeadFits
+from turnwise.selection.languages import KnownLanguages
 from turnwise.selection.layered_cache import Claim, LayeredCache
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
-from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, vectors_of
+from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from turnwise.matching.index_cache import IndexCache
     from turnwise.matching.matcher import Matcher
+    from turnwise.matching.packed_vectors import PackedVectors
     from turnwise.matching.smalltalk import SmallTalk
     from turnwise.matching.spelling import SpellingCorrector
 
@@ -110,6 +113,11 @@ class Meaning:
             before = None if self._before is None else self._before._phrases
             self._phrases = TreePhrases(self.tree, self._default, before)
         return self._phrases
+
+    @cached_property
+    def languages(self) -> KnownLanguages:
+        """The languages that messages are read in."""
+        return KnownLanguages(self.encoder, lambda: (phrase.text for phrase in self.phrases))
 
     @property
     def phrases_fingerprint(self) -> str:
@@ -193,7 +201,8 @@ class Meaning:
 
     def vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Returns one row of length 1 for each text of a card, from the caches where possible. Raises EncoderError."""
-        return self._vectors([legible(text[:PHRASE_CHARACTERS]) for text in texts], self._stoppable(_no_progress, self._closed))
+        plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
+        return self._vectors(plain, self._stoppable(_no_progress, self._closed))[:]
 
     def held(self) -> AbstractContextManager[Snapshot]:
         """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
@@ -330,9 +339,9 @@ class Meaning:
         removed, added = self._tree_phrases().changed_from(known)
         return before.spelling.changed(removed, added) if removed or added else before.spelling
 
-    def _vectors(self, texts: Sequence[str], progress: Progress) -> "NDArray[np.float32]":
+    def _vectors(self, texts: Sequence[str], progress: Progress) -> "PackedVectors":
         cache = self._cache(few=len(texts) <= _FEW_TEXTS)
-        return vectors_of(texts, self.encoder, cache=cache, progress=progress)
+        return packed_vectors_of(texts, self.encoder, cache=cache, progress=progress)
 
     def patch_from(self, base: FittedHeads) -> None:
         """Decides with the heads of earlier agents from now on, unless heads of these agents are in use."""
@@ -357,6 +366,7 @@ class Meaning:
 
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         from turnwise.matching.matcher import fit
+        from turnwise.matching.strangers import shipped
 
         phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
         claim = Claim(cache, fingerprint)
@@ -372,7 +382,8 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                matcher = fit(phrases, vectors, progress=step)
+                strangers = shipped(self.encoder.fingerprint)
+                matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
                 del vectors
         except EncodingStopped:
             self.give_up_heads()
@@ -447,11 +458,11 @@ class Meaning:
 
 
 def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
-    """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary and matching version."""
+    """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary, detector and matching version."""
     from turnwise.matching.disk_cache import version
     from turnwise.matching.spelling import dictionary
 
-    digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0".encode())
+    digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0{detector()}\0".encode())
     digest.update(phrases.digest())
     return digest.hexdigest()[:20]
 

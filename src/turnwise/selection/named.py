@@ -13,22 +13,23 @@ MARGIN = 0.1
 """Minimum lead of the best pattern match over the second."""
 
 
-def _by_meaning(name: str, *, margin: float, between: tuple[StageSpec, ...] = ()) -> PolicySpec:
+def _by_meaning(name: str, *, margin: float, ties: str = "", between: tuple[StageSpec, ...] = ()) -> PolicySpec:
     """Builds a default policy.
 
     Args:
         name: The policy's name.
         margin: Near ties within this margin are left to the stages after `contextual`.
-        between: Stages before the clarifying question.
+        ties: Which near ties these are; empty = those of other agents than the active one.
+        between: Stages right after `contextual`.
     """
     stages = (
         StageSpec(selector="direct"),
         StageSpec(name="choice", selector="clarify", options={"only": "answer"}),
         StageSpec(name="plainly-new", selector="patterns", options={"threshold": PLAINLY_NEW, "margin": MARGIN}),
         StageSpec(selector="patterns", options={"margin": MARGIN, "yields": "asks"}),
-        StageSpec(selector="contextual", options={"margin": margin}),
-        StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
+        StageSpec(selector="contextual", options={"margin": margin} | ({"ties": ties} if ties else {})),
         *between,
+        StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
         StageSpec(selector="clarify", options={"only": "question", "stage": "contextual"}),
         StageSpec(selector="resume", options={"stage": "contextual"}),  # messages that it abstained on
     )
@@ -40,6 +41,7 @@ _POLICIES = (
     _by_meaning(
         "default-with-model",
         margin=model.MARGIN,
+        ties="all",
         between=(StageSpec(selector="model", options={"margin": model.MARGIN, "stage": "contextual"}),),
     ),
     PolicySpec(name="adk", stages=(StageSpec(selector="resume", options={"rule": "adk"}),)),
@@ -68,7 +70,8 @@ def named_policy(
     Stages by policy:
 
     - `default`: `direct`, `choice`, `plainly-new`, `patterns`, `contextual`, `awaited`, `clarify`, `resume`.
-    - `default-with-model`: the same, with `model` before `clarify`. The option `model` of that stage is required.
+    - `default-with-model`: the same, with `model` after `contextual`, for near ties, also whether to stay or to
+      leave. The option `model` of that stage is required.
     - `staples`: `direct`, `patterns`, `semantic`, `smalltalk`, `default`.
     - The others have one stage, named as its selector. The lead of `elemental-identity` and `elemental-conversational` is
       the stage's option `lead`, else the default agent, else the root.

@@ -167,4 +167,4 @@ def _deduplicated(phrases: Collection[Phrase] | Iterator[Phrase]) -> Iterator[Ph
         key = text.casefold()
         if text and key not in seen:
             seen.add(key)
-            yield phrase._replace(text=text)
+            yield phrase if text == phrase.text else phrase._replace(text=text)

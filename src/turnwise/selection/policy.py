@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.eligibility import Eligible, eligible
 
+_BRANCH = re.compile(r"(?:constrained-)?str|dict\[.*")
+"""pydantic's name of a branch of a union, which says nothing to the policy's author."""
 CONDITIONS = ("channel", "user_kind")
 """The message-context fields that a segment may test."""
 
@@ -205,7 +208,7 @@ def fingerprint(resolved: object) -> str:
 
 def _first_mistake(problem: ValidationError) -> str:
     mistake = problem.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(part) for part in mistake["loc"])
+    place = ".".join(part for part in map(str, mistake["loc"]) if not _BRANCH.fullmatch(part))
     if mistake["type"] == "extra_forbidden":
         return f"{place!r} is not known."
     return f"{place!r}: {mistake['msg']}." if place else f"{mistake['msg']}."

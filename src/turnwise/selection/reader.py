@@ -26,7 +26,7 @@ CACHED_READINGS = 10_000
 READ_CHARACTERS = 20_000
 """Maximum number of characters of a text that are read."""
 
-_CACHED_NUMBERS = 6_000_000  # a reading holds two eight-byte numbers per label
+_CACHED_NUMBERS = 1_500_000  # a reading holds two eight-byte numbers per label
 _CACHED_CHARACTERS = 2_000
 _BATCH = 256
 

@@ -7,6 +7,7 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened, with_corrections
 
@@ -59,6 +60,9 @@ class Semantic:
             return abstained(self.name, "Meaning is read from messages, not from answers.")
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
+        language = self._meaning.languages.unknown(request.text)
+        if language is not None:
+            return abstained(self.name, f"It compares nothing: {unread(language)}.")
         reading = await self._meaning.read_message(request.text)
         return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections)
 
@@ -178,6 +182,9 @@ class SmallTalkSelector:
         agent = self._agent or request.lead or request.tree.root
         if agent not in request.eligible:
             return abstained(self.name, f"{agent}, who would answer small talk, may not be chosen here.")
+        language = self._meaning.languages.unknown(request.text)
+        if language is not None:
+            return abstained(self.name, f"It cannot tell: {unread(language)}.")
         (reading,) = await self._meaning.read([request.text])
         if reading.smalltalk <= self._threshold:
             return abstained(

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 
 from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
+from turnwise.facts.texts import Texts
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
 from turnwise.models.by_name import ModelEndpoint, model_of
@@ -137,6 +138,8 @@ class _ContextualOptions(Fact):
     """The confidence needed to leave an agent that waits for a reply, 0 to 1."""
     margin: float = _fraction(0.0)
     """Abstains when the two best agents are nearer to each other than this, 0 to 1."""
+    ties: Literal["others", "all"] = "others"
+    """Which of these ties it leaves to later stages: those `others` than with the active agent, or `all`."""
     stay: float = _log_odds(3.0)
     """Added to the log-odds of the active agent, -3 to 3; 0 is the model as it is shipped."""
     back: float = _log_odds(3.0)
@@ -154,8 +157,8 @@ class _ClarifyOptions(Fact):
     """The lowest score of the best agent for a question, 0 to 1."""
     choices: int = Field(default=clarify.CHOICES, ge=2, le=9)
     """The most agents that a question offers."""
-    question: str = Field(default=clarify.QUESTION, min_length=1, max_length=500)
-    """The question's first line."""
+    question: Texts = clarify.QUESTION
+    """The question's first line: a text, or texts by language, `{other: …, de: …}`."""
     only: Literal["answer", "question"] | None = None
     """`answer` only reads answers to a question, `question` only asks; None does both."""
     stage: str | None = None
@@ -194,6 +197,8 @@ class _ModelOptions(Fact):
     """The most agents that the model chooses from."""
     seconds: float = Field(default=model_stage.SECONDS, gt=0, allow_inf_nan=False)
     """How long the model may take, in seconds."""
+    kept: int = Field(default=model_stage.KEPT, ge=0, le=100_000)
+    """How many answers are kept in memory for equal questions; 0 keeps none."""
     confidence: float = _fraction(model_stage.CONFIDENCE)
     """The confidence that a choice of the model gets, 0 to 1."""
     stage: str | None = None
@@ -235,6 +240,7 @@ def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
 
     model = load_shipped().adapted(Adaptation(opts.stay, opts.back, opts.message, opts.conversation))
     options = {"general": opts.general or inputs.default, "nobody": opts.nobody, "margin": opts.margin, "name": name}
+    options["ties"] = opts.ties
     return HoldOpenQuestion(Contextual(inputs.meaning(), inputs.patterns(), model=model, **options), awaited=opts.awaited)
 
 
@@ -244,7 +250,13 @@ def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:
         meaning()  # registers it, so that `prepare` includes it before the first message
     nobody = clarify.MAX_NOVELTY if opts.stage is None else min(clarify.MAX_NOVELTY, _limit_of(inputs, opts.stage) or 1.0)
     return clarify.Clarify(
-        meaning=meaning, patterns=inputs.patterns(), default=inputs.default, nobody=nobody, name=name, **opts.model_dump()
+        meaning=meaning,
+        patterns=inputs.patterns(),
+        default=inputs.default,
+        nobody=nobody,
+        languages=lambda: made.languages if (made := inputs.made()) is not None else None,
+        name=name,
+        **opts.model_dump(),
     )
 
 

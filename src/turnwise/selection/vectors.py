@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from turnwise.matching.disk_cache import Keys, Vectors
     from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.packed_vectors import PackedVectors
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: (step, done, total). An exception from it stops the work."""
 
 _BATCH = 128
 _MOST_AT_ONCE = 1_000
-_CONVERT_BATCH = 4_096
+_SURPLUS = 1.05
 
 
 class MemoryCache:
@@ -41,46 +42,34 @@ class MemoryCache:
         return made
 
     def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
-        """Returns the known vectors among these keys."""
+        """Returns all known vectors: those of other keys, too. Nothing is copied."""
         import numpy as np
 
         from turnwise.matching.disk_cache import Vectors
 
         known = self._known
-        if known is None:
-            return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
-        places = known.places(np.unique(keys))
-        places = places[places >= 0]
-        return Vectors(known.keys[places], known.rows[places])
+        return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16)) if known is None else known
 
     def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
         """Keeps the vectors, unless they are too many."""
-        import numpy as np
-
-        from turnwise.matching.disk_cache import Vectors
-
         if not self._is_alone and len(vectors) > _MOST_AT_ONCE:
             return True
         with self._lock:
-            known = self._known
-            if known is not None:
-                new = known.places(vectors.keys) < 0
-                keys, rows = np.concatenate([known.keys, vectors.keys[new]]), np.concatenate([known.rows, vectors.rows[new]])
-                vectors = Vectors(keys, rows)
-            self._known = vectors
+            self._known = vectors if self._known is None else self._known.joined(vectors.without(self._known))
         return True
 
     def retain(self, texts: Sequence[str]) -> None:
-        """Drops the vectors of all other texts."""
+        """Drops the vectors of other texts, once they are many."""
         import numpy as np
 
         from turnwise.matching.disk_cache import Vectors, text_keys
 
         with self._lock:
-            if self._known is not None:
-                places = self._known.places(np.unique(text_keys(texts)))
-                places = places[places >= 0]
-                self._known = Vectors(self._known.keys[places], self._known.rows[places])
+            known = self._known
+            if known is None or len(known) <= len(texts) * _SURPLUS:
+                return
+            kept = np.isin(known.keys, text_keys(texts))
+            self._known = Vectors(known.keys[kept], known.rows.raw(kept))
 
     def matcher(self, fingerprint: str) -> None:
         """Keeps no matchers."""
@@ -119,38 +108,48 @@ def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float3
 def vectors_of(
     texts: Sequence[str], encoder: Encoder, *, cache: "IndexCache | None", progress: Progress
 ) -> "NDArray[np.float32]":
-    """Returns one row of length 1 for each text, from the cache where possible.
+    """Returns one row of length 1 for each text, as `packed_vectors_of`."""
+    return packed_vectors_of(texts, encoder, cache=cache, progress=progress)[:]
+
+
+def packed_vectors_of(
+    texts: Sequence[str], encoder: Encoder, *, cache: "IndexCache | None", progress: Progress
+) -> "PackedVectors":
+    """Returns one row for each text, from the cache where possible.
 
     All rows are rounded to float16, so that they are equal in every process. New rows are cached even when the encoder fails
     half way or `progress` raises.
     """
     import numpy as np
 
-    from turnwise.matching.disk_cache import Vectors, text_keys
+    from turnwise.matching.disk_cache import text_keys
+    from turnwise.matching.packed_vectors import PackedVectors
 
     keys = text_keys(texts)
     unique, indices = np.unique(keys, return_index=True)
-    texts = [texts[index] for index in indices.tolist()]
+    known = None if cache is None else cache.vectors(encoder.fingerprint, encoder.dimensions, unique)
+    if known is not None and bool((known.places(unique) >= 0).all()):
+        return known.rows.chosen(known.places(keys))
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
-    missing = np.ones(len(unique), bool)
-    if cache is not None:
-        missing = _fill(rows, unique, cache.vectors(encoder.fingerprint, encoder.dimensions, unique))
-    places = np.flatnonzero(missing)
+    missing = np.ones(len(unique), bool) if known is None else _fill(rows, unique, known)
+    del known
     # Texts of similar length share a batch, because some encoders pad all texts to the longest.
-    places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
+    lengths = np.array([len(texts[index]) for index in indices.tolist()])
+    places = np.flatnonzero(missing)
+    places = places[np.lexsort((places, lengths[places]))]
     done = 0
     try:
         for start in range(0, len(places), _BATCH):
             progress("encoding", done, len(places))
             batch = places[start : start + _BATCH]
-            rows[batch] = encode_checked([texts[place] for place in batch.tolist()], encoder)
+            rows[batch] = encode_checked([texts[index] for index in indices[batch].tolist()], encoder)
             done += len(batch)
     finally:
         if cache is not None and done:
-            cache.store_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
+            cache.store_vectors(encoder.fingerprint, _at(np.sort(places[:done]), unique, rows))
     if done:
         progress("encoding", done, done)
-    return _unit(rows, Vectors(unique, rows).places(keys))
+    return PackedVectors((rows,), np.searchsorted(unique, keys))
 
 
 class CachedEncoder:
@@ -173,17 +172,12 @@ def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vecto
     import numpy as np
 
     places = known.places(keys)
-    rows[places >= 0] = known.rows[places[places >= 0]]
+    rows[places >= 0] = known.rows.raw(places[places >= 0])
     return np.asarray(places < 0)
 
 
-def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[np.float32]":
-    """Returns the rows at those indices, scaled to length 1."""
-    import numpy as np
+def _at(places: "NDArray[np.intp]", keys: "Keys", rows: "NDArray[np.float16]") -> "Vectors":
+    """Returns those rows; without a copy if they are all."""
+    from turnwise.matching.disk_cache import Vectors
 
-    vectors = np.empty((len(places), rows.shape[1]), np.float32)
-    for start in range(0, len(places), _CONVERT_BATCH):
-        chunk = rows[places[start : start + _CONVERT_BATCH]].astype(np.float32)
-        chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
-        vectors[start : start + _CONVERT_BATCH] = chunk
-    return vectors
+    return Vectors(keys, rows) if len(places) == len(keys) else Vectors(keys[places], rows[places])

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +21,10 @@ class BagOfWordsEncoder:
     in common, about 0.5. A text without words has a fixed vector. Only the first 2,000 characters count. Equal texts have equal
     vectors in every process.
 
+    Args:
+        is_local: As in `ports.encoder`.
+        languages: The languages that it says to know; None = all.
+
     Attributes:
         calls: how often `encode` was called.
         encoded: how many texts it has encoded.
@@ -29,8 +33,9 @@ class BagOfWordsEncoder:
     fingerprint = "bag-of-words-64"
     dimensions = _DIMENSIONS
 
-    def __init__(self, *, is_local: bool = True) -> None:
+    def __init__(self, *, is_local: bool = True, languages: Collection[str] | None = None) -> None:
         self.is_local = is_local
+        self.languages = None if languages is None else frozenset(languages)
         self.calls = 0
         self.encoded = 0
 

@@ -381,6 +381,34 @@ async def handles_share_a_memory(open_store: Any) -> None:
         await two.close()
 
 
+async def handles_see_the_changes_of_many_entries(open_store: Any) -> None:
+    """A process that reads a long memory for the first time sees every change of it, like one that knew it before."""
+    key, one, two = fresh_key(), open_store(), open_store()
+    stores = [one, two]
+    try:
+        notes = [entry(f"e-{number}", f"tea number{number}") for number in range(700)]
+        for first in range(0, 700, 100):
+            at = await noted(one, key, *notes[first : first + 100], invocation=f"i-{first}")
+        await noted(one, key, entry("e-701", "tea newer", supersedes=("e-2",)), invocation="i-last")
+        assert await recalled(two, key, "tea newer", limit=1) == ["e-701"]
+        assert await recalled(two, key, "number2") == []
+        await rewound(one, key, at)
+        secret = entry("f-300", "tea secret", roles=("staff",), said_by="operator")
+        await one.memory.remember(key.app, key.user, [secret, *(entry(f"f-{n}", f"more{n}") for n in range(300))])
+        await one.memory.forget(key.app, key.user, ids=["e-1", "f-299"])
+        stores.append(open_store())
+        for store in stores:
+            for number, is_there in ((0, True), (1, False), (2, True), (599, True), (600, False), (699, False)):
+                assert bool(await recalled(store, key, f"number{number}", limit=1)) is is_there
+            assert await recalled(store, key, "more0 more299") == ["f-0"]
+            by_operators = MemoryFilter(said_by=frozenset({"operator"}))
+            assert await recalled(store, key, "tea", filter=by_operators) == ["f-300"]
+            assert await recalled(store, key, "secret", reader=MemoryReader(roles=frozenset())) == []
+    finally:
+        for store in stores:
+            await store.close()
+
+
 async def handles_write_a_memory_at_once(open_store: Any) -> None:
     """Entries noted at once are all stored, once."""
     key = fresh_key()
@@ -417,4 +445,8 @@ CASES: tuple[Case, ...] = (
     forgotten_texts_leave_recorded_steps,
     sources_decide_what_can_be_seen,
 )
-SHARED_CASES: tuple[SharedCase, ...] = (handles_share_a_memory, handles_write_a_memory_at_once)
+SHARED_CASES: tuple[SharedCase, ...] = (
+    handles_share_a_memory,
+    handles_see_the_changes_of_many_entries,
+    handles_write_a_memory_at_once,
+)

@@ -75,9 +75,10 @@ class EarlierLog:
     def extend(self, events: Sequence[Event]) -> bool:
         """Adds events, oldest first. Returns False, and adds nothing, if they would change a compiled group."""
         last = self._last_sequence
-        if any(event.invocation_id in self._invocations for event in events):
+        if not self._invocations.isdisjoint([event.invocation_id for event in events]):
             return False
-        if any(event.actions.rewind is not None and event.actions.rewind.from_sequence <= last for event in events):
+        rewinds = [event.actions.rewind for event in events if event.actions.rewind is not None]
+        if any(rewind.from_sequence <= last for rewind in rewinds):
             return False
         kept = not_rewound(events)
         reading = visible_log(kept, self._view)

@@ -18,7 +18,7 @@ from turnwise.facts.content import (
 from turnwise.facts.events import USER, Event
 from turnwise.facts.memory import FORGOTTEN, ShownMemory
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, remembered, runtime_note
-from turnwise.transcript.view import View, as_text, tokens_of_part, tokens_of_parts
+from turnwise.transcript.view import View, as_text, tokens_of_part
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
@@ -65,8 +65,7 @@ class Group(NamedTuple):
 def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
     """Returns the group of these parts, with its estimated size."""
     said, heard, told = tuple(said), tuple(heard), tuple(told)
-    parts = (*told, *said, *heard)
-    return Group(said, heard, tokens_of_part(parts[0]) if len(parts) == 1 else tokens_of_parts(parts), events, told)
+    return Group(said, heard, sum([tokens_of_part(part) for part in (*told, *said, *heard)]), events, told)
 
 
 class Note(NamedTuple):
@@ -96,7 +95,10 @@ def states_situation(part: Part | None) -> bool:
 
 def _notes_of(event: Event) -> list[Part]:
     """Returns the note that its author's model got right before the event, if any."""
-    part = Note(event.actions.note or "", event.actions.note_memory).part()
+    actions = event.actions
+    if not actions.note and not actions.note_memory:
+        return []
+    part = Note(actions.note or "", actions.note_memory).part()
     return [part] if part.text else []
 
 
@@ -183,7 +185,7 @@ def _author_parts(event: Event) -> Sequence[Part]:
 def _texts_of(part: Part, *, sealed: bool) -> list[Part]:
     if isinstance(part, TextPart):
         kept = part if sealed or part.seal is None else TextPart(text=part.text)
-        return [kept] if part.text.strip() else []
+        return [kept] if part.text and not part.text.isspace() else []
     text = _placeholder(part)
     return [TextPart(text=text)] if text.strip() else []
 
@@ -227,12 +229,12 @@ def _user_parts(event: Event) -> list[Part]:
 def _parts_of_user(content: Content) -> list[Part]:
     heard: list[Part] = []
     for part in content.parts:
-        if isinstance(part, BlobPart):
-            heard.append(TextPart(text=escape_fences(_file_text(part))) if _is_text(part) else part)
-        elif isinstance(part, TextPart):
+        if isinstance(part, TextPart):
             text = escape_fences(part.text)
-            if text.strip():
+            if text and not text.isspace():
                 heard.append(part if text == part.text and part.seal is None else TextPart(text=text))
+        elif isinstance(part, BlobPart):
+            heard.append(TextPart(text=escape_fences(_file_text(part))) if _is_text(part) else part)
         elif text := _placeholder(part):
             heard.append(TextPart(text=escape_fences(text)))
     return heard

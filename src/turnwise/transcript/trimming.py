@@ -288,7 +288,10 @@ def _notes_needed(groups: list[Group]) -> int:
 
 def is_thought(group: Group) -> bool:
     """Returns whether the group holds thinking."""
-    return any(isinstance(part, ThinkingPart) for part in group.said)
+    said = group.said
+    if len(said) == 1 and type(said[0]) is TextPart:  # the usual case, and there may be thousands
+        return False
+    return any(isinstance(part, ThinkingPart) for part in said)
 
 
 def _usable_summary(earlier: EarlierLog, reading: VisibleLog, current: _Current, choice: ChosenGroups) -> Summary | None:

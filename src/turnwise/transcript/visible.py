@@ -61,17 +61,19 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
     current: list[int] = []
     summarized: int | None = None
     for place, event in enumerate(remaining):
-        seen = visibility.see(event)
+        seen, actions = visibility.see(event), event.actions
         matcher.enter(event, place, seen)
-        if seen and event.actions.summary is not None and event.author == view.agent:
+        if not seen:
+            continue
+        if actions.summary is not None and event.author == view.agent:
             summarized = place
-        if seen and (event.content is not None or event.actions.brief is not None):
+        if event.content is not None or actions.brief is not None:
             (current if event.invocation_id == view.invocation_id else earlier).append(place)
     calls = matcher.closed()
     interleaved = _find_interleaved(remaining, (*earlier, *current), calls, view) if calls else {}
-    moved_places = {place for places in interleaved.values() for place in places}
-    earlier = [place for place in earlier if place not in moved_places]
-    current = [place for place in current if place not in moved_places]
+    if moved_places := {place for places in interleaved.values() for place in places}:
+        earlier = [place for place in earlier if place not in moved_places]
+        current = [place for place in current if place not in moved_places]
     begun = view.invocation_id in matcher.begun
     return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
 
@@ -93,11 +95,11 @@ class _Visibility:
     def see(self, event: Event) -> bool:
         if event.error is not None:
             return False
-        return in_scope(event, self._view.agent, self._view.scopes)
+        return self._view.scopes is None or in_scope(event, self._view.agent, self._view.scopes)
 
     def reach(self, event: Event) -> bool:
         if event.invocation_id != self._view.invocation_id:
-            return not event.is_private
+            return not event.branch or not event.is_private
         known = self._branches.get(event.branch)
         if known is None:
             known = self._branches[event.branch] = self._view.branch.sees(event.branch)
@@ -193,7 +195,7 @@ def begins_invocation(event: Event) -> bool:
     actions = event.actions
     if actions.selection is None or actions.answers is not None:
         return False
-    return event.content is None or not any(isinstance(part, ToolResultPart) for part in event.content.parts)
+    return event.content is None or all([part.kind != "tool_result" for part in event.content.parts])  # noqa: C419
 
 
 def _find_interleaved(

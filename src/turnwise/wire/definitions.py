@@ -1,7 +1,7 @@
 """The bodies of the native API for definitions of agents and policies, and for trials of them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -54,11 +54,22 @@ class DefinitionChangePage(BaseModel):
     next: str | None = None
 
 
+_Bounds = Annotated[
+    dict[Annotated[str, Field(max_length=40)], Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=20)
+]
+
+
 class ActivateVersion(Body):
-    """Serves this version as a new version."""
+    """Serves this version as a new version. With `min` or `max` it is tried before, on recorded decisions."""
 
     version: int = Field(ge=1, le=2**53)
     note: str = Field(default="", max_length=2_000)
+    min: _Bounds = {}
+    """The lowest values of figures of the trial, such as `gain`. Refused (409) if a figure is lower, or has no value."""
+    max: _Bounds = {}
+    """The highest values of figures of the trial, such as `changed_share`."""
+    limit: int = Field(default=1_000, ge=1, le=MOST_TRIED)
+    """How many decisions the trial takes, the newest ones."""
 
 
 class RollBackVersion(Body):

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from turnwise.facts.labels import NOTE_CHARACTERS, Label
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT, Body
+from turnwise.wire.resources import DecisionShown
 
 
 class LabelDecision(Body):
@@ -30,6 +31,10 @@ class LabelledPlace(Body):
     user: str | None = Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)
     session_id: str = Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)
     sequence: int = Field(ge=1, le=MOST_SEQUENCE)
+    picked: str | None = Field(default=None, min_length=1, max_length=64, pattern=PLAIN)
+    """How the review queue picked it. Null: it was not in the queue."""
+    probability: float | None = Field(default=None, gt=0, le=1)
+    """The probability with which the queue drew it."""
 
 
 class LabelDecisions(Body):
@@ -50,6 +55,12 @@ class LabelShown(BaseModel):
     unsure: bool
     note: str
     at: datetime | None
+    weight: float
+    """How much it counts against labels of other authors."""
+    picked: str | None
+    """How the decision was picked for labelling: `random`, `doubt`, `complaint`, `signal`, or a name of the app."""
+    probability: float | None
+    """The probability with which it was picked. Null: it is not known."""
 
     @classmethod
     def of(cls, label: Label) -> "LabelShown":
@@ -76,3 +87,40 @@ class ClaimShown(BaseModel):
     reviewer: str
     seconds: float
     mine: bool
+
+
+class QueuedDecision(BaseModel):
+    """A decision to review. Hand `picked` and `probability` over with its label."""
+
+    decision: DecisionShown
+    """The decision, without the verdicts of the selectors."""
+    picked: Literal["complaint", "doubt", "random"]
+    """`complaint`: a user or a signal contradicts it. `doubt`: it is not sure. `random`: it was drawn."""
+    doubt: float
+    """The weight of what contradicts it, or how little sure it is; from 0 to 1."""
+    probability: float | None
+    """The probability with which it was drawn. Null unless it was drawn."""
+
+
+class ReviewQueue(BaseModel):
+    queue: list[QueuedDecision]
+    """The decisions, in the order of review."""
+
+
+class SignalShown(BaseModel):
+    """What followed a decision in its conversation."""
+
+    signal: str
+    says: Literal["right", "wrong", "another"]
+    """Whether the chosen agent is right, may be wrong, or another one is right."""
+    agent: str | None
+    """The agent that it speaks for. Null: it only speaks against the chosen one."""
+    weight: float
+    """How much it counts, from 0 to 1."""
+    about: str
+    """What happened."""
+
+
+class DecisionSignals(BaseModel):
+    signals: list[SignalShown]
+    """The signals, in the order of the conversation."""

@@ -9,7 +9,7 @@ from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.fact import optional
 from turnwise.facts.selections import Selection
-from turnwise.facts.waits import WaitKind
+from turnwise.facts.waits import PendingReason, WaitKind
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT, Body, OptionalSessionId
 
 InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
@@ -90,6 +90,23 @@ class OpenWait(BaseModel):
     tool: str = ""
 
 
+class PendingShown(BaseModel):
+    """A reason why the session waits.
+
+    - `reply`, `tool_result`: the agent waits, until `until`.
+    - `held`: a process answers another message of the session, and takes the waiting ones next.
+    - `unknown_agent`: this process does not know the agent, so the work is left to one that does.
+    - `no_room`: no process has taken the work yet.
+    - `no_process`: no process that answers is alive.
+    - `engine`: the engine calls no worker.
+    """
+
+    reason: PendingReason
+    agent: str | None = None
+    invocation_id: str | None = None
+    until: datetime | None = None
+
+
 class SessionShown(SessionRow):
     """A session.
 
@@ -97,6 +114,7 @@ class SessionShown(SessionRow):
     - `queued`: the number of waiting messages.
     - `running`: the invocations in progress.
     - `active_agent`: the agent that answered last.
+    - `pending`: why the session waits. Only `get_session` says it.
     - `holder`: the process that answers; only for operators.
     """
 
@@ -106,6 +124,7 @@ class SessionShown(SessionRow):
     active_agent: str | None = None
     running: list[str] = []
     waits: list[OpenWait] = []
+    pending: list[PendingShown] = []
     holder: str | None = None
 
 

@@ -1,5 +1,6 @@
 """turnwise serve and turnwise worker with --engine, as processes beside a real Restate server."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,29 @@ def test_a_gateway_accepts_and_a_worker_answers(server: RestateServer, tmp_path:
         worker.communicate()
         if gateway is not None:
             gateway.kill()
+
+
+def test_a_session_says_why_it_waits(server: RestateServer, tmp_path: Path) -> None:
+    """A gateway accepted the message; the engine is away, then it knows no worker, then nobody asks about it."""
+    folder, away = project(tmp_path), f"restate://127.0.0.1:{free_port()}?admin={free_port()}"
+    gateway = Process(folder, "--engine", server.address)
+    try:
+        with gateway.client() as client:
+            sent = client.post(f"{MESSAGES}?wait=false", json={"content": "Hello", "id": "m1"})
+            assert sent.status_code == 202, sent.text
+    finally:
+        gateway.kill()
+    shown = turnwise("sessions", "show", "s", "--engine", away, cwd=folder)
+    assert shown.returncode == 0, shown.stderr
+    assert "cannot be reached" in shown.stdout
+    assert "No process that answers is alive." in shown.stdout
+    for engine, says in (
+        (server.address, "No worker of app 'test' has registered"),
+        (None, "No process that answers is alive"),
+    ):
+        options = ("--engine", engine) if engine else ()
+        lines = turnwise("sessions", "show", "s", *options, "--json", cwd=folder).stdout.splitlines()
+        assert says in json.loads(lines[-1])["pending"][0]["detail"]
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])

@@ -53,6 +53,19 @@ def test_at_a_terminal_there_is_a_bar(cases: Path, terminal: Any) -> None:
     child.expect("do my taxes")
 
 
+def test_figures_are_kept_without_the_texts_of_the_cases(cases: Path) -> None:
+    """E3, H1"""
+    said = turnwise("eval", "cases.jsonl", "--policy", "policy.yaml", "--store", "--json", cwd=cases)
+    assert (said.returncode, said.stderr) == (0, "")
+    (entry,) = json.loads(turnwise("audit", "list", "--json", cwd=cases).stdout)["entries"]
+    assert (entry["action"], entry["actor"], entry["details"]["files"]) == ("evaluation.stored", "cli", ["cases.jsonl"])
+    figures = json.loads(said.stdout)
+    for name in ("cases", "accuracy", "policy", "fingerprint", "agents", "examples"):
+        assert entry["details"][name] == pytest.approx(figures[name]), name
+    assert {"expected": "taxes", "chosen": None, "count": 1} in entry["details"]["confusions"]
+    assert "do my taxes" not in json.dumps(entry)
+
+
 def test_json_is_all_there_is_on_standard_output(cases: Path) -> None:
     """E3: and a report beside it, told on standard error."""
     arguments = ("--policy", "policy.yaml", "--json", "--report", "report.html", "--history", "true")

@@ -38,6 +38,8 @@ def test_from_a_message_to_a_case(shop: Path) -> None:
     assert turnwise("decisions", "export", cwd=shop).stdout == (shop / "cases.jsonl").read_text()
     assert json.loads((shop / "cases.jsonl").read_text())["turns"][0] == {"system": "", "user": "What is it?", "agent": "hours"}
     assert turnwise("eval", "cases.jsonl", cwd=shop).returncode == 0
+    no_file = turnwise("decisions", "export", "--format", "parquet", cwd=shop)
+    assert (no_file.returncode, "pass --output FILE" in no_file.stderr) == (2, True)
 
     nobody = turnwise("decisions", "label", "one", "1", "--nobody", cwd=shop)
     assert nobody.stdout == "Decision #1 of session one is labelled nobody.\n"

@@ -37,6 +37,7 @@ PAGES = (
     "review?order=chance",
     "quality",
     "improve",
+    "experiments",
     "agents",
     "agents/hostile",
     "agents/orders",

@@ -17,6 +17,7 @@ PAGES: Mapping[str, str] = {
     "review": "went to",
     "quality": "Reliability",
     "improve": "Labels by agent",
+    "experiments": "No experiments",
     "agents": "What makes them hard to tell apart",
     "agents/orders": "Knows where orders are.",
     "policy": "The cascade",
@@ -44,7 +45,18 @@ async def test_every_page_opens(url: str) -> None:
         for path, text in PAGES.items():
             await it.go(path)
             await it.sees(text)
-        for name in ("Overview", "Chat", "Sessions", "Decisions", "Quality", "Improve", "Agents", "Policy", "Operations"):
+        for name in (
+            "Overview",
+            "Chat",
+            "Sessions",
+            "Decisions",
+            "Quality",
+            "Improve",
+            "Experiments",
+            "Agents",
+            "Policy",
+            "Operations",
+        ):
             await it.page.get_by_role("link", name=name, exact=True).first.click()
             await it.page.locator("h1").get_by_text(name).wait_for()
         await it.go("no-such-page")

@@ -1,43 +1,17 @@
 """The REST API of definitions: versions, preconditions, rights, audit, and what is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_play import written
-from gateway_play import Served, key_for
+from definition_play import serving_app
+from gateway_play import key_for
 from mcp_client_play import client_of
 from runner_play import soon
 
-from turnwise.assemble import App, load_app
-from turnwise.facts.gateway import AuthConfig, GatewayConfig, McpConfig, Protocols
-from turnwise.gateway.server import front_for, serving
-
-CONFIGURATION = """
-app: test
-root: desk
-agents: ['definition_agents:desk', 'definition_agents:parcels']
-policy: {stages: [direct, {selector: patterns}]}
-"""
 GREETER = {"made_by": {"kind": "reply", "templates": [{"text": ["Hello."]}]}}
-
-
-@asynccontextmanager
-async def serving_app(folder: Path) -> AsyncIterator[tuple[App, Served, dict[str, str]]]:
-    """A served app of turnwise.yaml, and the headers of an admin."""
-    app = load_app(written(folder, CONFIGURATION))
-    protocols = Protocols(mcp=McpConfig(agents=True))
-    front = front_for(app.runner, GatewayConfig(auth=AuthConfig(), protocols=protocols), editor=app.editor)
-    front.ready.set()
-    try:
-        admin = await key_for(app.runner, role="admin", user="adam")
-        async with serving(front) as gateway, Served(gateway.address, front) as client:
-            yield app, client, admin
-    finally:
-        await app.runner.close()
 
 
 async def test_from_the_first_version_to_the_way_back(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ async def test_a_session_says_how_it_stands(make_runner: MakeRunner) -> None:
         now = (await client.get(f"{API}/sessions/s")).json()
         assert (now["busy"], now["queued"], now["running"], now["turns"]) == (True, 1, [first["invocation_id"]], 1)
         assert now["holder"]
+        assert [each["reason"] for each in now["pending"]] == ["held"]
         gate.go.set()
         await soon(client.front.runner.idle())
         now = (await client.get(f"{API}/sessions/s")).json()

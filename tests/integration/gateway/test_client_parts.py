@@ -15,6 +15,7 @@ from turnwise.facts.errors import (
     ArtifactTooLarge,
     Forbidden,
     InvocationMissing,
+    MemoryFull,
     NothingHere,
     RequestInvalid,
     SessionBusy,
@@ -23,6 +24,7 @@ from turnwise.facts.errors import (
 )
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
 from turnwise.facts.limits import Limits, RunConfig
+from turnwise.facts.memory import Entity
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
@@ -226,3 +228,42 @@ async def test_overviews_of_sessions_and_decisions(make_runner: MakeRunner) -> N
         assert (await client.decisions.explain("s2", 1)).label == "orders"
         await client.decisions.rate("s2", 1, None)
         assert (await client.decisions.explain("s2", 1)).label is None
+
+
+async def test_the_memory_of_a_user(make_runner: MakeRunner) -> None:
+    """What a user adds is the user's word. Another user's memory is as if it were not there."""
+    runner = make_runner(desk, config=RunConfig(limits=Limits(memory_entries=4)))
+    async with served(runner, GatewayConfig(auth=AuthConfig())) as gateway:
+        ann = await with_key(runner, gateway, role="user", user="ann")
+        async with ann, await with_key(runner, gateway, role="admin") as boss:
+            tea = await ann.memories.add("ann", "I like green tea.")
+            assert (tea.said_by, tea.kind, tea.span) == ("user", "fact", "long")
+            order = Entity(type="order", value="Order 10412", normal="10412")
+            await boss.memories.add("ann", "order 10412", id="o1", kind="entity", entity=order, span="short")
+            black = await boss.memories.add("ann", "Ann likes black tea.", supersedes=[tea.id])
+            assert black.said_by == "operator"
+            assert [each.id async for each in ann.memories.list("ann")] == [black.id, "o1"]
+            assert [each.id async for each in ann.memories.list("ann", kind="entity", span="short")] == ["o1"]
+            assert [each.id async for each in ann.memories.export("ann")] == [black.id, "o1", tea.id]
+            assert (await ann.memories.get("ann", "o1")).entity is not None
+            (found,) = await ann.memories.search("ann", "which tea?", limit=1, said_by=["operator"])
+            assert found.memory.id == black.id
+            assert (await boss.memories.add("ann", "order 10412", id="o1")).id == "o1"
+            await boss.memories.add("ann", "The fourth.")
+            with pytest.raises(MemoryFull, match="4 entries"):
+                await boss.memories.add("ann", "One too many.")
+            assert [each async for each in boss.memories.list("ben")] == []
+            with pytest.raises(NothingHere):
+                await boss.memories.get("ben", "o1")
+            assert await boss.memories.forget("ben", "o1") == 0
+            for refused in (ann.memories.search("ben", "tea"), ann.memories.forget("ben", everything=True)):
+                with pytest.raises(Forbidden):
+                    await refused
+            with pytest.raises(RequestInvalid):
+                await ann.memories.search("ann", "tea " * 250_000)
+            for wrong in ((), ("o1",)):
+                with pytest.raises(ValueError, match="Name what to forget"):
+                    await ann.memories.forget("ann", *wrong, session="s" if wrong else None)
+            assert await ann.memories.forget("ann", "o1", black.id) == 3
+            assert await ann.memories.forget("ann", session="s1") == 0
+            assert await ann.memories.forget("ann", everything=True) == 1

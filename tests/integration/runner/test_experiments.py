@@ -134,19 +134,19 @@ async def test_a_rollback_reaches_every_session_at_once(running: Runner, clock: 
     """H7"""
     sessions = [str(number) for number in range(8)]
     assert {(await ask(running, "hi", session=each)).text for each in sessions} == {"old", "new"}
-    await roll_back(running.store, "app", "trial", clock.now(), actor="me", reason="it is wrong")  # type: ignore[arg-type]
+    await roll_back(running.store.experiments, "app", "trial", clock.now(), actor="me", reason="it is wrong")  # type: ignore[attr-defined]
     forget(running)
     results = [await ask(running, "hi", session=each) for each in [*sessions, "another"]]
     assert {(result.text, arm(result)) for result in results} == {("old", None)}
     with pytest.raises(StaleWriter, match="rolled back already"):
-        await promote(running.store, "app", "trial", "fresh", clock.now(), actor="me")  # type: ignore[arg-type]
+        await promote(running.store.experiments, "app", "trial", "fresh", clock.now(), actor="me")  # type: ignore[attr-defined]
 
 
 async def test_a_promotion_is_for_new_sessions(running: Runner, clock: Clock) -> None:
     """H7"""
     sessions = [str(number) for number in range(8)]
     before = [arm(await ask(running, "hi", session=each)) for each in sessions]
-    await promote(running.store, "app", "trial", "fresh", clock.now(), actor="me")  # type: ignore[arg-type]
+    await promote(running.store.experiments, "app", "trial", "fresh", clock.now(), actor="me")  # type: ignore[attr-defined]
     forget(running)
     assert [arm(await ask(running, "hi", session=each)) for each in sessions] == before
     results = [await ask(running, "hi", session=f"new {number}") for number in range(4)]
@@ -157,8 +157,8 @@ async def test_a_promotion_is_for_new_sessions(running: Runner, clock: Clock) ->
 
 async def test_after_a_stop_no_session_comes_in(running: Runner, clock: Clock) -> None:
     before = arm(await ask(running, "hi"))
-    await stop(running.store, "app", "trial", clock.now(), actor="me")  # type: ignore[arg-type]
-    again = await stop(running.store, "app", "trial", clock.now(), actor="other")  # type: ignore[arg-type]
+    await stop(running.store.experiments, "app", "trial", clock.now(), actor="me")  # type: ignore[attr-defined]
+    again = await stop(running.store.experiments, "app", "trial", clock.now(), actor="other")  # type: ignore[attr-defined]
     assert (again.state, again.actor) == ("stopped", "me")
     forget(running)
     assert arm(await ask(running, "hi")) == before
@@ -168,10 +168,10 @@ async def test_after_a_stop_no_session_comes_in(running: Runner, clock: Clock) -
 async def test_commands_name_what_is_missing(running: Runner, clock: Clock) -> None:
     store: Any = running.store
     with pytest.raises(NothingHere, match="no experiment 'trial'"):
-        await stop(store, "app", "trial", clock.now(), actor="me")
+        await stop(store.experiments, "app", "trial", clock.now(), actor="me")
     await ask(running, "hi")
     with pytest.raises(NothingHere, match="no arm 'x'"):
-        await promote(store, "app", "trial", "x", clock.now(), actor="me")
+        await promote(store.experiments, "app", "trial", "x", clock.now(), actor="me")
 
 
 async def test_an_experiment_ends_by_itself_when_an_arm_is_worse(running: Runner, clock: Clock) -> None:
@@ -183,15 +183,15 @@ async def test_an_experiment_ends_by_itself_when_an_arm_is_worse(running: Runner
         result = await ask(runner, "hi", session=f"h{number}")
         if result.text == "new":
             await store.labels.put(key(f"h{number}"), 1, Label(source="user", author="ada", agent="old"), actor="ada")
-    assert await end_if_worse(store, "app", "harm", clock.now()) is None  # no unit is ripe
+    assert await end_if_worse(store.experiments, "app", "harm", clock.now()) is None  # no unit is ripe
     clock.time += timedelta(seconds=59)
-    assert await end_if_worse(store, "app", "harm", clock.now()) is None  # another process has just looked
+    assert await end_if_worse(store.experiments, "app", "harm", clock.now()) is None  # another process has just looked
     clock.time += timedelta(seconds=59)
-    ended = await end_if_worse(store, "app", "harm", clock.now())
+    ended = await end_if_worse(store.experiments, "app", "harm", clock.now())
     assert ended is not None
     assert (ended.state, ended.actor) == ("rolled_back", "turnwise")
     assert "'fresh' was surely worse than 'control'" in ended.reason
-    assert await end_if_worse(store, "app", "harm", clock.now() + timedelta(hours=1)) is None
+    assert await end_if_worse(store.experiments, "app", "harm", clock.now() + timedelta(hours=1)) is None
     analysis = await read_result(store.experiments, "app", ended, clock.now())
     assert (analysis.winner, [each.arm for each in analysis.harmful], analysis.is_broken) == ("control", ["fresh"], False)
     assert sum(arm.units for arm in analysis.arms) == 260
@@ -276,7 +276,7 @@ class Away:
             raise StoreUnavailable("The store is away.")
         return [self.record] if self.record is not None else []
 
-    async def replace(self, app: str, record: ExperimentRecord) -> ExperimentRecord | None:
+    async def replace(self, app: str, record: ExperimentRecord, **_: object) -> ExperimentRecord | None:
         if self.record is None:
             self.record = record.replace(version=1)
             return self.record

@@ -24,7 +24,10 @@ SETTLE_SECONDS = 60.0
 
 
 class Plan(NamedTuple):
-    """How hard it is. rate: messages a second of each process. pause: seconds between two breakages, at least and at most."""
+    """How hard it is. rate: messages a second of each process. pause: seconds between two breakages, at least and at most.
+
+    frozen: for how many seconds the last of the frozen processes stands still, at least.
+    """
 
     processes: int = 4
     sessions: int = 50
@@ -33,6 +36,7 @@ class Plan(NamedTuple):
     pause: tuple[float, float] = (0.3, 0.9)
     ttl: float = 1.0
     seed: int = 0
+    frozen: float = 0.0
 
 
 class Outcome(NamedTuple):
@@ -122,7 +126,8 @@ def freezes(plan: Plan) -> Breaking:
             victim = dice.choice(workers.living)
             victim.signal(signal.SIGSTOP)
             try:
-                await asyncio.sleep(plan.ttl + dice.uniform(*plan.pause))
+                longest = plan.frozen if number == plan.breakages else 0.0
+                await asyncio.sleep(max(longest, plan.ttl + dice.uniform(*plan.pause)))
             finally:
                 victim.signal(signal.SIGCONT)
             step(f"freeze {number}")

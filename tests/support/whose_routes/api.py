@@ -10,7 +10,9 @@ _INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
 _ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
 _MEMORIES = "/api/v1/users/{user_id}/memories"
 _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
+_EXPERIMENT = "/api/v1/experiments/{experiment_name}"
 _AGENT = "/api/v1/agents/{agent_name}"
+_POLICY = "/api/v1/policies/{policy_name}"
 # The app of these tests keeps no definitions: to those who may see them, there are none.
 _READS = Asked("definitions:read", names="", ok=404)
 
@@ -48,7 +50,7 @@ ROUTES: Routes = {
     ("GET", "/api/v1/definitions/{kind}"): (_READS,),
     ("GET", f"{_AGENT}/versions"): (_READS,),
     ("GET", f"{_AGENT}/versions/{{version}}"): (_READS,),
-    ("GET", "/api/v1/policies/{policy_name}"): (_READS,),
+    ("GET", _POLICY): (_READS,),
     ("POST", "/api/v1/agents"): (_writes(name="new"),),
     ("PUT", _AGENT): (_writes(),),
     ("PATCH", _AGENT): (_writes(),),
@@ -58,9 +60,14 @@ ROUTES: Routes = {
     ("POST", f"{_AGENT}/examples"): (_writes(text="hi"),),
     ("POST", f"{_AGENT}/patterns"): (_writes(regex="hi"),),
     ("POST", f"{_AGENT}/try"): (_READS._replace(body=lambda _: {}),),
-    ("POST", "/api/v1/policies/{policy_name}/try"): (_READS._replace(body=lambda _: {}),),
-    ("PUT", "/api/v1/policies/{policy_name}"): (_writes(policy="default"),),
-    ("POST", "/api/v1/policies/{policy_name}/rollback"): (_writes(),),
+    ("POST", f"{_POLICY}/try"): (_READS._replace(body=lambda _: {}),),
+    ("GET", f"{_POLICY}/versions"): (_READS,),
+    ("GET", f"{_POLICY}/versions/{{version}}"): (_READS,),
+    ("PATCH", _POLICY): (_writes(),),
+    ("DELETE", _POLICY): (_READS._replace(permission="definitions:write", headers={"If-Match": "*"}),),
+    ("POST", f"{_POLICY}/activate"): (_writes(version=1),),
+    ("PUT", _POLICY): (_writes(policy="default"),),
+    ("POST", f"{_POLICY}/rollback"): (_writes(),),
     ("POST", "/api/v1/sessions"): (
         Asked("sessions:write", lambda t: {"id": t.new, "state": {"a": 1}}, ok=201),
         Asked("sessions:write", lambda t: {"id": t.session}, ok=409),
@@ -114,6 +121,16 @@ ROUTES: Routes = {
     ("PUT", f"{_DECISION}/claim"): (Asked("decisions:label"),),
     ("DELETE", f"{_DECISION}/claim"): (Asked("decisions:label", ok=204),),
     ("GET", f"{_DECISION}/labels"): (Asked("decisions:label"),),
+    ("GET", f"{_DECISION}/signals"): (Asked("decisions:label"),),
+    ("GET", "/api/v1/review-queue"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/decision-report"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/evaluations"): (Asked("decisions:label", names=""),),
+    ("GET", "/api/v1/experiments"): (Asked("definitions:read", names=""),),
+    ("GET", "/api/v1/shadow"): (Asked("definitions:read", names=""),),
+    ("GET", _EXPERIMENT): (_READS,),
+    ("POST", f"{_EXPERIMENT}/promote"): (_writes(arm="a"),),
+    ("POST", f"{_EXPERIMENT}/rollback"): (_writes(),),
+    ("POST", f"{_EXPERIMENT}/stop"): (_READS._replace(permission="definitions:write"),),
     ("POST", "/api/v1/decision-labels"): (Asked("decisions:label", _labelled, names="", ok=204),),
     ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
     ("POST", f"{_DECISION}/feedback"): (Asked("messages:write", lambda _: {"rating": "up"}, ok=204),),

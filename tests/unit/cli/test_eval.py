@@ -66,8 +66,6 @@ def test_nothing_in_it_reaches_the_terminal_raw() -> None:
 
 def test_a_missed_gate_is_told() -> None:
     """E3"""
-    assert eval_output.missed_line(Missed(Gate("accuracy", 0.9), 0.81234)) == "accuracy is 0.8123, it should be at least 0.9."
-    assert eval_output.missed_line(Missed(Gate("ece", 0.02, True), None)) == (
-        "ece should be at most 0.02, but there was nothing to measure it on."
-    )
+    assert Missed(Gate("accuracy", 0.9), 0.81234).text == "accuracy is 0.8123, it should be at least 0.9."
+    assert Missed(Gate("ece", 0.02, True), None).text == ("ece should be at most 0.02, but there was nothing to measure it on.")
     assert eval_output.percent(None) == "–"

@@ -27,7 +27,7 @@ from turnwise.facts.errors import (
 from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.problems import Problem
 
-MORE_THAN_WORDS = (errors.MissingExtra, TransferRefused, errors.DefinitionInvalid, errors.DefinitionConflict)
+MORE_THAN_WORDS = (errors.MissingExtra, TransferRefused)
 REQUEST = httpx.Request("GET", "http://gateway.test:8000/api/v1/x")
 
 
@@ -74,6 +74,16 @@ def test_what_belongs_to_a_kind() -> None:
     assert getattr(closing, "retry_after", None) is None
     limit = told(429, {"code": "limit", "title": "No."})
     assert isinstance(limit, LimitReached)
+
+
+def test_the_mistakes_of_a_definition() -> None:
+    mistakes = [{"code": "config.pattern", "title": "No RE2.", "fix": "Correct it."}, {"code": "config.agent", "title": "No."}]
+    invalid = told(422, {"code": "definition.invalid", "title": "No.", "mistakes": mistakes})
+    assert isinstance(invalid, errors.DefinitionInvalid)
+    assert [(type(each), each.problem) for each in invalid.problems] == [
+        (errors.PatternError, "No RE2."),
+        (errors.AgentDefinitionError, "No."),
+    ]
 
 
 def test_codes_that_only_a_newer_gateway_knows() -> None:

@@ -29,7 +29,11 @@ def test_a_unit_counts_once_by_the_mean_of_its_decisions() -> None:
 def test_a_unit_without_labels_counts_like_one_whose_decisions_were_right() -> None:
     assert only(a_trial())["uncorrected"] == 1.0
     assert only(a_trial(labels=(a_label("orders"),)))["uncorrected"] == 1.0
-    assert only(a_trial(labels=(a_label(None),)))["uncorrected"] == 0.0
+    assert only(a_trial(labels=(a_label("billing"),)))["uncorrected"] == 0.0
+
+
+def test_a_label_of_nobody_names_no_other_agent() -> None:
+    assert only(a_trial(agent="desk", labels=(a_label(None),)))["uncorrected"] == 1.0
 
 
 def test_what_comes_after_a_pause_does_not_count() -> None:

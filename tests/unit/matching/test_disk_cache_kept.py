@@ -64,7 +64,7 @@ def test_vectors_come_back_by_text(tmp_path: Path) -> None:
     assert kept.store_vectors(ENCODER, vectors_of("four"))
     assert found(kept, "four", "five", "two") == ["four", "two"]
     again = kept.vectors(ENCODER, 3, text_keys(["four", "two"]))
-    assert again.rows[again.places(text_keys(["two"]))[0]].tolist() == vectors_of("two").rows[0].tolist()
+    assert again.rows.raw(again.places(text_keys(["two"]))).tolist() == vectors_of("two").rows.raw().tolist()
     assert len(kept.vectors("other", 3, text_keys(["four"]))) == 0
 
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from runner_play import ask, key, reason, runners_in
 
-from turnwise import AgentContext, Runner, agent
-from turnwise.facts.errors import ConfigError, SessionMissing
+from turnwise import AgentContext, Limits, RunConfig, Runner, agent
+from turnwise.facts.errors import ConfigError, MemoryFull, SessionMissing, StorageUsed
 from turnwise.facts.memory import MemoryConfig, MemoryEntry
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing import BagOfWordsEncoder, FunctionGuardrail, ScriptedModel
@@ -171,3 +172,43 @@ async def test_a_deleted_user_is_forgotten(make: Make) -> None:
 async def test_a_wrong_model_is_a_configuration_error(make: Make) -> None:
     with pytest.raises(ConfigError):
         make(orders, memory=MemoryConfig(model="nonsense"))
+
+
+@agent(name="keeper", description="Keeps.")
+async def keeper(message: str, context: AgentContext) -> str:
+    await context.memory.remember(f"{message} one", said_by="user")
+    await context.memory.remember(f"{message} two", said_by="user")
+    return "Kept."
+
+
+async def test_the_memory_of_a_user_has_a_limit(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    """Outside of turns, more is refused; in a turn it is left out, and the turn goes on. Other users have room."""
+    runner = make(keeper, config=RunConfig(limits=Limits(memory_entries=3)), memory=MemoryConfig())
+    other = make(keeper, config=RunConfig(limits=Limits(memory_entries=3)))
+    assert (await ask(runner, "hello", "one")).text == "Kept."
+    assert (await ask(other, "again", "two")).text == "Kept."
+    assert "full" in caplog.text
+    assert await texts(runner) == ["again one", "hello one", "hello two"]
+    known = (await stored(runner))[0]
+    new = MemoryEntry(id="new", text="new", created_at=known.created_at)
+    with pytest.raises(MemoryFull, match=r"3 entries.*limits\.memory_entries"):
+        await runner.memory.add("ada", [new])
+    assert [each.id for each in await runner.memory.add("ada", [known])] == [known.id]
+    assert [each.id for each in await runner.memory.add("bob", [new])] == ["new"]
+    assert (await ask(runner, "order ABC-10412", "three")).text == "Kept."
+    assert len(await stored(runner)) == 3
+    await runner.memory.store.forget("app", "ada", ids=[known.id])
+    await runner.memory.add("ada", [new])
+    assert len(await stored(runner)) == 3
+
+
+async def test_texts_count_in_the_storage_of_a_user(make: Make) -> None:
+    runner = make(keeper, config=RunConfig(limits=Limits(user_bytes=5_000)))
+    big = MemoryEntry(id="big", text="x" * 4_000, created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    await runner.memory.add("ada", [big])
+    with pytest.raises(StorageUsed, match="memory"):
+        await runner.memory.add("ada", [big.replace(id="bigger")])
+    await ask(runner, "hello", "one")
+    await ask(runner, "hello", "one")
+    with pytest.raises(StorageUsed):
+        await ask(runner, "hello", "one")

@@ -9,8 +9,9 @@ import pytest
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.errors import ModelUnavailable, PolicyError
+from turnwise.facts.events import Await
 from turnwise.facts.selections import Candidate, Verdict
-from turnwise.facts.sessions import Exchange, Head
+from turnwise.facts.sessions import Exchange, Head, OpenInvocation, OpenMatter
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelReply, ModelRequest
@@ -145,3 +146,53 @@ def test_the_policy_with_a_model_needs_to_know_which() -> None:
 
     with pytest.raises(PolicyError, match="'model'"):
         Cascade(named_policy("default-with-model"), TREE)
+
+
+def test_an_equal_question_is_not_asked_twice() -> None:
+    calls = []
+
+    def judge(request_: ModelRequest) -> ModelReply:
+        calls.append(request_)
+        return choosing("billing")
+
+    selector = ModelSelector(FunctionModel(judge), kept=1)
+    first, second = request(("orders", 0.5), ("billing", 0.4)), request(("orders", 0.5), ("billing", 0.4), text="the other")
+    verdicts = [asyncio.run(selector.select(each)) for each in (first, first, second, first)]
+    assert len(calls) == 3  # the second question replaced the first one
+    assert [verdict.usage is None for verdict in verdicts] == [False, True, False, False]
+    assert {verdict.agent for verdict in verdicts} == {"billing"}
+    assert "a kept answer" in verdicts[1].reason
+    assert selector.asks(first)  # a replay takes the recorded verdict, whatever is kept
+
+
+def test_the_model_sees_the_last_exchanges_and_what_was_left_open() -> None:
+    seen: list[ModelRequest] = []
+
+    def judge(request_: ModelRequest) -> ModelReply:
+        seen.append(request_)
+        return choosing("orders")
+
+    exchanges = (
+        Exchange(message="where is it", agent="orders"),
+        Exchange(message="and my bill", agent="billing", before="Which?"),
+    )
+    head = Head(recent=exchanges, matters=(OpenMatter(agent="orders", said="Which order is it?"),))
+    asked(FunctionModel(judge), replace(request(("billing", 0.5), ("orders", 0.4), text="10412"), head=head))
+    (content,) = seen[0].messages
+    assert '"reply before": "Which?"' in content.text
+    assert '"it said last": "Which order is it?"' in content.text
+
+
+def test_while_an_agent_waits_a_failing_model_decides_nothing() -> None:
+    waiting = OpenInvocation(agent="billing", state="waiting", began=1, last=2, waits=(("billing", Await(id="w")),))
+    open_ = replace(request(("orders", 0.5), ("billing", 0.45)), head=Head(invocations={"i": waiting}))
+    failing = ScriptedModel(ModelUnavailable("The model is away."))
+    assert asked(failing, open_).outcome == "abstained"
+
+
+def test_the_policy_asks_about_staying_or_leaving() -> None:
+    stages = {stage.name or stage.selector: stage for stage in named_policy("default-with-model").stages}
+    names = list(stages)
+    assert stages["contextual"].options["ties"] == "all"
+    assert names.index("contextual") + 1 == names.index("model") < names.index("awaited")
+    assert "ties" not in next(each for each in named_policy("default").stages if each.selector == "contextual").options

@@ -33,7 +33,7 @@ def test_they_are_these() -> None:
     assert list(NAMED) == ["default", "default-with-model", "adk", *elemental, "staples"]
     asked_first = ("direct", "choice", "plainly-new", "patterns")
     assert named_policy("default").stage_names() == (*asked_first, "contextual", "awaited", "clarify", "resume")
-    asked_then = ("contextual", "awaited", "model", "clarify", "resume")
+    asked_then = ("contextual", "model", "awaited", "clarify", "resume")
     assert named_policy("default-with-model").stage_names() == (*asked_first, *asked_then)
     assert named_policy("adk").stage_names() == ("resume",)
 

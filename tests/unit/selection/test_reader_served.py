@@ -61,7 +61,7 @@ def test_the_memory_is_bounded_and_what_is_used_stays() -> None:
 
 def test_with_thousands_of_agents_fewer_readings_are_remembered() -> None:
     """Each holds numbers for every agent."""
-    served = served_of(Words(), tuple(Phrase(f"agent {number}", f"word{number % 50}") for number in range(20_000)))
+    served = served_of(Words(), tuple(Phrase(f"agent {number}", f"word{number % 50}") for number in range(5_000)))
     served.read([str(number) for number in range(400)])
     assert len(served.cached([str(number) for number in range(400)])) == 300
 

@@ -60,7 +60,8 @@ def test_options_are_filled_in() -> None:
         "novelty": None,
         "stage": None,
     }
-    assert made("contextual").options == {"general": None, "nobody": 0.85, "awaited": 0.9, "margin": 0.0}
+    contextual = {"general": None, "nobody": 0.85, "awaited": 0.9, "margin": 0.0, "ties": "others"}
+    assert made("contextual").options == contextual | dict.fromkeys(("stay", "back", "message", "conversation"), 0.0)
     assert made("smalltalk").options == {"agent": None, "threshold": 0.5}
     assert made("iterative", {"order": ["a", "root"]}).options == {"order": ["a", "root"]}
 

@@ -16,7 +16,9 @@ _WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|h
 _HELP = re.compile(r"(?i)\bwhat can you do\b|\bhow can you help\b|^\W*help(?: me)?\W*$")
 _ABILITIES = (
     "I can track and cancel orders, take returns, open warranty claims, find refunds and write invoices, reset your password, "
-    "change your address, search our products, and find a store. Ask for a person whenever you want one."
+    "change your address, search our products, and find a store. Ask for a person whenever you want one.",
+    "Name an order, a return, a refund, a warranty, an invoice, your password or address, a product or a town, and I look it "
+    "up. What I cannot do, a person can: you only have to ask for one.",
 )
 
 
@@ -54,14 +56,19 @@ _ABILITIES = (
     resume="never",
 )
 async def general(message: str, context: AgentContext) -> str | None:
-    return await not_twice(_answer(message), message, context)
+    # A step, because `not_twice` changes this key, and a turn that is run again must read the same.
+    before = await context.step("said before", lambda: context.state.get("last_answer"))
+    said = str(before[1]) if isinstance(before, list) else ""
+    abilities = next(text for text in _ABILITIES if text not in said)
+    return await not_twice(_answer(message, abilities), message, context)
 
 
-def _answer(message: str) -> str:
+def _answer(message: str, abilities: str) -> str:
+    """Answers. `abilities` is what the desk can do, in words that were not used just before."""
     if _WHO.search(message):
-        return f"I am the help desk's assistant, a program. {_ABILITIES}"
+        return f"I am the help desk's assistant, a program. {abilities}"
     if _HELP.search(message):
-        return _ABILITIES
+        return abilities
     answer = catalogue.frequent_answer(message)
     if answer:
         return answer
@@ -70,8 +77,8 @@ def _answer(message: str) -> str:
     if _BYE.search(message):
         return "Goodbye, and thank you for coming by."
     if _GREETING.search(message):
-        return f"{_daytime()}! How can I help? {_ABILITIES}"
-    return f"I have no answer to “{reading.quoted(message)}”. {_ABILITIES}"
+        return f"{_daytime()}! How can I help? {abilities}"
+    return f"I have no answer to “{reading.quoted(message)}”. {abilities}"
 
 
 def _daytime() -> str:

@@ -67,7 +67,8 @@ async def _orders(message: Content, context: AgentContext) -> str | None:
         return None
     if _LIST.search(text) and number is None:
         return await _list(text, context)
-    order = await order_meant(text, context, "Which order is it? Its number, or your e-mail address, is enough.")
+    question = "Which order is it? Its number, or your e-mail address, is enough."
+    order = await order_meant(text, context, question, earlier=not cancels)
     if cancels:
         return await _cancel(order, context)
     return _arrival(order) if _WHEN.search(text) and not number else _status(order)

@@ -39,6 +39,7 @@ const PATHS = {
   review: "M5 12l4 4L19 6",
   quality: "M5 20V11M12 20V4M19 20v-6",
   improve: "M4 18l6-7 4 4 6-9M15 6h5v5",
+  experiments: "M9 4h6M10 4v6l-5 9h14l-5-9V4M8 15h8",
   agents: "M12 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM5 20c0-4 3-6 7-6s7 2 7 6",
   policy: "M5 5h14M8 12h8M11 19h2",
   flows: "M4 4h5v5H4zM15 15h5v5h-5zM9 6.5h5a2 2 0 0 1 2 2V15",

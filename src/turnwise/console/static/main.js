@@ -12,7 +12,7 @@ ICON.href = ICON.href;
 const GROUPS = [
   ["", [["", "overview", "Overview"]]],
   ["Talk", [["chat", "chat", "Chat"], ["sessions", "sessions", "Sessions"], ["memory", "memory", "Memory"]]],
-  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"]]],
+  ["Understand", [["decisions", "decisions", "Decisions"], ["review", "review", "Review"], ["quality", "quality", "Quality"], ["improve", "improve", "Improve"], ["experiments", "experiments", "Experiments"]]],
   ["Shape", [["agents", "agents", "Agents"], ["policy", "policy", "Policy"], ["flows", "flows", "Flows"]]],
   ["Run", [["operations", "operations", "Operations"]]],
 ];
@@ -135,6 +135,8 @@ auth.ask = (reason) => new Promise((done) => {
 let destinations = [];
 
 function palette() {
+  // The names of the agents are asked for when they are needed first: the first page does not wait for them.
+  if (!destinations.length && may("agents:read")) api.get("agents", { limit: 200 }).then((page) => { destinations = page.agents.map((each) => each.name); draw(); }, () => {});
   const list = h("ul", { role: "listbox", id: "found", "aria-label": "Destinations" });
   const field = h("input", { type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "found", "aria-label": "Go to a page or an agent, or search messages", placeholder: "Go to a page or an agent, or search messages" });
   let options = [], at = 0;
@@ -209,7 +211,6 @@ async function start() {
     return;
   }
   show();
-  if (may("agents:read")) api.get("agents", { limit: 200 }).then((page) => { destinations = page.agents.map((each) => each.name); }, () => {});
 }
 
 start();

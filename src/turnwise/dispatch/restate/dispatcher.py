@@ -64,10 +64,23 @@ class RestateEngine:
         finally:
             await client.close()
 
+    async def problem(self) -> str | None:
+        """Returns why the engine calls no worker of the app; None if it can. Raises MissingExtra."""
+        client = RestateClient.at(self.address)
+        try:
+            await client.check()
+            if not await client.is_registered(service_of(self.app)):
+                return f"No worker of app {self.app!r} has registered at the engine. Start `turnwise worker --engine`."
+        except EngineError as problem:
+            return str(problem)
+        finally:
+            await client.close()
+        return None
+
 
 def require_restate() -> None:
     """Raises MissingExtra if a library of the extra is not installed."""
-    if any(find_spec(module) is None for module in ("restate", "httpcore", "uvicorn")):
+    if any(find_spec(module) is None for module in ("restate", "h11", "uvicorn")):
         raise MissingExtra("Restate", "restate")
 
 

@@ -17,7 +17,7 @@ from turnwise.ports.dispatcher import WorkOff
 
 ABORT = timedelta(seconds=60)
 """After this time, the engine asks another worker. That one finds the session held, and answers at once."""
-RETRY_FIRST, RETRY_LONGEST, ATTEMPTS = timedelta(milliseconds=100), timedelta(seconds=2), 30
+RETRY_FIRST, RETRY_LONGEST, ATTEMPTS = timedelta(milliseconds=100), timedelta(seconds=1), 60
 """The engine's pauses between two tries of a call. After the last try it forgets the call; the session is announced again."""
 CALLS = 200
 END_SECONDS = 1.0
@@ -175,7 +175,13 @@ def _server(app: _App) -> Any:
 
     # A connection for each call: one that is kept would bind the engine to one of several workers at an address.
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False, headers=[("connection", "close")]
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        headers=[("connection", "close")],
     )
     return Server(config)
 

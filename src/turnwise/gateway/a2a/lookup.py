@@ -59,13 +59,15 @@ def services_of_task(operation: OperationRequest, name: TaskId) -> Services:
     return operation.services.for_user(user_of_task(operation, name))
 
 
-async def files_of(operation: OperationRequest, name: TaskId, events: Iterable[Event]) -> Mapping[FileId, File]:
+async def files_of(
+    operation: OperationRequest, name: TaskId, events: Iterable[Event], inline: int = MOST_INLINE
+) -> Mapping[FileId, File]:
     """Loads the artifacts that these events refer to; missing ones are left out.
 
-    Bytes are included until `MOST_INLINE` is used up; larger files have a URL only.
+    At most `inline` bytes are included; files beyond it have a URL only.
     """
     files: dict[FileId, File] = {}
-    bytes_left, artifacts = MOST_INLINE, services_of_task(operation, name).artifacts
+    bytes_left, artifacts = inline, services_of_task(operation, name).artifacts
     for id_ in referenced_files(events)[:MOST_FILES]:
         artifact, version = id_
         try:

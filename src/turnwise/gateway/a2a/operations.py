@@ -33,6 +33,7 @@ from turnwise.facts.events import LIMIT
 from turnwise.gateway.a2a.card import extended_card
 from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
+from turnwise.gateway.a2a.parts import MOST_INLINE
 from turnwise.gateway.a2a.push.configs import PushConfigs
 from turnwise.gateway.a2a.request import OperationRequest, TaskId, operation_request
 from turnwise.gateway.a2a.start import SentMessage, send_message
@@ -59,6 +60,10 @@ INVOCATION_STATUSES: Mapping[int, tuple[str, ...]] = MappingProxyType(
 """
 
 
+LOADED_AT_ONCE = 4
+"""The most tasks of a page that are loaded at the same time."""
+
+
 async def list_tasks(front: Front, operation: OperationRequest, params: ListTasksRequest) -> ListTasksResponse:
     """Returns a page of a user's tasks, most recently changed first. Raises RequestInvalid, CursorInvalid."""
     size = params.page_size if params.HasField("page_size") else PAGE
@@ -76,20 +81,27 @@ async def list_tasks(front: Front, operation: OperationRequest, params: ListTask
         after=params.page_token or None,
         limit=size,
     )
-    tasks = await asyncio.gather(*(_task(front, operation, listed, params, history) for listed in page.items))
+    # The page shares the bytes of files. Few tasks are loaded at once, because each may hold large files.
+    inline, places = MOST_INLINE // max(1, len(page.items)), asyncio.Semaphore(LOADED_AT_ONCE)
+
+    async def load(listed: ListedTask) -> Task | None:
+        async with places:
+            return await _task(front, operation, listed, params, history, inline)
+
+    tasks = await asyncio.gather(*map(load, page.items))
     return _response([task for task in tasks if task is not None and state in (0, task.status.state)], page, size)
 
 
 async def _task(
-    front: Front, operation: OperationRequest, listed: ListedTask, params: ListTasksRequest, history: int
+    front: Front, operation: OperationRequest, listed: ListedTask, params: ListTasksRequest, history: int, inline: int
 ) -> Task | None:
-    """Loads one task; None if it was removed since the page was read."""
+    """Loads one task with at most `inline` bytes of files; None if it was removed since the page was read."""
     name = TaskId(listed.session, listed.message_id, None if operation.user == operation.caller.user else operation.user)
     try:
         record = await find_task(operation, name.id)
     except TaskNotFoundError:
         return None
-    return await TaskStream(front, operation, name, history).task(record, artifacts=params.include_artifacts)
+    return await TaskStream(front, operation, name, history).task(record, artifacts=params.include_artifacts, inline=inline)
 
 
 def _response(tasks: list[Task], page: TaskPage, size: int) -> ListTasksResponse:

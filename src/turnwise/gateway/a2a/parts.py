@@ -39,12 +39,19 @@ class PartWriter:
         view: Redacts events for the reader.
         files: The stored artifacts that the content may refer to.
         modes: Media types that the reader accepts; empty = any.
+        inline: Maximum bytes of files.
     """
 
-    def __init__(self, view: Redactor, files: Mapping[FileId, File] | None = None, modes: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        view: Redactor,
+        files: Mapping[FileId, File] | None = None,
+        modes: Iterable[str] = (),
+        inline: int = MOST_INLINE,
+    ) -> None:
         self._view, self._files = view, files or {}
         self._modes = [mode.partition(";")[0].strip().lower() for mode in modes]
-        self._left = MOST_INLINE
+        self._left = inline
 
     def of(self, event: Event) -> list[Part]:
         """Returns an event's parts, redacted for the reader."""

@@ -9,7 +9,7 @@ from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
 from turnwise.gateway.a2a.lookup import files_of, find_task, services_of_task
 from turnwise.gateway.a2a.messages import invalid_field
-from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
+from turnwise.gateway.a2a.parts import MOST_INLINE, TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.start import SentMessage
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
@@ -108,9 +108,9 @@ class TaskStream:
         self._services = services_of_task(operation, name)
         self._delivered = TaskRecord(name, "queued")
 
-    async def task(self, record: TaskRecord, *, artifacts: bool = True) -> Task:
-        """Returns the task for a record."""
-        writer = await self._part_writer(record.events)
+    async def task(self, record: TaskRecord, *, artifacts: bool = True, inline: int = MOST_INLINE) -> Task:
+        """Returns the task for a record, with at most `inline` bytes of files."""
+        writer = await self._part_writer(record.events, inline)
         return task_of(record, self._operation.view, writer, history=self._history, artifacts=artifacts)
 
     def now(self, sent: SentMessage) -> TaskRecord:
@@ -209,9 +209,9 @@ class TaskStream:
         """Reloads a waiting task, because a repeated message may have been answered since."""
         return await find_task(self._operation, self._name.id, to=self._to) if record.status == "waiting" else record
 
-    async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
-        files = await files_of(self._operation, self._name, events)
-        return PartWriter(self._operation.view, files, self._modes)
+    async def _part_writer(self, events: Sequence[Event], inline: int = MOST_INLINE) -> PartWriter:
+        files = await files_of(self._operation, self._name, events, inline)
+        return PartWriter(self._operation.view, files, self._modes, inline)
 
     def _has_tag(self, record: TaskRecord) -> bool:
         tree = self._front.runner.tree

@@ -78,7 +78,7 @@ class EventWriter:
     def _content(self, event: OurEvent) -> Content | None:
         if event.content is None:
             return None
-        parts = parts_of(event.content, self._key, partial=event.partial)
+        parts = parts_of(event.content, self._key, partial=event.partial, sequence=event.sequence)
         if not parts:
             return None
         is_result = all(part.function_response is not None for part in parts)

@@ -3,6 +3,7 @@
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote, urlencode
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -22,6 +23,7 @@ from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
 from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, MessageContent, Part, PastEvent
+from turnwise.gateway.services.large_blobs import left_out_bytes
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE
 from turnwise.runner import PastExchange
 from turnwise.tools.names import CONFIRM
@@ -33,18 +35,25 @@ MESSAGE: Where = ("body", "newMessage")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def parts_of(content: Content, key: SessionKey, *, partial: bool) -> list[Part]:
-    """Returns content as ADK parts. Partial content has no tool calls."""
-    return list(_parts(content, key, partial=partial))
+def parts_of(content: Content, key: SessionKey, *, partial: bool, sequence: int | None = None) -> list[Part]:
+    """Returns content as ADK parts. Partial content has no tool calls.
+
+    Args:
+        sequence: The number of the event, by which the data of a large blob is found.
+    """
+    return list(_parts(content, key, partial=partial, sequence=sequence))
 
 
-def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part]:
+def _parts(content: Content, key: SessionKey, *, partial: bool, sequence: int | None) -> Iterator[Part]:
     has_text = bool(content.text)
     for part in content.parts:
         if isinstance(part, TextPart):
             yield Part(text=part.text)
         elif isinstance(part, ThinkingPart) and part.text:
             yield Part(text=part.text, thought=True)
+        elif isinstance(part, BlobPart) and left_out_bytes(part) is not None:
+            uri = event_path(key, sequence or 1)
+            yield Part(file_data=FileData(file_uri=uri, mime_type=part.mime_type, display_name=part.name))
         elif isinstance(part, BlobPart):
             yield Part(inline_data=Blob(data=encode_bytes(part.data), mime_type=part.mime_type, display_name=part.name))
         elif isinstance(part, ArtifactPart):
@@ -61,6 +70,12 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
 def encode_bytes(data: bytes) -> str:
     """Encodes bytes in URL-safe base64, as the ADK does."""
     return urlsafe_b64encode(data).decode()
+
+
+def event_path(key: SessionKey, sequence: int) -> str:
+    """Returns the path in Turnwise's API of an event with the data of its blobs."""
+    query = urlencode({"after": sequence - 1, "limit": 1, "blobs": "true", "user": key.user})
+    return f"/api/v1/sessions/{quote(key.id, safe='')}/events?{query}"
 
 
 def artifact_uri(key: SessionKey, name: str, version: int | None) -> str:

@@ -25,6 +25,8 @@ _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$
 
 
 _OUTCOMES: dict[str, JsonValue] = {"type": "string", "enum": ["chosen", "clarify"], "maxLength": 7}
+_ORDERS: dict[str, JsonValue] = {"type": "string", "enum": ["newest", "oldest"], "maxLength": 6}
+_Order = Annotated[Literal["newest", "oldest"], WithJsonSchema(_ORDERS)]
 _Outcome = Annotated[Literal["chosen", "clarify"], WithJsonSchema(_OUTCOMES)]
 
 
@@ -88,7 +90,7 @@ def _filter(
     "/decisions",
     summary="Search decisions",
     response_model=DecisionPage,
-    response_description="A page of decisions, newest first.",
+    response_description="A page of decisions.",
     responses={**problems(), 200: {"links": {"explain": link("explain_decision", "The first decision of the page.", _FIRST)}}},
 )
 async def search_decisions(
@@ -100,6 +102,7 @@ async def search_decisions(
         Query(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT, description="Only decisions of this session."),
     ] = None,
     slim: Annotated[bool, Query(description="Leaves out the verdicts of the selectors and the excluded agents.")] = False,
+    order: Annotated[_Order, Query(description="`oldest`: the oldest decision comes first.")] = "newest",
     after: After = None,
     limit: Limit = 50,
 ) -> DecisionPage:
@@ -111,7 +114,9 @@ async def search_decisions(
     The work for one page is bounded. With several filters a page may have fewer than `limit` decisions, or none, and a
     `next` all the same. A list ends where `next` is null.
     """
-    page = await services.decisions.search(session=session_id, filter=filter, after=after, limit=limit)
+    page = await services.decisions.search(
+        session=session_id, filter=filter, after=after, limit=limit, oldest_first=order == "oldest"
+    )
     view, shown = redactor_of(request), decision_row if slim else decision_details
     return DecisionPage(decisions=[shown(each, view) for each in page.items], next=page.next)
 

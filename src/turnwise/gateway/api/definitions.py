@@ -14,6 +14,8 @@ from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
 from turnwise.gateway.api.parameters import After, AgentId, Limit
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services.definitions import Bounds
+from turnwise.gateway.services.revisions import Expected
 from turnwise.wire.definitions import (
     ActivateVersion,
     AddExample,
@@ -175,9 +177,12 @@ async def get_agent_version(agent_name: AgentId, version: _Version, services: Th
 async def activate_agent_version(
     agent_name: AgentId, body: ActivateVersion, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
-    """Serves the content of a version, such as a draft, as a new version."""
-    stored = await services.definitions.activate("agent", agent_name, body.version, expected, body.note)
-    return _shown(stored, response)
+    """Serves the content of a version, such as a draft, as a new version.
+
+    With `min` or `max` the version is tried before, as by `try`. If a figure misses a bound, the answer is 409, and nothing
+    is changed. That needs the permissions `decisions:read` and `decisions:label`, too.
+    """
+    return await _activated(services, "agent", agent_name, body, expected, response)
 
 
 @router.post(
@@ -241,6 +246,68 @@ async def replace_policy_definition(
     return _shown(await services.definitions.replace("policy", policy_name, body, expected), response)
 
 
+@router.patch(
+    "/policies/{policy_name}",
+    summary="Change a policy",
+    **_CHANGED,
+)
+async def change_policy_definition(
+    policy_name: _PolicyId, body: _Changes, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Stores the newest version of a policy with other values of the given keys."""
+    return _shown(await services.definitions.change("policy", policy_name, body, expected), response)
+
+
+@router.get(
+    "/policies/{policy_name}/versions",
+    summary="List versions of a policy",
+    response_description="A page.",
+    responses=problems(404),
+)
+async def list_policy_versions(
+    policy_name: _PolicyId, services: TheServices, after: After = None, limit: Limit = 50
+) -> DefinitionPage:
+    """Lists the versions of a policy, newest first."""
+    page = await services.definitions.history("policy", policy_name, after=after, limit=limit)
+    return DefinitionPage(definitions=[_details(each) for each in page.items], next=page.next)
+
+
+@router.get(
+    "/policies/{policy_name}/versions/{version}",
+    summary="Get a version of a policy",
+    response_description="The version.",
+    responses=problems(404),
+)
+async def get_policy_version(policy_name: _PolicyId, version: _Version, services: TheServices) -> DefinitionShown:
+    """Returns one version of a policy."""
+    return _details(await services.definitions.get("policy", policy_name, version))
+
+
+@router.delete(
+    "/policies/{policy_name}",
+    summary="Retire a policy",
+    response_description="The version that retires it.",
+    responses=_answers(404, 409, 412, 428, body=False),
+)
+async def retire_policy(
+    policy_name: _PolicyId, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Takes a policy out of service. Without the policy `main`, that of the configuration decides. Its versions stay."""
+    return _shown(await services.definitions.retire("policy", policy_name, expected), response)
+
+
+@router.post(
+    "/policies/{policy_name}/activate",
+    summary="Activate a version of a policy",
+    **_CHANGED,
+)
+async def activate_policy_version(
+    policy_name: _PolicyId, body: ActivateVersion, expected: RequiredIfMatch, services: TheServices, response: Response
+) -> DefinitionShown:
+    """Serves the content of a version, such as a draft, as a new version; with `min` or `max` as for agents."""
+    return await _activated(services, "policy", policy_name, body, expected, response)
+
+
 @router.post(
     "/policies/{policy_name}/rollback",
     summary="Roll a policy back",
@@ -275,3 +342,10 @@ async def try_policy_version(policy_name: _PolicyId, body: TryVersion, services:
 async def _tried(services: Services, what: DefinitionKind, name: str, body: TryVersion) -> TrialShown:
     trial = await services.definitions.try_version(what, name, body.version, labelled=body.labelled, limit=body.limit)
     return TrialShown.model_validate(trial.data())
+
+
+async def _activated(
+    services: Services, what: DefinitionKind, name: str, body: ActivateVersion, expected: Expected, response: Response
+) -> DefinitionShown:
+    bounds = Bounds(body.min, body.max, body.limit)
+    return _shown(await services.definitions.activate(what, name, body.version, expected, body.note, bounds), response)

@@ -62,8 +62,11 @@ async def list_invocation_events(
     services: UserServices,
     after: Annotated[int, Query(ge=0, le=MOST_SEQUENCE, description="Only events with a higher sequence number.")] = 0,
     limit: Limit = 50,
+    blobs: Annotated[bool, Query(description="Whether to include the data of blobs above 64 KiB.")] = False,
 ) -> EventPage | Response:
     """Lists the events of an invocation, including those of abandoned attempts.
+
+    A page also ends at 1 MiB. Without `blobs`, a blob above 64 KiB has its `size` in place of its data.
 
     With `Accept: text/event-stream` the response is a stream. It starts with the stored events above `Last-Event-ID`,
     then sends new events and partial text until the invocation ends or waits. A client that lost its connection
@@ -73,7 +76,7 @@ async def list_invocation_events(
         return stream(front, request, await services.messages.attach(session_id, invocation_id))
     await services.invocations.now(session_id, invocation_id)
     window = Window(after=after, limit=limit, invocation_id=invocation_id, hidden=True)
-    page, view = await services.sessions.events(session_id, window), redactor_of(request)
+    page, view = await services.sessions.events(session_id, window, blobs=blobs), redactor_of(request)
     return EventPage(events=[view.event(event) for event in page.events], next=page.next)
 
 

@@ -1,21 +1,21 @@
 """Converts sessions, artifacts, decisions and agents to the models of the REST API."""
 
-from typing import TypeGuard
+from collections.abc import Sequence
 
-from turnwise.facts.content import BlobPart, Part
-from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
 from turnwise.facts.waits import Wait, waits_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.ports.decisions import Decision, RecentSession
 from turnwise.ports.stores import ArtifactInfo, SessionInfo
+from turnwise.runner.pending import Pending
 from turnwise.wire.resources import (
     AgentShown,
     ArtifactShown,
     DecisionShown,
     Matching,
     OpenWait,
+    PendingShown,
     RecentSessionShown,
     SessionRow,
     SessionShown,
@@ -54,7 +54,7 @@ def decision_row(decision: Decision, view: Redactor) -> DecisionShown:
     return decision_details(decision._replace(selection=slim), view)
 
 
-def session_details(session: Session, view: Redactor) -> SessionShown:
+def session_details(session: Session, view: Redactor, pending: Sequence[Pending] = ()) -> SessionShown:
     """Returns the session's status; `holder` is visible to operators and admins only."""
     head = session.head
     return SessionShown(
@@ -70,12 +70,19 @@ def session_details(session: Session, view: Redactor) -> SessionShown:
         active_agent=head.active_agent,
         running=[id_ for id_, open_ in head.invocations.items() if open_.state == "running"],
         waits=list(map(_open_wait, waits_of(head))),
+        pending=[_pending(each, view) for each in pending],
         holder=session.holder if view.inside else None,
     )
 
 
 def _open_wait(wait: Wait) -> OpenWait:
     return OpenWait(invocation_id=wait.invocation_id, call_id=wait.id, kind=wait.kind, agent=wait.agent, tool=wait.tool)
+
+
+def _pending(pending: Pending, view: Redactor) -> PendingShown:
+    # Only operators learn of agents that are not served here.
+    agent = pending.agent if pending.invocation_id is not None or view.inside else None
+    return PendingShown(reason=pending.reason, agent=agent, invocation_id=pending.invocation_id, until=pending.until)
 
 
 def artifact_details(info: ArtifactInfo) -> ArtifactShown:
@@ -108,24 +115,3 @@ def agent_details(known: VisibleAgent, view: Redactor) -> AgentShown:
         skills=[SkillShown(name=skill.name, description=skill.description) for skill in card.skills],
         matching=matching,
     )
-
-
-LARGE_BLOB_BYTES = 64 * 1024
-"""Lists hold larger blobs without their data."""
-
-
-def without_large_blobs(event: Event) -> Event:
-    """Returns the event with the sizes of large blobs in place of their data."""
-    if event.content is None or not any(_is_large(part) for part in event.content.parts):
-        return event
-    return event.with_content(event.content.with_parts(_without_data(part) for part in event.content.parts))
-
-
-def _is_large(part: Part) -> TypeGuard[BlobPart]:
-    return isinstance(part, BlobPart) and len(part.data) > LARGE_BLOB_BYTES
-
-
-def _without_data(part: Part) -> Part:
-    if not _is_large(part):
-        return part
-    return BlobPart.model_construct(**(dict(part) | {"data": b"", "size": len(part.data)}))

@@ -10,7 +10,7 @@ from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, SessionId, UserId, UserServices
-from turnwise.gateway.api.representations import recent_session, session_details, session_summary, without_large_blobs
+from turnwise.gateway.api.representations import recent_session, session_details, session_summary
 from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
@@ -129,10 +129,10 @@ async def list_recent_sessions(
     responses={**problems(404), **_FOUND},
 )
 async def get_session(session_id: SessionId, request: Request, response: Response, services: UserServices) -> SessionShown:
-    """Returns the status of a session: whether it is busy, its active agent, and its open waits."""
+    """Returns the status of a session: whether it is busy, its active agent, its open waits, and why it waits."""
     session = await services.sessions.get(session_id)
     mark(response, session)
-    return session_details(session, redactor_of(request))
+    return session_details(session, redactor_of(request), await services.sessions.pending(session))
 
 
 @router.get(
@@ -169,9 +169,8 @@ async def list_events(
     its `size` in place of its data.
     """
     window = Window(after, before, last, limit, invocation_id, hidden)
-    page, view = await services.sessions.events(session_id, window), redactor_of(request)
-    events = [view.event(event) for event in page.events]
-    return EventPage(events=events if blobs else [without_large_blobs(event) for event in events], next=page.next)
+    page, view = await services.sessions.events(session_id, window, blobs=blobs), redactor_of(request)
+    return EventPage(events=[view.event(event) for event in page.events], next=page.next)
 
 
 @router.get(

@@ -1,9 +1,10 @@
 """The route `POST /mcp`: authenticates the caller and passes the request to the MCP library.
 
-The server is stateless for every protocol version, so any process can answer any request. It has no protocol sessions and no
-server-initiated stream, so GET and DELETE are not supported.
+The server is stateless for every protocol version, so any process can answer any request. It has no protocol sessions, so GET
+and DELETE are not supported. The one stream of the server is the answer to `subscriptions/listen`.
 """
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from turnwise.facts.gateway import GatewayConfig, McpConfig
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.mcp.request import http_request
 from turnwise.gateway.mcp.server import server_for
+from turnwise.gateway.mcp.tool_changes import ToolChanges
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 JSON = "application/json"
@@ -39,13 +41,14 @@ class Endpoint:
     @asynccontextmanager
     async def running(self, front: Front) -> AsyncIterator[None]:
         """Serves requests while the context is entered."""
+        changes = ToolChanges()
         self._manager = StreamableHTTPSessionManager(
-            server_for(front.runner.app, self._config, http_request),
+            server_for(front.runner.app, self._config, http_request, changes),
             stateless=True,
             security_settings=transport_security(front.config),
             max_request_body_size=sys.maxsize,  # a middleware limits bodies
         )
-        async with self._manager.run():
+        async with self._manager.run(), _announced(changes, front):
             yield
 
     async def _hand_over(self, request: Request, front: TheFront, caller: TheCaller) -> Response:
@@ -53,6 +56,24 @@ class Endpoint:
         if self._manager is None:
             raise NotReady("The gateway does not serve yet.", fix="Ask again soon.")
         return _TransportResponse(self._manager)
+
+
+@asynccontextmanager
+async def _announced(changes: ToolChanges, front: Front) -> AsyncIterator[None]:
+    """Announces changes, and ends the streams when this process closes: they would hold up its end."""
+
+    async def end() -> None:
+        await front.closing.wait()
+        changes.close()
+
+    task, stop = asyncio.create_task(end()), changes.follow(front.runner)
+    try:
+        yield
+    finally:
+        stop()
+        changes.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _TransportResponse(Response):

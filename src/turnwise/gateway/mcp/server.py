@@ -21,6 +21,8 @@ from mcp_types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    ResourcesCapability,
+    ServerCapabilities,
 )
 from pydantic import ValidationError
 
@@ -30,6 +32,7 @@ from turnwise.gateway.mcp import resources, tool_list
 from turnwise.gateway.mcp.calls import call
 from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.request import Context, RequestFactory
+from turnwise.gateway.mcp.tool_changes import ToolChanges
 from turnwise.gateway.problems import INTERNAL
 from turnwise.wire.messages import MOST_CHARACTERS
 
@@ -44,8 +47,24 @@ FRESH_MS = 60_000
 log = logging.getLogger("turnwise.gateway")
 
 
-def server_for(app: str, config: McpConfig, request_for: RequestFactory) -> Server[Any]:
-    """Builds the server of an app. request_for: creates the McpRequest of each call."""
+class _McpServer(Server[Any]):
+    """The library's server. It announces changes of the list of tools only, not those of resources."""
+
+    def get_capabilities(self, *arguments: Any, **options: Any) -> ServerCapabilities:
+        found = super().get_capabilities(*arguments, **options)
+        found.resources = ResourcesCapability(subscribe=False, list_changed=False)
+        return found
+
+
+def server_for(app: str, config: McpConfig, request_for: RequestFactory, changes: ToolChanges) -> Server[Any]:
+    """Builds the server of an app.
+
+    Args:
+        app: The app's name.
+        config: The configuration of the protocol.
+        request_for: Creates the McpRequest of each call.
+        changes: Tells clients that the tools have changed, if each agent is a tool.
+    """
     agents = config.agents
 
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -76,7 +95,7 @@ def server_for(app: str, config: McpConfig, request_for: RequestFactory) -> Serv
             log.error("A request was not served because of a defect.", exc_info=error)
             raise MCPError(INTERNAL_ERROR, "This is a defect of the gateway.", {"code": INTERNAL}) from None
 
-    server: Server[Any] = Server(
+    server = _McpServer(
         NAME,
         version=version("turnwise"),
         title=app,
@@ -85,6 +104,7 @@ def server_for(app: str, config: McpConfig, request_for: RequestFactory) -> Serv
         # No argument is sent in headers. Without this, the library would page through the tool list for every call.
         get_tool_input_schema=lambda _: None,
         on_list_tools=list_tools,
+        on_subscriptions_listen=changes.listen if agents else None,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,

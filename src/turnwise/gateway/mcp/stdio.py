@@ -32,10 +32,12 @@ class StdioServer:
 
     Args:
         write: Writes one line. Raises OSError when the reader is gone.
+        end_streams: Ends the requests that listen for changes. Called before their answers are waited for.
     """
 
-    def __init__(self, server: Server[Any], write: Write) -> None:
+    def __init__(self, server: Server[Any], write: Write, end_streams: Callable[[], None] = lambda: None) -> None:
         self._server, self._write, self.is_cut = server, write, False
+        self._end_streams = end_streams
         self._pending = set[RequestId]()
         self._is_idle = anyio.Event()
         self._is_idle.set()
@@ -62,7 +64,8 @@ class StdioServer:
                 self.is_cut = deadline.cancelled_caught
 
     async def wait_idle(self) -> None:
-        """Waits until every request is answered."""
+        """Ends the streams, and waits until every request is answered."""
+        self._end_streams()
         while self._pending:
             await self._is_idle.wait()
 

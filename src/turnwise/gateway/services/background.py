@@ -1,9 +1,11 @@
 """Work that goes on after the request that started it."""
 
 import asyncio
-from collections.abc import Coroutine, Hashable
+import math
+import time
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from turnwise.facts.errors import TurnwiseError
@@ -43,3 +45,34 @@ class BackgroundTasks:
         self._tasks.discard(task)
         with suppress(asyncio.CancelledError, TurnwiseError):
             task.result()
+
+
+class Kept(Generic[T]):
+    """Results that take long to make. One is made at a time; a caller that goes away leaves it to the next one.
+
+    Args:
+        tasks: The tasks that make them.
+        seconds: How long a result is returned again.
+        most: How many results are kept, the newest ones.
+    """
+
+    def __init__(self, tasks: BackgroundTasks, *, seconds: float = math.inf, most: int = 1) -> None:
+        self._lock, self._tasks, self._seconds, self._most = asyncio.Lock(), tasks, seconds, most
+        self._known: dict[Hashable, tuple[float, T]] = {}
+
+    async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Returns the kept result, or makes it."""
+        # Threads cannot be cancelled. So the lock belongs to a task, which lasts as long as the work in its threads.
+        return await asyncio.shield(self._tasks.start(self._made(key, make)))
+
+    async def _made(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with self._lock:
+            found = self._known.get(key)
+            if found is not None and time.monotonic() - found[0] <= self._seconds:
+                return found[1]
+            result = await make()
+            self._known.pop(key, None)
+            self._known[key] = time.monotonic(), result
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+            return result

@@ -9,23 +9,26 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
-from turnwise.gateway.services.background import BackgroundTasks, Locks
+from turnwise.gateway.services.background import BackgroundTasks, Kept, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
 from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
 from turnwise.gateway.services.definitions import Definitions
+from turnwise.gateway.services.experiments import Analyses, Experiments
 from turnwise.gateway.services.invocations import Invocations, Tasks
-from turnwise.gateway.services.linting import Linting, LintReports
+from turnwise.gateway.services.linting import Linting, LintReport
 from turnwise.gateway.services.memories import Memories
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.plans import Plans
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
+from turnwise.gateway.services.reports import KEPT_SECONDS, Reports
 from turnwise.gateway.services.reviews import Reviews
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
+from turnwise.learning.decision_report import DecisionReport
 from turnwise.runner import Runner
 
 
@@ -49,7 +52,9 @@ class SharedState:
         self.slots = RunSlots(quotas, closing, self.tasks)
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
-        self.lint_reports = LintReports()
+        self.analyses = Analyses(self.detached)
+        self.reports = Kept[DecisionReport](self.detached, seconds=KEPT_SECONDS)
+        self.lint_reports = Kept[LintReport](self.detached)
 
 
 class Services:
@@ -96,6 +101,10 @@ class Services:
         return Definitions(state.editor, self._runner, self.scope, state.issuer, state.locks)
 
     @cached_property
+    def experiments(self) -> Experiments:
+        return Experiments(self._runner, self.scope, self._state.issuer, self._state.analyses)
+
+    @cached_property
     def invocations(self) -> Invocations:
         return Invocations(self._runner, self.scope, self.messages, self._state.detached)
 
@@ -126,6 +135,10 @@ class Services:
     @cached_property
     def records(self) -> Records:
         return Records(self._runner, self.scope, self._state.issuer)
+
+    @cached_property
+    def reports(self) -> Reports:
+        return Reports(self._runner, self.scope, self._state.reports)
 
     @cached_property
     def reviews(self) -> Reviews:

@@ -11,6 +11,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page
+from turnwise.ports.stores import PAGE_BYTES
 from turnwise.runner import Runner
 
 EVENTS_PER_READ = 100
@@ -34,8 +35,9 @@ class Decisions:
         filter: DecisionFilter,
         after: str | None,
         limit: int,
+        oldest_first: bool = False,
     ) -> Page[Decision]:
-        """Returns one page of decisions, newest first.
+        """Returns one page of decisions, newest or oldest first.
 
         A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
         A filter by label needs the permission `decisions:label`, because a label may name an agent that users do not know.
@@ -49,7 +51,13 @@ class Decisions:
             self._scope.users("decisions:label", everybody=everybody)
         key = None if session is None else self._scope.session("decisions:read", session)
         return await self._runner.store.decisions.search(
-            self._runner.app, user=None if key else named, key=key, filter=filter, after=after, limit=limit
+            self._runner.app,
+            user=None if key else named,
+            key=key,
+            filter=filter,
+            after=after,
+            limit=limit,
+            oldest_first=oldest_first,
         )
 
     async def count(self, filter: DecisionFilter) -> DecisionCounts:
@@ -105,7 +113,7 @@ class Decisions:
         """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
-            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ)
+            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ, max_bytes=PAGE_BYTES)
             place = _decision_sequence(tuple(reversed(events)))
             if place is not None or not events:
                 return place

@@ -1,21 +1,29 @@
 """Definitions of agents and policies, for callers that may read or change them."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from turnwise.config.definition_documents import read_definition, written_definition
 from turnwise.config.definition_editor import DefinitionEditor
-from turnwise.facts.definitions import AnyDefinition, DefinitionChange, DefinitionKind
-from turnwise.facts.errors import DefinitionConflict, DefinitionExists, NothingHere
+from turnwise.facts.definitions import AnyDefinition, DefinitionChange, DefinitionKind, conflict
+from turnwise.facts.errors import (
+    DefinitionConflict,
+    DefinitionExists,
+    DefinitionOutOfBounds,
+    NothingHere,
+    RequestInvalid,
+)
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import Locks
 from turnwise.gateway.services.revisions import Expected
 from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.learning.evaluate import Gate, missed
 from turnwise.learning.replay import places
-from turnwise.learning.trial import Trial, try_definition
+from turnwise.learning.trial import FIGURES, Trial, try_definition
 from turnwise.ports.decisions import DecisionFilter, Page
 from turnwise.ports.definitions import Author
 from turnwise.runner import Runner
@@ -23,6 +31,28 @@ from turnwise.selection.cascade import Cascade
 
 FIT_SECONDS = 20.0
 """How long a trial waits for the heads of the tried agents. Then nearest examples stand in for them."""
+
+
+class Bounds(NamedTuple):
+    """Bounds on figures of a trial, by the figures' names."""
+
+    at_least: Mapping[str, float] = MappingProxyType({})
+    at_most: Mapping[str, float] = MappingProxyType({})
+    limit: int = 1
+    """How many decisions are tried."""
+
+    def gates(self) -> Sequence[Gate]:
+        """Returns the bounds. Raises RequestInvalid for a figure that trials do not have."""
+        bounds = (("min", self.at_least, False), ("max", self.at_most, True))
+        for side, given, _ in bounds:
+            for key in given:
+                if key not in FIGURES:
+                    problem = f"A trial has no figure {key!r}."
+                    raise RequestInvalid(problem, fix=f"Figures: {', '.join(FIGURES)}.", where=("body", side, key))
+        return [Gate(key, bound, at_most) for _, given, at_most in bounds for key, bound in given.items()]
+
+
+NO_BOUNDS = Bounds()
 
 
 class Definitions:
@@ -69,9 +99,9 @@ class Definitions:
         definition = read_definition(what, data)
         try:
             (stored,) = await self._editor.put([definition], {}, self._author(definition.note))
-        except DefinitionConflict as conflict:
+        except DefinitionConflict as error:
             raise DefinitionExists(
-                f"The {what} {definition.name!r} has a definition already, version {conflict.current}.",
+                f"The {what} {definition.name!r} has a definition already, version {error.current}.",
                 fix="Change it with PUT or PATCH.",
             ) from None
         return stored
@@ -111,10 +141,23 @@ class Definitions:
             known = tree.card(name).model_dump(mode="json")[key]
         return await self.change("agent", name, {key: [*(known if isinstance(known, list) else ()), more]}, expected)
 
-    async def activate(self, what: DefinitionKind, name: str, version: int, expected: Expected, note: str) -> AnyDefinition:
-        """Serves the content of a version as a new version."""
+    async def activate(
+        self, what: DefinitionKind, name: str, version: int, expected: Expected, note: str, bounds: Bounds = NO_BOUNDS
+    ) -> AnyDefinition:
+        """Serves the content of a version as a new version. With bounds, it is tried before, as by `try_version`.
+
+        Raises:
+            DefinitionOutOfBounds: A figure of the trial misses a bound.
+        """
         self._scope.require("definitions:write")
         seen = await self._seen(what, name, expected)
+        if gates := bounds.gates():
+            trial = await self.try_version(what, name, version, labelled=False, limit=bounds.limit)
+            if failures := missed(gates, trial.data()):
+                raise DefinitionOutOfBounds(
+                    f"Version {version} of the {what} {name!r} was not activated. {' '.join(each.text for each in failures)}",
+                    fix="Try it, and change the draft or the bounds.",
+                )
         return await self._editor.activate(what, name, version, seen, self._author(note))
 
     async def roll_back(
@@ -173,7 +216,7 @@ class Definitions:
         current = newest.version if newest is not None else 0
         if expected.revisions is not None and current not in expected.revisions:
             wanted = max(expected.revisions, default=0)
-            raise DefinitionConflict(f"the {what} {name!r}", expected=wanted, current=current)
+            raise conflict(what, name, expected=wanted, current=current)
         return current
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from turnwise.gateway.services.background import Kept
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
@@ -27,32 +28,18 @@ class LintReport(NamedTuple):
     """Whether examples were compared by meaning."""
 
 
-class LintReports:
-    """Keeps the newest report, so that a set of agents is read once, however many callers ask."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._known: tuple[str, LintReport] | None = None
-
-    async def of(self, cascade: Cascade) -> LintReport:
-        """Returns the report about the agents of this cascade."""
-        version = f"{cascade.tree.version} {cascade.fingerprint}"
-        async with self._lock:
-            if self._known is None or self._known[0] != version:
-                self._known = version, await asyncio.to_thread(_report, cascade)
-            return self._known[1]
-
-
 class Linting:
     """Shows what makes agents hard to tell apart."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, reports: LintReports) -> None:
+    def __init__(self, runner: Runner, scope: SessionScope, reports: Kept[LintReport]) -> None:
         self._runner, self._scope, self._reports = runner, scope, reports
 
     async def report(self) -> LintReport:
         """Returns the report about the agents that serve now. Raises Forbidden without `definitions:read`."""
         self._scope.require("definitions:read")
-        return await self._reports.of(self._runner.cascade)
+        cascade = self._runner.cascade
+        version = f"{cascade.tree.version} {cascade.fingerprint}"
+        return await self._reports.of(version, lambda: asyncio.to_thread(_report, cascade))
 
 
 def _report(cascade: Cascade) -> LintReport:

@@ -56,7 +56,7 @@ class Memories:
         Raises:
             MemoryInvalid: The text is empty or too long.
             SessionMissing: There is no such session.
-            LimitReached: The user has too many entries (`memory_entries`).
+            MemoryFull, StorageUsed: The user has as much as one user may have.
         """
         user, caller = self._scope.user("memories:write"), self._scope.caller
         speaker: Speaker = "user" if caller.role == "user" else "operator"
@@ -71,9 +71,7 @@ class Memories:
             supersedes=tuple(supersedes),
             created_at=self._issuer.now(),
         )
-        stored = await self._store.remember(self._app, user, [entry])
-        self._runner.memory.encode_later(user)
-        return stored[0]
+        return (await self._runner.memory.add(user, [entry]))[0]
 
     async def forget(self, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
         """Deletes entries, those of a session, or all of the user, and returns how many."""

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.access.records import record_store_of
-from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.labels import Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.learning.collect import decision_signals
+from turnwise.learning.review import Queued, read_queue
+from turnwise.learning.signals import Found
 from turnwise.ports.labels import Labels
 from turnwise.runner import Runner
 
@@ -22,6 +25,9 @@ class DecisionPlace(NamedTuple):
     """None for the caller."""
     session: str
     sequence: int
+    picked: str | None = None
+    """How it was picked for labelling."""
+    probability: float | None = None
 
 
 class Reviews:
@@ -71,7 +77,35 @@ class Reviews:
                 await self._runner.store.decisions.label(key, place.sequence, None, actor=actor)
             else:
                 label = Label(author=actor, agent=agent, note=note, unsure=unsure)
+                label = label.replace(picked=place.picked, probability=place.probability)
                 await self._labels.put(key, place.sequence, label, actor=actor)
+
+    async def queue(self, *, size: int, share: float, seed: int, limit: int) -> list[Queued]:
+        """Returns the decisions to label next, of all users.
+
+        Args:
+            size: How many.
+            share: The share of random ones, 0 to 1.
+            seed: The seed of the draw.
+            limit: How many decisions are read, the newest ones.
+        """
+        self._scope.users("decisions:label", everybody=True)
+        runner = self._runner
+        return await read_queue(runner.store, runner.app, runner.cascade, size=size, share=share, seed=seed, limit=limit)
+
+    async def signals(self, session: str, sequence: int) -> list[Found]:
+        """Returns what followed a decision in its conversation.
+
+        Raises:
+            InvocationMissing: There is no decision at this number.
+        """
+        key, runner = self._scope.session("decisions:label", session), self._runner
+        if await runner.store.decisions.find(key, sequence) is None:
+            raise InvocationMissing(
+                f"Session {session!r} has no decision at sequence number {sequence}.",
+                fix="Search its decisions for the numbers.",
+            )
+        return await decision_signals(runner.store, key, sequence, runner.tree, runner.cascade.spec.default)
 
     def _key(self, place: DecisionPlace) -> SessionKey:
         scope = SessionScope(self._runner, self._scope.caller, place.user)

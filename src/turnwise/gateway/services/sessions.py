@@ -12,16 +12,15 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.gateway.services.large_blobs import without_large_blobs
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.revisions import Expected, as_precondition
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.decisions import Page, RecentSession
-from turnwise.ports.stores import SessionInfo
+from turnwise.ports.stores import PAGE_BYTES, SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
-
-PAGE_BYTES = 1024 * 1024
-"""The size at which a page of events ends, beside its number of events."""
+from turnwise.runner.pending import Pending, pending_reasons
 
 
 class Window(NamedTuple):
@@ -104,8 +103,23 @@ class Sessions:
         """Returns the session with its head and state. Raises SessionMissing."""
         return await self._runner.sessions.get(self._scope.session("sessions:read", session))
 
-    async def events(self, session: str, window: Window) -> Events:
-        """Returns one page of the session's events, oldest first; an empty one before its first message."""
+    async def pending(self, session: Session) -> tuple[Pending, ...]:
+        """Returns why a session that was read waits."""
+        runner = self._runner
+        return await pending_reasons(runner.store, runner.sets.current, session, self._issuer.now())
+
+    async def events(self, session: str, window: Window, *, blobs: bool = False) -> Events:
+        """Returns one page of the session's events, oldest first; an empty one before its first message.
+
+        It ends at `PAGE_BYTES`, but has at least one event.
+
+        Args:
+            blobs: Whether to include the data of large blobs. Otherwise the page holds their sizes.
+        """
+        page = await self._page(session, window)
+        return page if blobs else page._replace(events=tuple(map(without_large_blobs, page.events)))
+
+    async def _page(self, session: str, window: Window) -> Events:
         key = self._scope.session("sessions:read", session)
         asked = window._asdict()
         if window.last is not None:

@@ -17,7 +17,7 @@ from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.stores import Receipt
+from turnwise.ports.stores import PAGE_BYTES, Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.message.invocation import result_of
@@ -223,7 +223,7 @@ class Threads:
             among: If set, only messages that start an invocation or continue this one.
         """
         sequence = last.sequence or 0
-        while events := await self._runner.store.events(key, after=sequence, limit=EVENTS_PER_READ):
+        while events := await self._runner.store.events(key, after=sequence, limit=EVENTS_PER_READ, max_bytes=PAGE_BYTES):
             for event in events:
                 if event.author != USER or event.content is None:
                     continue

@@ -55,6 +55,11 @@ class CachingEncoder:
     def is_local(self) -> bool:
         return self._encoder.is_local
 
+    @property
+    def languages(self) -> frozenset[str] | None:
+        """The languages that the wrapped encoder names, as in `ports.encoder`."""
+        return getattr(self._encoder, "languages", None)
+
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Returns one row for each text, in order. The caller owns the array. Errors of the wrapped encoder propagate."""
         import numpy as np

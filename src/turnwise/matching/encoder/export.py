@@ -1,6 +1,6 @@
 """Converts a sentence-transformers model to an encoder directory, without its framework.
 
-    python -m turnwise.matching.encoder.export SOURCE TARGET [--sha256 HASH] [--name NAME]
+    python -m turnwise.matching.encoder.export SOURCE TARGET [--sha256 HASH] [--name NAME] [--languages CODES]
 
 SOURCE is the model's directory, or a wheel that contains it. Requires the `export` extra. On one machine the same source
 gives the same bytes.
@@ -21,7 +21,15 @@ from turnwise.matching.encoder.wordpiece import WordPiece
 _MAX_TOKENS = 128
 
 
-def export(model: Path, target: Path, *, sha256: str | None = None, name: str | None = None, quantized: bool = True) -> str:
+def export(
+    model: Path,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    name: str | None = None,
+    languages: Sequence[str] = (),
+    quantized: bool = True,
+) -> str:
     """Writes the encoder's three files into `target`, creating the folder. Returns the sha256 of the ONNX file.
 
     Args:
@@ -29,6 +37,7 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
         target: The folder to write.
         sha256: Required hash of the weights file; None = any.
         name: First part of the encoder's fingerprint; None = the name in the model's settings.
+        languages: ISO 639-1 codes of the languages that the model knows; empty = not stated, so that it counts as knowing all.
         quantized: False keeps float32 weights, for comparison: four times the size and the time.
 
     Raises:
@@ -63,6 +72,7 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
         "source_sha256": found.weights_sha256,
         "model_sha256": hashlib.sha256(content).hexdigest(),
         "vocabulary_sha256": hashlib.sha256(found.vocabulary.encode()).hexdigest(),
+        **({"languages": sorted(languages)} if languages else {}),
     }
     target.mkdir(parents=True, exist_ok=True)
     (target / MODEL_FILE).write_bytes(content)
@@ -78,10 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("target", type=Path, help="the directory to write")
     parser.add_argument("--sha256", help="what the weights' file must have")
     parser.add_argument("--name", help="what begins the fingerprint")
+    parser.add_argument("--languages", default="", help="the languages that the model knows, as codes: en,de,fr")
     parser.add_argument("--float32", action="store_true", help="keep the weights as they are: large and slow, to compare")
     options = parser.parse_args(arguments)
     try:
-        digest = export(options.source, options.target, sha256=options.sha256, name=options.name, quantized=not options.float32)
+        digest = export(
+            options.source,
+            options.target,
+            sha256=options.sha256,
+            name=options.name,
+            languages=[code.strip() for code in options.languages.split(",") if code.strip()],
+            quantized=not options.float32,
+        )
     except TurnwiseError as error:
         print(f"error[{error.code}]: {error}", file=sys.stderr)
         return 1

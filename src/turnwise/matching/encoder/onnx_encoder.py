@@ -53,6 +53,9 @@ class OnnxEncoder:
             self._model_hash, self._vocabulary_hash = str(settings["model_sha256"]), str(settings["vocabulary_sha256"])
             self._tokenizer = {key: bool(value) for key, value in settings["tokenizer"].items()}
             self._fingerprint = _fingerprint(settings)
+            named = ("en",) if directory is None else settings.get("languages")
+            self.languages = None if named is None else frozenset(map(str, named))
+            """The languages that the model knows; None when the folder names none."""
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"{self._directory / SETTINGS_FILE} lacks something: {error!r}."
             raise EncoderError(problem, fix="Export the model again.") from error

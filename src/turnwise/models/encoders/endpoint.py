@@ -4,6 +4,7 @@ import contextlib
 import email.utils
 import json
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -38,6 +39,7 @@ class EndpointEncoder(CheckedEncoder):
             for them.
         patience: Total seconds for more than eight texts, which are encoded ahead of time.
         max_characters: Longer texts are truncated.
+        languages: ISO 639-1 codes of the languages that the model knows; None = all.
 
     Raises:
         EncoderError: The URL or the key is not valid.
@@ -57,8 +59,10 @@ class EndpointEncoder(CheckedEncoder):
         timeout: float = 10.0,
         patience: float = 90.0,
         max_characters: int = 8_000,
+        languages: Collection[str] | None = None,
     ) -> None:
         super().__init__(dimensions)
+        self.languages = None if languages is None else frozenset(languages)
         try:
             import httpx
         except ImportError as error:

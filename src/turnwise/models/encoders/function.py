@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.facts.errors import EncoderError
@@ -82,6 +82,7 @@ class CallableEncoder(CheckedEncoder):
         fingerprint: Must change whenever the function would return other vectors.
         dimensions: Length of a vector; None = one text is encoded to find out, at the first use.
         is_local: False: decisions call it in a thread.
+        languages: ISO 639-1 codes of the languages that it knows; None = all.
     """
 
     def __init__(
@@ -91,8 +92,10 @@ class CallableEncoder(CheckedEncoder):
         fingerprint: str,
         dimensions: int | None = None,
         is_local: bool = False,
+        languages: Collection[str] | None = None,
     ) -> None:
         super().__init__(dimensions)
+        self.languages = None if languages is None else frozenset(languages)
         self._function = function
         # An object may have an async __call__.
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))

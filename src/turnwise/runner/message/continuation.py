@@ -1,6 +1,6 @@
 """Decides which waiting invocation a message continues, and which waits have expired. Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -107,7 +107,7 @@ def expired_waits(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> 
     over = []
     waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
     for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):
-        if (expiry := _expiry(open_)) is not None and expiry <= now:
+        if (expiry := open_.expires_at) is not None and expiry <= now:
             over.append(_timed_out(id_, open_))
         elif open_.agent not in tree:
             over.append(ExpiredWait(id_, open_.agent, "failed", f"Agent {open_.agent!r} is no longer in the tree."))
@@ -118,24 +118,8 @@ def expired_waits(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> 
 
 def timed_out_waits(head: Head, now: datetime) -> Sequence[ExpiredWait]:
     """Returns the waiting invocations that nobody answered in time."""
-    return [_timed_out(id_, open_) for id_, open_, expiry in _expiries(head) if expiry <= now]
-
-
-def next_expiry(head: Head) -> datetime | None:
-    """Returns the time at which the next waiting invocation expires; None when none does."""
-    return min((expiry for _, _, expiry in _expiries(head)), default=None)
-
-
-def _expiries(head: Head) -> Iterator[tuple[str, OpenInvocation, datetime]]:
-    for id_, open_ in head.invocations.items():
-        if open_.state == "waiting" and (expiry := _expiry(open_)) is not None:
-            yield id_, open_, expiry
-
-
-def _expiry(open_: OpenInvocation) -> datetime | None:
-    """Returns the time at which the last of its waits expires; None when one never does."""
-    times = [wait.expires_at for _, wait in open_.waits]
-    return max((time for time in times if time is not None), default=None) if all(times) else None
+    expiries = ((id_, open_, open_.expires_at) for id_, open_ in head.invocations.items())
+    return [_timed_out(id_, open_) for id_, open_, expiry in expiries if expiry is not None and expiry <= now]
 
 
 def _timed_out(invocation_id: str, open_: OpenInvocation) -> ExpiredWait:

@@ -22,7 +22,9 @@ from turnwise.facts.events import End, ErrorInfo, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
+from turnwise.facts.texts import text_in
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.language import language_of
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
@@ -371,6 +373,8 @@ class Driver:
     async def _conclude(self, invocation: InvocationState, holder: str, end: End) -> None:
         """Stores the end with the buffered events, and releases the session."""
         buffered = invocation.take_buffered()
+        if end.reason.startswith("limit:") and invocation.config.limit_text is not None:
+            end = end.replace(detail=text_in(invocation.config.limit_text, language_of(invocation.message.text)))
         if end.reason != "completed":
             head = session_after(invocation.recorder.session, buffered).head
             if any(call.invocation_id == invocation.invocation_id for call in head.calls.values()):

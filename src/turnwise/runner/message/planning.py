@@ -1,5 +1,6 @@
 """Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -41,6 +42,8 @@ QUESTION_EVENTS = 20
 """The number of recent events to search for a clarifying question. The question ends its invocation, so it is close."""
 ARTIFACT_PREFIX = "artifact_invocation-"
 """The prefix of artifacts that hold blobs of a message."""
+
+log = logging.getLogger("turnwise.runner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +278,11 @@ class Planner:
         agent = tree.card(selection.agent) if selection.outcome == "chosen" and selection.agent in tree else None
         found = memory.entities(content, agent, tree, run.event_id, self._services.issuer.now())
         checked = [await guardrails.memory(entry, selection.agent) for entry in found]
-        return tuple(entry for entry in checked if entry is not None)
+        entries = tuple(entry for entry in checked if entry is not None)
+        if entries and not await self._services.allowances.has_memory_room(run.key, run.config.limits, entries=len(entries)):
+            log.warning("The memory of a user is full: %d entries were not stored.", len(entries))
+            return ()
+        return entries
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the

@@ -202,6 +202,10 @@ class JobWorker:
     async def _event(self, job: BackgroundJob, result: Actions) -> Event:
         checked = [await self._guardrails.memory(entry, job.agent) for entry in result.remembered]
         remembered = tuple(entry for entry in checked if entry is not None)
+        allowances = self._services.allowances
+        if remembered and not await allowances.has_memory_room(job.key, self._limits, entries=len(remembered)):
+            log.warning("The memory of a user is full: %d entries were not stored.", len(remembered))
+            remembered = ()
         return Event(
             # Equal for all attempts, so that two of them record one result.
             id=f"{job.event_id}.{job.request.kind}",

@@ -1,9 +1,11 @@
 """Session queues: one message at a time per session, in order of acceptance; sessions run in parallel (behaviour A32)."""
 
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 
-from turnwise.facts.errors import SessionBusy
-from turnwise.facts.limits import RunConfig
+from turnwise.facts.errors import QueueFull, SessionBusy
+from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.stores import SessionStore
@@ -11,6 +13,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import orphan_of
+from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.remote_waiter import RemoteWaiter
@@ -22,6 +25,7 @@ class SessionQueues:
 
     Args:
         make_dispatcher: Makes the dispatcher that schedules the work on sessions.
+        now: The clock of waits.
     """
 
     def __init__(
@@ -31,12 +35,15 @@ class SessionQueues:
         store: SessionStore,
         config: RunConfig,
         *,
-        concurrency: int,
+        app: str,
+        now: Callable[[], datetime],
+        process: ProcessConfig,
         make_dispatcher: MakesDispatcher,
     ) -> None:
         self._store, self._holder = store, driver.lease.holder
-        self.dispatcher = make_dispatcher(self.take_up)
-        self._limit = ConcurrencyLimit(concurrency)
+        self.dispatcher = make_dispatcher(self._work_off)
+        self.expiries = Expiries(store, self.dispatcher, self.take_up, app, now)
+        self._limit, self._backlog = ConcurrencyLimit(process.concurrency), process.backlog
         self._queues: dict[SessionKey, SessionQueue] = {}
         self._accepting: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -54,6 +61,7 @@ class SessionQueues:
             self._inbox_queue,
             cancel_listener,
             self.dispatcher,
+            self.expiries,
         )
 
     async def submit(self, run: MessageRun) -> None:
@@ -61,7 +69,7 @@ class SessionQueues:
 
         Raises:
             SessionBusy: The session is busy and the policy is `reject`.
-            QueueFull: The inbox is full.
+            QueueFull: The inbox is full, or too many messages wait in this process.
             MessageBlocked: A guardrail blocked the message; the refusal is recorded, or will be in the message's
                 turn.
             TurnwiseError: Any other reason why the message cannot be accepted.
@@ -96,6 +104,11 @@ class SessionQueues:
         queue = self._queue_of(key)
         return queue.task or self._start(queue, recover=True, is_due=number == 0)
 
+    def _work_off(self, key: SessionKey, number: int) -> "asyncio.Task[None]":
+        if number == 0:
+            self.expiries.called()
+        return self.take_up(key, number)
+
     @property
     def has_room(self) -> bool:
         """True if another message could be answered here at once."""
@@ -122,6 +135,7 @@ class SessionQueues:
         inbox.
         """
         self._closing = True
+        await self.expiries.close()
         for queue in self._queues.values():
             queue.closing = True
             if queue.waits_elsewhere and queue.task:
@@ -168,6 +182,11 @@ class SessionQueues:
         await queue.arrival_lock.acquire()
         begins_here = self.dispatcher.is_local and not queue.is_busy
         if not (begins_here and (self._limit.has_room or run.config.when_busy == "reject")):
+            try:
+                self._check_backlog()
+            except QueueFull:
+                queue.arrival_lock.release()
+                raise
             queue.arrivals += 1
             accepting = asyncio.create_task(self._enqueue(queue, run))
             self._accepting.add(accepting)
@@ -180,6 +199,15 @@ class SessionQueues:
             await run.accepted()
         finally:
             queue.arrival_lock.release()
+
+    def _check_backlog(self) -> None:
+        """Raises QueueFull if this process cannot hold another message that waits."""
+        waiting = len(self._accepting) + sum(len(queue.waiting) for queue in self._queues.values())
+        if waiting >= self._backlog:
+            raise QueueFull(
+                f"{waiting:,} messages wait in this process already; the limit is {self._backlog:,}. This one is refused.",
+                fix="Send it again later, start more processes, or raise process.backlog.",
+            )
 
     async def _enqueue(self, queue: SessionQueue, run: MessageRun) -> None:
         """Stores and queues the message, even if its caller was cancelled: a stored message is answered."""

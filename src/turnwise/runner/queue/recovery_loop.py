@@ -53,6 +53,7 @@ class RecoveryLoop:
         while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
             await asyncio.wait([self._queues.take_up(key) for key in new])
             taken |= new
+        taken |= await self._queues.expiries.work_off()
         await self._store.maintenance.finish_deletions()
         return len(taken | await self._jobs.work_off())
 
@@ -105,8 +106,10 @@ class RecoveryLoop:
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
         random.shuffle(keys)
         if dispatcher.is_local:
+            self._queues.expiries.begin()
             await self._take_up(keys)
             return
+        keys += await self._queues.expiries.expired()
         for key in self._due.to_announce(keys):
             dispatcher.announce(key, 0)
         if dispatcher.works_here:

@@ -29,16 +29,18 @@ class RemoteWaiter:
         signals, seen, pause = self._store.signals, (-1, -1), FIRST_LOOK_SECONDS
         with signals.watch(self._queue.key) as watch:
             while self._queue.waiting:
-                session = await self._store.open(self._queue.key)
-                now = (session.revision, session.queued) if session else (-1, 0)
-                if session is None or now != seen:
-                    await self._inbox_queue.send_on(self._queue)
-                    seen, pause = now, FIRST_LOOK_SECONDS
-                if not self._queue.waiting:
-                    return
+                # The messages were just accepted, so there is no news yet.
                 while await watch.next(pause) is not None:
                     continue
                 pause = min(2 * pause, signals.poll_seconds)
+                if len(self._queue.waiting) > 1:
+                    # One read of the session tells whether it is worth to look at each message.
+                    session = await self._store.open(self._queue.key)
+                    now = (session.revision, session.queued) if session else (-1, 0)
+                    if session is not None and now == seen:
+                        continue
+                    seen, pause = now, FIRST_LOOK_SECONDS
+                await self._inbox_queue.send_on(self._queue)
 
     def _fail(self, problem: Exception) -> None:
         for run in self._queue.waiting.values():

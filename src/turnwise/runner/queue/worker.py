@@ -13,12 +13,12 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session
 from turnwise.ports.dispatcher import Dispatcher
 from turnwise.ports.stores import SessionStore
-from turnwise.runner.message.continuation import next_expiry
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
+from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers, runner_closed
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 
@@ -32,6 +32,8 @@ HEAD_START_SECONDS = 0.05
 """The time for which other processes leave a released session to its last holder, which works off its inbox."""
 LEFT_SECONDS = 0.5
 """The interval at which to check whether another process has taken the work that was left to it."""
+NOTICED_SECONDS = 2.0
+"""How long after its lease's time a holder may be found dead: two heartbeats, which come each second or more often."""
 SUSPECT_ATTEMPT = 3
 """From this attempt on, invocations run one at a time: one of them may crash its process."""
 
@@ -188,6 +190,7 @@ class WorkerContext:
     inbox_queue: InboxQueue
     cancel_listener: CancelListener
     dispatcher: Dispatcher
+    expiries: Expiries
 
 
 class SessionWorker:
@@ -307,7 +310,7 @@ class SessionWorker:
             await self._inbox_queue.follow_or_put(self._queue, run, problem)
             return NextWork.WAIT
         if session is not None:
-            self._call_at_expiry(session)
+            self._context.expiries.note(session)
             return NextWork.CONTINUE if session.queued else NextWork.DONE
         # Another process took the session over.
         assert run.invocation.id is not None
@@ -393,21 +396,17 @@ class SessionWorker:
             # Another process was faster, or took over.
             self._context.followers.follow_invocation(unfinished.run, unfinished.orphan.invocation_id)
         else:
-            self._call_at_expiry(resumed)
-
-    def _call_at_expiry(self, session: Session) -> None:
-        """Has the session worked off when the next of its waits expires."""
-        if (at := next_expiry(session.head)) is not None:
-            self._context.dispatcher.call_at(session.key, at)
+            self._context.expiries.note(resumed)
 
     def _is_elsewhere(self, session: Session) -> bool:
         return session.holder not in (None, self._context.driver.lease.holder)
 
     async def _outwait_holder(self) -> bool:
-        """Waits until the session is free, and returns True. Returns False when its holder still has it after a lease's
-        time: then it lives, and works the session off itself.
+        """Waits until the session is free, and returns True. Returns False when its holder still has it after the time in
+        which its death would be noticed: then it lives, and works the session off itself.
         """
-        store, until = self._store, time.monotonic() + self._context.driver.lease.seconds + FIRST_LOOK_SECONDS
+        seconds = self._context.driver.lease.seconds
+        store, until = self._store, time.monotonic() + seconds + min(NOTICED_SECONDS, seconds)
         with store.signals.watch(self._queue.key) as watch:
             while not self._queue.closing and time.monotonic() < until:
                 session = await store.open(self._queue.key)

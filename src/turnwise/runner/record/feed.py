@@ -5,22 +5,37 @@ from collections.abc import AsyncIterator
 
 from turnwise.facts.events import Event
 from turnwise.runner.record.journal import public_event
+from turnwise.runner.record.merged_pieces import merged_runs
+
+_KEPT_APART = 256
+"""How many of the newest pieces of a message, at least, are not put together."""
+
+
+class _Pieces:
+    """The indices of a message's partial events. The first `merged` of them stand for many pieces each."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.merged = 0
 
 
 class EventFeed:
     """Public events in the order they were published: stored events, and partial events in between.
 
-    A partial event is kept until its final event arrives, even for slow readers.
+    A partial event is kept until its final event arrives, even for slow readers. Of very many pieces of a message, the older
+    ones are put together, unless a reader is among them.
     """
 
     def __init__(self) -> None:
         self._events: list[Event | None] = []
         self._final_ids: set[str] = set()
-        self._partial_indices: dict[str, list[int]] = {}
-        """Indices of partial events, by the id that they share with the final event."""
+        self._pieces: dict[str, _Pieces] = {}
+        """Partial events, by the id that they share with the final event."""
         self._waiters: list[asyncio.Future[None]] = []
         self._readers: dict[object, int] = {}
-        """How many events each reader has taken."""
+        """How many events each reader has taken, as of its last pause."""
+        self._positions: dict[object, int] = {}
+        """The index of the next event of each reader."""
         self._was_read = False
         """Whether there was a reader."""
         self._takers = 0
@@ -41,15 +56,34 @@ class EventFeed:
     def publish(self, event: Event) -> None:
         """Appends an event and wakes the readers. A final event removes its partial events."""
         if not event.partial:
-            for place in self._partial_indices.pop(event.id, ()):
+            pieces = self._pieces.pop(event.id, None)
+            for place in pieces.places if pieces is not None else ():
                 self._events[place] = None
             self._final_ids.add(event.id)
         elif event.id in self._final_ids:
             return  # the final event was already published
         else:
-            self._partial_indices.setdefault(event.id, []).append(len(self._events))
+            pieces = self._pieces.setdefault(event.id, _Pieces())
+            pieces.places.append(len(self._events))
+            if len(pieces.places) - pieces.merged == 2 * _KEPT_APART:
+                self._merge(pieces)
         self._events.append(public_event(event))
         self._wake()
+
+    def _merge(self, pieces: _Pieces) -> None:
+        """Puts the older pieces together. Those among which a reader is stay as they are."""
+        block = pieces.places[pieces.merged : pieces.merged + _KEPT_APART]
+        if any(block[0] < at <= block[-1] for at in self._positions.values()):
+            pieces.merged += len(block)
+            return
+        events = [event for place in block if (event := self._events[place]) is not None]
+        runs = [(block[number], event) for number, event in merged_runs(events)]
+        for place in block:
+            self._events[place] = None
+        for place, event in runs:
+            self._events[place] = event
+        pieces.places[pieces.merged : pieces.merged + len(block)] = [place for place, _ in runs]
+        pieces.merged += len(runs)
 
     def close(self, problem: BaseException | None = None) -> None:
         """Ends the feed. Readers get the remaining events, then the end or the problem."""
@@ -106,13 +140,14 @@ class EventFeed:
             after: Yield only stored events with a higher sequence number. Partial events are not filtered.
         """
         at, reader = 0, object()
-        self._readers[reader], self._was_read = 0, True
+        self._readers[reader], self._positions[reader], self._was_read = 0, 0, True
         self._taken.set()
         try:
             while True:
                 while at < len(self._events):
                     event = self._events[at]
                     at += 1
+                    self._positions[reader] = at
                     if event is not None and (event.partial or (event.sequence or 0) > after):
                         yield event
                 self._readers[reader] = at
@@ -121,7 +156,7 @@ class EventFeed:
                     break
                 await self._change()
         finally:
-            del self._readers[reader]
+            del self._readers[reader], self._positions[reader]
             self._taken.set()
         if self._problem:
             raise self._problem

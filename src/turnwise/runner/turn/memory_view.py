@@ -84,7 +84,7 @@ class MemoryView:
         if id is None:
             entry = entry.replace(id=self._id_of(entry))
         entry = await self._invocation.guardrails.remembered(entry, self._card.name)
-        if entry.id not in self._invocation.remembered:
+        if entry.id not in self._invocation.remembered and await self._has_room():
             self._invocation.remembered.add(entry.id)
             self._writes.remember(entry)
         return entry
@@ -159,6 +159,16 @@ class MemoryView:
         found = [each for each in read if each.entry.text != FORGOTTEN]
         self._invocation.recalled.update((each.entry.id, each.entry.text) for each in found if each.entry.text)
         return found
+
+    async def _has_room(self) -> bool:
+        invocation = self._invocation
+        allowances, limits = invocation.runtime.allowances, invocation.config.limits
+        # What is not stored yet, no reading of the usage finds.
+        entries = 1 + len(self._writes.remembered)
+        has_room = await allowances.has_memory_room(invocation.key, limits, entries=entries)
+        if not has_room:
+            log.warning("The memory of a user is full: an entry was not stored.")
+        return has_room
 
     async def _flush(self) -> None:
         """Stores what was remembered before, so that it is found."""

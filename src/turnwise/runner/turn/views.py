@@ -96,11 +96,11 @@ class HistoryView:
         return [public_event(event) for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
-        if not in_scope(event, self._agent, self._sees):
+        if self._sees is not None and not in_scope(event, self._agent, self._sees):
             return False
         if event.invocation_id == self._invocation.invocation_id:
             return self._branch.sees(event.branch)
-        return not event.is_private
+        return not event.branch or not event.is_private
 
 
 class StateView:

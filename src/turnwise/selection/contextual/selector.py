@@ -1,34 +1,25 @@
 """The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17)."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from turnwise.facts.selections import Verdict
-from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
-from turnwise.matching.sentences import ends_sentence
-from turnwise.matching.text_features import text_features
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
 from turnwise.selection.contextual.collect import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import Model, Scores, load_shipped
+from turnwise.selection.contextual.requests import parts_beside_answer, split_requests
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
 from turnwise.selection.contextual.wording import AgentNames, read_message
+from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
-
-READ_CHARACTERS = 600
-"""Maximum length of a message that is split into requests; longer ones tend to be stories."""
-_FEWEST_WORDS = 3
-_SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus)[,\s]+)*", re.IGNORECASE)
-_JOINTS = re.compile(
-    r"\s*,?\s+(?:and|plus|also|then)(?:\s+(?:also|then|please|after that|in addition))*\s+|\s*[;\n]\s*", re.IGNORECASE
-)
 
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
@@ -38,8 +29,10 @@ STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_return",
     "smalltalk",
 )
+Ties = Literal["others", "all"]
+"""Which near ties are left to later stages: those without the active agent, or all, also whether to stay or to leave."""
 _CACHE_SIZE = 64
-_PART_SHARE, _PART_NOVELTY = 0.5, 0.7
+_PART_SHARE, _STATED_SHARE, _PART_NOVELTY = 0.5, 0.65, 0.7
 _ONE_AGENT_SHARE = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
@@ -71,7 +64,8 @@ class Contextual:
         patterns: The patterns of all agents.
         general: Agent for small talk at the start of a conversation; None = the asking team's lead, or the root.
         nobody: Abstain above this probability that the message is out of scope.
-        margin: Abstain when the two best are closer than this and neither is the active agent (0 = never).
+        margin: Abstain when the two best are closer than this (0 = never).
+        ties: With `others`, a tie with the active agent is not left to later stages: it continues, or the best is chosen.
         model: The model; None = the bundled one.
         name: The stage's name.
     """
@@ -84,12 +78,13 @@ class Contextual:
         general: str | None = None,
         nobody: float = NOBODY,
         margin: float = MARGIN,
+        ties: Ties = "others",
         model: Model | None = None,
         name: str = "contextual",
     ) -> None:
         self.name = name
         self._meaning, self._patterns = meaning, patterns
-        self._general, self._nobody, self._margin = general, nobody, margin
+        self._general, self._nobody, self._margin, self._ties = general, nobody, margin, ties
         self._model = model or load_shipped()
         self._candidates_cache: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
 
@@ -102,7 +97,10 @@ class Contextual:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
         state = conversation_state(request)
-        if read_message(request.text).unreadable:
+        language = self._meaning.languages.unknown(request.text)
+        if language is not None:
+            return await self._unread(request, state, language)
+        if read_message(request.text).unreadable and not self._meaning.languages.reads(request.text):
             return self._unreadable(request, state)
         readings = await self._readings(request)
         situation = self._situation(request, state, readings)
@@ -152,6 +150,16 @@ class Contextual:
                 self._candidates_cache.popitem(last=False)
         return found
 
+    async def _unread(self, request: SelectionRequest, state: ConversationState, language: str) -> Verdict:
+        """Decides about a message in a language that cannot be read. The encoder's guess is only good for a question."""
+        (reading,) = await self._meaning.read([request.text])
+        cached = self._candidates_for(reading.match.labels, request.eligible)
+        hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
+        match = reading.match.among(request.eligible)
+        nearest = [agent for agent, _ in match.ranked(MAX_GUESSES)] if match.labels else []
+        clues = Clues(hits, cached.names.named(read_message(request.text).tokens), nearest)
+        return decide_unread(self.name, unread(language), clues, state, Methods(STAY, LEAVE, ROUTE, RETURN))
+
     def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
         agent = state.awaiting if state.awaiting == state.active else state.active
         if agent is None:
@@ -184,7 +192,8 @@ class Contextual:
         if explain.has_ended(situation, agent, request.tree, state.passed_over):
             why = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
             return abstained(self.name, why, confidence=best.score, **found)
-        if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
+        is_open = self._ties == "all" or (second is not None and turn.active not in (agent, second.agent))
+        if second and best.score - second.score < self._margin and is_open:
             why = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
             return abstained(self.name, why, confidence=best.score, **found)
         if agent == turn.active:
@@ -214,6 +223,9 @@ class Contextual:
         """Adds the second agent when the message clearly contains requests for two agents."""
         if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _ONE_AGENT_SHARE:
             return verdict
+        other = await self._asked_beside_the_answer(request, situation, verdict.agent)
+        if other is not None:
+            return verdict.replace(also=(other,), reason=f"{verdict.reason} The message is also for {other}.")
         parts = split_requests(request.text)
         if parts is None:
             return verdict
@@ -226,32 +238,26 @@ class Contextual:
         why = f"{verdict.reason} The message also holds a request for {other}."
         return verdict.replace(also=(other,), reason=why)
 
-    def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
+    async def _asked_beside_the_answer(self, request: SelectionRequest, situation: Situation, agent: str) -> str | None:
+        """Returns the other agent of a message that answers the active agent's question and asks for something else too.
+
+        None when there is no question, or no part is clearly a request for another agent.
+        """
+        turn = situation.turn
+        if turn.active is None or not (turn.reply_wording.question or turn.awaiting == turn.active):
+            return None
+        parts = parts_beside_answer(request.text)
+        for part, reading in zip(parts, await self._meaning.read([each.text for each in parts]), strict=True):
+            least = _PART_SHARE if part.asks else _STATED_SHARE
+            other = self._clear_agent_of(reading, situation, least)
+            if other not in (None, turn.active):
+                return other if agent == turn.active else turn.active if agent == other else None
+        return None
+
+    def _clear_agent_of(self, part: TextReading, situation: Situation, least: float = _PART_SHARE) -> str | None:
         """Returns the agent that this part is clearly a request for; None when unclear."""
         match = part.match.among(situation.candidates)
         if part.match.novelty > _PART_NOVELTY or not match.labels:
             return None
         agent, share = match.ranked(1)[0]
-        return agent if share >= _PART_SHARE else None
-
-
-def split_requests(text: str) -> tuple[str, str] | None:
-    """Splits a message into two requests; None when it does not seem to contain two.
-
-    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
-    """
-    if len(text) > READ_CHARACTERS:
-        return None
-    plain = normalize(text)
-    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
-    for joint in (*ends, *_JOINTS.finditer(plain)):
-        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
-        if _asks(first) and _asks(second):
-            return first, second
-    return None
-
-
-def _asks(part: str) -> bool:
-    found = text_features(part)
-    has_request = found.asks or found.imperative or found.question_word
-    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)
+        return agent if share >= least else None

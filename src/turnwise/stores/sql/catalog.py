@@ -14,6 +14,7 @@ from turnwise.ports.decisions import Page
 from turnwise.ports.stores import SessionInfo, Usage
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
+from turnwise.stores.sql.memory_tables import memory_users
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     HeadRow,
@@ -35,6 +36,11 @@ _INITIAL_STATE = select(_s.initial_state).where(is_session())
 _OF_USER = (_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _USAGE = select(func.count(), func.coalesce(func.sum(_s.bytes), 0)).where(*_OF_USER)
 _FORKS = select(func.count(distinct(shares.c.session))).where(shares.c.owner == bindparam("at_owner"))
+_MEMORY = select(memory_users.c.entries, memory_users.c.bytes).where(
+    memory_users.c.owner == bindparam("at_owner"),
+    memory_users.c.app == bindparam("at_app"),
+    memory_users.c.user_id == bindparam("at_user"),
+)
 
 
 def create(connection: Connection, key: SessionKey, state: Mapping[str, JsonValue], now: str) -> Session:
@@ -112,4 +118,6 @@ def usage(connection: Connection, app: str, user: str) -> Usage:
     at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
     count, size = connection.execute(_USAGE, at).one()
     forks = connection.execute(_FORKS, {"at_owner": at["at_owner"]}).scalar_one()
-    return Usage(count, forks, int(size))
+    memory = connection.execute(_MEMORY, at).first()
+    entries, texts = memory or (0, 0)
+    return Usage(count, forks, int(size) + texts, entries)

@@ -20,6 +20,7 @@ from turnwise.ports.decisions import (
 )
 from turnwise.stores.sql import decision_search
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.hidden_states import is_hidden
 from turnwise.stores.sql.ids import decision_time, first_decision_id
 from turnwise.stores.sql.rows import AnyRow, moment
 from turnwise.stores.sql.tables import decisions, owner_of, sessions
@@ -52,9 +53,10 @@ class DecisionQueries:
         filter: DecisionFilter = ALL_DECISIONS,
         after: str | None = None,
         limit: int = 50,
+        oldest_first: bool = False,
     ) -> Page[Decision]:
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(job)
+        return await self._executor.read(partial(job, oldest_first=oldest_first))
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))
@@ -214,7 +216,7 @@ def _rows(ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
     same = (other.c.owner == _d.owner, other.c.session == _d.session)
     newest = select(other.c.sequence).where(*same, other.c.sequence > _d.sequence).correlate(decisions).exists()
     title = select(other.c.text).where(*same).order_by(other.c.sequence).limit(1).correlate(decisions).scalar_subquery()
-    states = select(other.c.state).where(*same, other.c.state.is_not(None)).order_by(other.c.sequence.desc())
+    states = select(other.c.state).where(*same, other.c.state.is_not(None), ~is_hidden(other)).order_by(other.c.sequence.desc())
     last_state = states.limit(1).correlate(decisions).scalar_subquery()
     joined = decisions.join(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
     query = select(

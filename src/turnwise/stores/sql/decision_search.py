@@ -1,4 +1,4 @@
-"""Searches decisions, newest first.
+"""Searches decisions, newest or oldest first.
 
 Each filter has an index whose entries are in the order of the ids. A page reads candidates from the index with the fewest
 entries, at most `SCAN` of them, and checks the other conditions on their rows.
@@ -33,6 +33,7 @@ _NOT_CHOSEN: ColumnElement[bool] = literal_column("turnwise_decisions.outcome <>
 _HAS_LABEL: ColumnElement[bool] = literal_column("turnwise_decisions.label IS NOT NULL")
 OF_APP, OF_SESSION = "decisions", "decisions of a session"
 """The kinds of cursors: the decisions of a session are paged by sequence number."""
+_OLDEST_FIRST = ", oldest first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,27 @@ class Wanted:
     fingerprints: Sequence[str]
     """The fingerprints of the wanted policy."""
     dialect: str
+    oldest_first: bool
+
+    def kind(self, of: str) -> str:
+        """Returns the kind of the cursors of this order."""
+        return of + _OLDEST_FIRST if self.oldest_first else of
+
+    @property
+    def start(self) -> int:
+        """The place before the first one, in this order."""
+        return -1 if self.oldest_first else _LAST_ID
+
+    def span(self, last: int, low: int, high: int) -> tuple[int, int]:
+        """Returns the first and the last place between both, that come after `last` in this order.
+
+        One bound on each side: of two, a database may take the wrong one for its way through the index.
+        """
+        return (max(low, last + 1), high) if self.oldest_first else (low, min(high, last - 1))
+
+    def order(self, place: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Returns the order by this column."""
+        return place.asc() if self.oldest_first else place.desc()
 
     @property
     def low(self) -> int:
@@ -68,7 +90,7 @@ class Source(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Candidates in descending order."""
+    """Candidates in the order of the search."""
 
     places: list[int]
     """Ids, or sequence numbers within a session."""
@@ -84,24 +106,26 @@ def search(
     filter_: DecisionFilter,
     after: str | None,
     limit: int,
+    *,
+    oldest_first: bool = False,
 ) -> Page[Decision]:
     check_limit(limit)
-    kind = OF_APP if key is None else OF_SESSION
-    before = read_cursor(kind, after, int)[0] if after is not None else _LAST_ID
     words = words_of(filter_.words)
     if (key is not None and (key.app, key.user) != (app, user or key.user)) or (filter_.words and not words):
         return Page((), None)
     owner = key.user if key is not None else user
     fingerprints = _fingerprints(connection, app, filter_.policy) if filter_.policy is not None else ()
-    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name)
+    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name, oldest_first)
+    kind = wanted.kind(OF_APP if key is None else OF_SESSION)
+    last = read_cursor(kind, after, int)[0] if after is not None else wanted.start
     if key is not None:
-        return _of_session(connection, key, wanted, before, limit)
-    return _of_app(connection, wanted, before, limit)
+        return _of_session(connection, key, wanted, last, limit)
+    return _of_app(connection, wanted, last, limit)
 
 
-def _of_app(connection: Connection, wanted: Wanted, before: int, limit: int) -> Page[Decision]:
+def _of_app(connection: Connection, wanted: Wanted, last: int, limit: int) -> Page[Decision]:
     conditions = conditions_of(wanted)
-    source, found = _best_source(connection, wanted, min(before, wanted.high), limit, conditions)
+    source, found = _best_source(connection, wanted, last, limit, conditions)
     remaining = [condition for name, condition in conditions.items() if name not in source.covers]
     is_owner = (_d.owner == owner_of(wanted.app, wanted.user), _d.user_id == wanted.user) if wanted.user is not None else ()
     rows: list[AnyRow] = []
@@ -109,41 +133,43 @@ def _of_app(connection: Connection, wanted: Wanted, before: int, limit: int) -> 
         query = _rows().where(_d.app == wanted.app, _d.id.in_(chunk), _s.number.is_not(None), *is_owner, *remaining)
         if wanted.words and "words" not in source.covers:
             query = query.where(has_words(wanted.dialect, wanted.app, wanted.user, wanted.words))
-        rows += connection.execute(query.order_by(_d.id.desc()).limit(limit + 1 - len(rows))).all()
+        rows += connection.execute(query.order_by(wanted.order(_d.id)).limit(limit + 1 - len(rows))).all()
         if len(rows) > limit:
             break
     items = tuple(decision_of(SessionKey(wanted.app, row.user_id, row.session_id), row) for row in rows[:limit])
-    return Page(items, _next(OF_APP, [row.id for row in rows], found, limit))
+    return Page(items, _next(wanted.kind(OF_APP), [row.id for row in rows], found, limit))
 
 
 def _best_source(
-    connection: Connection, wanted: Wanted, high: int, limit: int, conditions: dict[str, ColumnElement[bool]]
+    connection: Connection, wanted: Wanted, last: int, limit: int, conditions: dict[str, ColumnElement[bool]]
 ) -> tuple[Source, Found]:
-    """Returns the source whose candidates go back furthest; the first whose candidates are complete."""
+    """Returns the source whose candidates reach furthest; the first whose candidates are complete."""
     needed = {*conditions, *(("words",) if wanted.words else ()), *(("user",) if wanted.user is not None else ())}
     best: tuple[Source, Found] | None = None
     for source in sources(wanted):
         size = limit + 1 if needed <= source.covers else max(SCAN, limit + 1)
-        ids = _rare(connection, wanted, high, size) if "words" in source.covers else None
+        ids = _rare(connection, wanted, last, size) if "words" in source.covers else None
         if ids is None:
-            ids = list(connection.execute(merged(source, wanted, high, size)).scalars())
+            ids = list(connection.execute(merged(source, wanted, last, size)).scalars())
         found = Found(ids, len(ids) < size)
         if found.complete or needed <= source.covers:
             return source, found
-        if best is None or ids[-1] < best[1].places[-1]:
+        if best is None or (ids[-1] > best[1].places[-1]) is wanted.oldest_first:
             best = source, found
     assert best is not None
     return best
 
 
-def _rare(connection: Connection, wanted: Wanted, high: int, size: int) -> list[int] | None:
-    """Returns the highest ids of decisions with rare words on PostgreSQL; None for other words and on SQLite."""
+def _rare(connection: Connection, wanted: Wanted, last: int, size: int) -> list[int] | None:
+    """Returns the first ids of decisions with rare words on PostgreSQL; None for other words and on SQLite."""
     if wanted.dialect == "sqlite":
         return None
     rows = connection.execute(rare_ids(wanted.words, SCAN)).all()
     if len(rows) == SCAN:
         return None
-    return sorted((row.id for row in rows if row.app == wanted.app and wanted.low <= row.id < high), reverse=True)[:size]
+    low, high = wanted.span(last, wanted.low, wanted.high - 1)
+    of_app = (row.id for row in rows if row.app == wanted.app and low <= row.id <= high)
+    return sorted(of_app, reverse=not wanted.oldest_first)[:size]
 
 
 def sources(wanted: Wanted) -> Iterator[Source]:
@@ -218,27 +244,28 @@ def _ids(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(_d.id).where(*conditions)
 
 
-def merged(source: Source, wanted: Wanted, high: int, size: int) -> Any:
-    """Returns the query of the highest ids of all parts."""
+def merged(source: Source, wanted: Wanted, last: int, size: int) -> Any:
+    """Returns the query of the ids of all parts that come first after `last`."""
     if not source.parts:
         return select(_d.id).where(_d.app == wanted.app, _d.id < 0)
     limited = []
+    low, high = wanted.span(last, wanted.low, wanted.high - 1)
     for part in source.parts:
         (id_,) = part.selected_columns
-        limited.append(part.where(id_ < high, id_ >= wanted.low).order_by(id_.desc()).limit(size))
+        limited.append(part.where(id_ >= low, id_ <= high).order_by(wanted.order(id_)).limit(size))
     if len(limited) == 1:
         return limited[0]
     merged = union_all(*(select(each.subquery().c.id) for each in limited)).subquery()
-    return select(merged.c.id).order_by(merged.c.id.desc()).limit(size)
+    return select(merged.c.id).order_by(wanted.order(merged.c.id)).limit(size)
 
 
-def _of_session(connection: Connection, key: SessionKey, wanted: Wanted, before: int, limit: int) -> Page[Decision]:
+def _of_session(connection: Connection, key: SessionKey, wanted: Wanted, last: int, limit: int) -> Page[Decision]:
     """Returns a page of the decisions in the session's own log and in the parts that it inherited."""
     conditions = [*conditions_of(wanted).values()]
     if wanted.filter.since is not None or wanted.filter.until is not None:
         conditions.append(and_(_d.id >= wanted.low, _d.id < wanted.high))
     size = max(SCAN, limit + 1) if conditions or wanted.words else limit + 1
-    logs = _logs(connection, key, before, size)
+    logs = _logs(connection, key, wanted, last, size)
     found = Found(list(logs), len(logs) < size)
     rows: list[AnyRow] = []
     for chunk in _chunks(found.places, limit):
@@ -246,31 +273,30 @@ def _of_session(connection: Connection, key: SessionKey, wanted: Wanted, before:
         query = _rows().where(_d.owner == owner_of(key.app, key.user), or_(*places), *conditions)
         if wanted.words:
             query = query.where(has_words(wanted.dialect, key.app, key.user, wanted.words))
-        rows += connection.execute(query.order_by(_d.sequence.desc()).limit(limit + 1 - len(rows))).all()
+        rows += connection.execute(query.order_by(wanted.order(_d.sequence)).limit(limit + 1 - len(rows))).all()
         if len(rows) > limit:
             break
     items = tuple(decision_of(key, row) for row in rows[:limit])
-    return Page(items, _next(OF_SESSION, [row.sequence for row in rows], found, limit))
+    return Page(items, _next(wanted.kind(OF_SESSION), [row.sequence for row in rows], found, limit))
 
 
-def _logs(connection: Connection, key: SessionKey, before: int, size: int) -> dict[int, int]:
-    """Returns the logs of the newest decisions of a session below `before`, by sequence number, in descending order."""
+def _logs(connection: Connection, key: SessionKey, wanted: Wanted, last: int, size: int) -> dict[int, int]:
+    """Returns the logs of the decisions of a session that come first after `last`, by sequence number, in order."""
     known = read_spans(connection, key)
     logs: dict[int, int] = {}
     if known is None:
         return logs
     number, spans = known
-    for span in reversed(all_of(spans, number)):
+    every = all_of(spans, number)
+    for span in every if wanted.oldest_first else reversed(every):
         missing = size - len(logs)
         if missing <= 0:
             break
+        low, high = wanted.span(last, span.first, span.last)
         query = select(_d.sequence).where(
-            _d.owner == owner_of(key.app, key.user),
-            _d.session == span.log,
-            _d.sequence >= span.first,
-            _d.sequence <= min(span.last, before - 1),
+            _d.owner == owner_of(key.app, key.user), _d.session == span.log, _d.sequence >= low, _d.sequence <= high
         )
-        for place in connection.execute(query.order_by(_d.sequence.desc()).limit(missing)).scalars():
+        for place in connection.execute(query.order_by(wanted.order(_d.sequence)).limit(missing)).scalars():
             logs[place] = span.log
     return logs
 

@@ -27,9 +27,10 @@ from turnwise.facts.definitions import (
     DefinitionKind,
     PolicyDefinition,
     Versioned,
+    conflict,
     differences,
 )
-from turnwise.facts.errors import DefinitionConflict, DefinitionSetChanged, StoreError
+from turnwise.facts.errors import DefinitionSetChanged, StoreError
 from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
@@ -219,7 +220,7 @@ def put_versions(
         before = newest.get((definition.what, definition.name))
         current, wanted = before.version if before else 0, expected.get((definition.what, definition.name), 0)
         if current != wanted:
-            raise DefinitionConflict(f"the {definition.what} {definition.name!r}", expected=wanted, current=current)
+            raise conflict(definition.what, definition.name, expected=wanted, current=current)
         stored.append(_numbered(definition, current + 1, revision, author))
     if at is not None and revision != at + 1:
         raise DefinitionSetChanged(f"The app {app!r} has revision {revision - 1}, but {at} was expected.", fix="Check again.")

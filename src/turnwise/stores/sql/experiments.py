@@ -9,16 +9,19 @@ from sqlalchemy import Connection, Select, and_, bindparam, literal_column, or_,
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.experiments import ExperimentRecord
+from turnwise.facts.ids import Issuer
 from turnwise.facts.labels import OPERATOR
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.audit import Act
 from turnwise.ports.decisions import Page
 from turnwise.ports.experiments import Trial, TrialLabel
+from turnwise.stores.sql import audit
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.index_tables import experiments
 from turnwise.stores.sql.labels import place_of
 from turnwise.stores.sql.record_tables import labels
-from turnwise.stores.sql.rows import AnyRow, moment
+from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import decisions, insert_for, sessions
 from turnwise.stores.sql.threads import Executor
 
@@ -46,17 +49,23 @@ _PUT_SHADOW = (
 class SqlExperiments:
     """The store's experiments."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
 
     async def all(self, app: str) -> Sequence[ExperimentRecord]:
         return await self._executor.read(lambda connection: _all(connection, app))
 
-    async def replace(self, app: str, record: ExperimentRecord) -> ExperimentRecord | None:
-        new = record.replace(version=record.version + 1)
+    async def replace(self, app: str, record: ExperimentRecord, *, act: Act | None = None) -> ExperimentRecord | None:
+        new, now = record.replace(version=record.version + 1), time_text(self._issuer.now())
+
+        def job(connection: Connection) -> bool:
+            stored = _replace(connection, app, record, new)
+            if stored and act is not None:
+                audit.record(connection, app, act, now)
+            return stored
+
         # After a commit of unknown outcome a repetition would meet its own version as another writer's.
-        stored = await self._executor.write(lambda connection: _replace(connection, app, record, new), repeatable=False)
-        return new if stored else None
+        return new if await self._executor.write(job, repeatable=False) else None
 
     async def trials(self, app: str, experiment: str | None, *, after: str | None = None, limit: int = 1_000) -> Page[Trial]:
         return await self._executor.read(lambda connection: _trials(connection, app, experiment, after, limit))

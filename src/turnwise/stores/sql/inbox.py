@@ -82,7 +82,8 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
     row: dict[str, Any] = {"owner": owner_of(key.app, key.user), "number": new_session_number()}
     row |= {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
     row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "bytes": 0, "queued": 0, "accepted": 0}
-    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}", "spans": None, **LEASE_RELEASED} | columns
+    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}", "spans": None, "expires_at": None}
+    row |= LEASE_RELEASED | columns
     return connection.execute(_insert_session(connection.dialect.name), row).scalar()
 
 

@@ -1,12 +1,12 @@
 """Vectors of phrases and fitted matchers in the database, so that all processes decide with the same numbers (E9)."""
 
-import io
 import logging
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -33,7 +33,7 @@ PART_BYTES = 1_000_000
 KEPT = 4
 """The number of matchers that stay; each may be hundreds of megabytes."""
 CLAIM_SECONDS = 30.0
-_AT_ONCE = 400
+_AT_ONCE, _PARTS_AT_ONCE = 400, 4
 _m, _v = matchers.c, vectors.c
 _VECTORS = select(_v.text_key, _v.row).where(
     _v.encoder == bindparam("at_encoder"), _v.text_key.in_(bindparam("keys", expanding=True))
@@ -67,17 +67,20 @@ class SqlIndexCache:
 
         from turnwise.matching.disk_cache import Vectors
 
-        wanted = [key.decode() for key in np.unique(keys).tolist()]
-        found: dict[str, bytes] = {}
-        for some in _batches(wanted):
-            found.update(self._run(partial(_vectors, encoder=encoder, keys=some)) or {})
-        found = {key: row for key, row in found.items() if len(row) == 2 * dimensions}
-        rows = np.frombuffer(b"".join(found.values()), np.float16).reshape(len(found), dimensions)
-        return Vectors(np.array([key.encode() for key in found], "S32"), rows)
+        wanted = np.unique(keys)
+        rows, found = np.empty((len(wanted), dimensions), np.float16), np.zeros(len(wanted), bool)
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE].tolist()
+            known = self._run(partial(_vectors, encoder=encoder, keys=[key.decode() for key in some])) or {}
+            for place, key in enumerate(some, start):
+                row = known.get(key.decode(), b"")
+                if len(row) == 2 * dimensions:
+                    rows[place], found[place] = np.frombuffer(row, np.float16), True
+        return Vectors(wanted, rows) if bool(found.all()) else Vectors(wanted[found], rows[found])
 
     def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
         """Stores vectors. Returns whether that succeeded."""
-        pairs = [(key.decode(), row.tobytes()) for key, row in zip(vectors.keys.tolist(), vectors.rows, strict=True)]
+        pairs = [(key.decode(), row.tobytes()) for key, row in zip(vectors.keys.tolist(), vectors.rows.raw(), strict=True)]
         done = [self._run(partial(_add, encoder=encoder, pairs=some)) for some in _batches(pairs)]
         return None not in done
 
@@ -85,30 +88,29 @@ class SqlIndexCache:
         """Returns the arrays of a stored matcher; None when there is none, or it is incomplete."""
         import numpy as np
 
-        body = self._run(lambda connection: _body(connection, fingerprint))
-        if not body:
-            return None
-        try:
-            with np.load(io.BytesIO(body), allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except _DAMAGE as problem:
-            log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-            return None
+        with tempfile.TemporaryFile() as file:  # such a matcher may have hundreds of megabytes
+            if not self._run(lambda connection: _read(connection, fingerprint, file)):
+                return None
+            try:
+                with np.load(file, allow_pickle=False) as arrays:
+                    return {name: arrays[name] for name in arrays.files}
+            except _DAMAGE as problem:
+                log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+                return None
 
     def store_matcher(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
         """Stores a matcher, and removes all but the newest ones."""
         import numpy as np
 
-        file = io.BytesIO()
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        body, number = file.getvalue(), new_id()
-        starts = range(0, len(body), PART_BYTES)
-        # Part 0 comes last and makes the matcher whole.
-        for part, start in reversed(list(enumerate(starts))):
-            piece = body[start : start + PART_BYTES]
-            row = {"fingerprint": fingerprint, "part": part, "id": number, "body": piece}
-            if self._run(partial(_add_part, row=row)) is None:
-                return
+        number = new_id()
+        with tempfile.TemporaryFile() as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            # Part 0 comes last and makes the matcher whole.
+            for part in reversed(range(-(-file.tell() // PART_BYTES))):
+                file.seek(part * PART_BYTES)
+                row = {"fingerprint": fingerprint, "part": part, "id": number, "body": file.read(PART_BYTES)}
+                if self._run(partial(_add_part, row=row)) is None:
+                    return
         self._run(_remove_old)
 
     def remove_matcher(self, fingerprint: str) -> None:
@@ -160,9 +162,16 @@ def _add(connection: Connection, encoder: str, pairs: Sequence[tuple[str, bytes]
     return True
 
 
-def _body(connection: Connection, fingerprint: str) -> bytes:
-    parts: list[Any] = list(connection.execute(_PARTS, {"at_fingerprint": fingerprint}))
-    return b"".join(bytes(row.body) for row in parts) if parts and parts[0].part == 0 else b""
+def _read(connection: Connection, fingerprint: str, file: BinaryIO) -> bool:
+    """Writes the parts of a matcher into a file. Returns whether it is whole."""
+    parts = connection.execute(_PARTS, {"at_fingerprint": fingerprint}, execution_options={"stream_results": True})
+    file.seek(0)
+    is_whole = False
+    for row in parts.yield_per(_PARTS_AT_ONCE):
+        is_whole = is_whole or row.part == 0
+        file.write(row.body)
+    file.seek(0)
+    return is_whole
 
 
 def _add_part(connection: Connection, row: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from turnwise.facts.events import LIMIT
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.hidden_states import is_hidden
 from turnwise.stores.sql.log import session_number
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import decisions, events, owner_of, session_params, sessions
@@ -82,7 +83,7 @@ def _count(conditions: _Conditions) -> Select[Any]:
 
 
 def _filtered(found: Select[Any], conditions: _Conditions) -> Select[Any]:
-    found = found.where(_HAS_STATE)
+    found = found.where(_HAS_STATE, ~is_hidden())
     found = found.where(_d.owner == bindparam("at_owner"))
     if conditions.key:
         found = found.where(_d.session == session_number)

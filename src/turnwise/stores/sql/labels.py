@@ -84,6 +84,19 @@ _DECISION = (
 _BEST = select(func.coalesce(_l.label, NO_AGENT)).where(_is_at(labels)).order_by(*_BEST_FIRST).limit(1).scalar_subquery()
 _REPEAT_BEST = update(decisions).where(_is_at(decisions)).values(label=_BEST)
 _CHANGED_COLUMNS = ("id", "label", "unsure", "weight", "labelled_at", "picked", "probability", "note")
+MOST_CHANGES = 20
+"""From this one on, an author's changes of a label are one: who toggles a rating fills no log. Operators' are all kept."""
+_OWN_CHANGES = (
+    select(_m.id)
+    .where(_is_at(label_changes), _m.source == bindparam("at_source"), _m.author == bindparam("at_author"))
+    .order_by(_m.id.desc())
+    .limit(MOST_CHANGES)
+)
+_MERGE = (
+    update(label_changes)
+    .where(_is_at(label_changes), _m.id == bindparam("at_id"))
+    .values(actor=bindparam("new_actor"), changed_at=bindparam("new_time"), after=bindparam("new_after"))
+)
 _CHANGES = select(label_changes).where(_is_at(label_changes)).order_by(_m.id)
 _CLAIMED = select(_c.reviewer, (_c.ends - clock()).label("seconds")).where(_is_at(label_claims))
 _UNCLAIM = delete(label_claims).where(_is_at(label_claims), _c.reviewer == bindparam("reviewer"))
@@ -255,6 +268,15 @@ def _record(
     """Records a change in the log of changes and in the audit log."""
     label = after or before
     assert label is not None
+    written = None if after is None else after.model_dump_json()
+    if label.source != OPERATOR:
+        earlier = (
+            connection.execute(_OWN_CHANGES, {**place, "at_source": label.source, "at_author": label.author}).scalars().all()
+        )
+        if len(earlier) == MOST_CHANGES:
+            values = {"at_id": earlier[0], "new_actor": actor, "new_time": now, "new_after": written}
+            connection.execute(_MERGE, {**place, **values})
+            return
     row = {
         "owner": place["at_owner"],
         "session": place["at_log"],
@@ -267,7 +289,7 @@ def _record(
         "actor": actor,
         "changed_at": now,
         "before": None if before is None else before.model_dump_json(),
-        "after": None if after is None else after.model_dump_json(),
+        "after": written,
     }
     connection.execute(insert(label_changes).inline(), row)
     action = "label.removed" if after is None else "label.put"

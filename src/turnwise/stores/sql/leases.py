@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.heartbeats import is_alive
+from turnwise.stores.sql.heartbeats import Heartbeats, is_alive
 from turnwise.stores.sql.log import (
     AdvancedRow,
     advance_statement,
@@ -43,6 +44,7 @@ from turnwise.stores.sql.tables import (
     session_params,
     sessions,
 )
+from turnwise.stores.sql.threads import Executor
 
 _s, _p = sessions.c, processes.c
 
@@ -57,6 +59,33 @@ DUE = (
 )
 _STOP = update(sessions).where(is_session()).values(stop=bindparam("invocation"))
 STOPS = select(_s.app, _s.user_id, _s.session_id, _s.stop).where(_s.lease_holder == bindparam("holder"), _s.stop.is_not(None))
+
+
+# Its first condition is exactly that of a partial index.
+_EXPIRES = (_s.app == bindparam("at_app"), _s.expires_at.is_not(None))
+EXPIRED = (
+    select(_s.user_id, _s.session_id)
+    .where(*_EXPIRES, _s.expires_at <= bindparam("at_time"), not_(is_leased()))
+    .order_by(func.random())
+    .limit(bindparam("at_most"))
+)
+NEXT_EXPIRY = (
+    select(_s.user_id, _s.session_id, _s.expires_at)
+    .where(*_EXPIRES, _s.expires_at > bindparam("at_time"))
+    .order_by(_s.expires_at)
+    .limit(1)
+)
+
+
+def expired(connection: Connection, app: str, now: str, limit: int) -> list[SessionKey]:
+    check_limit(limit)
+    found = connection.execute(EXPIRED, {"at_app": app, "at_time": now, "at_most": limit})
+    return [SessionKey(app, row.user_id, row.session_id) for row in found]
+
+
+def next_expiry(connection: Connection, app: str, now: str) -> tuple[SessionKey, datetime] | None:
+    row = connection.execute(NEXT_EXPIRY, {"at_app": app, "at_time": now}).first()
+    return row and (SessionKey(app, row.user_id, row.session_id), moment(row.expires_at))
 
 
 def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
@@ -320,3 +349,41 @@ def release_lease(connection: Connection, session: Session) -> None:
 
 def _epoch_of(session: Session) -> dict[str, Any]:
     return session_params(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}
+
+
+class SqlLeases:
+    """The store's leases."""
+
+    def __init__(self, executor: Executor, heartbeats: Heartbeats) -> None:
+        self._executor, self._heartbeats = executor, heartbeats
+
+    async def check(self, session: Session) -> None:
+        await self._executor.read(lambda connection: check(connection, session))
+
+    async def leave(self, holder: str) -> None:
+        await self._heartbeats.leave(holder)
+
+    async def release(self, session: Session) -> None:
+        await self._executor.write(lambda connection: release_lease(connection, session))
+
+    async def deaths(self, holder: str) -> int:
+        return self._heartbeats.deaths(holder)
+
+    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
+        await self._heartbeats.settle()
+        return await self._executor.read(lambda connection: due(connection, app, limit))
+
+    async def expired(self, app: str, now: datetime, *, limit: int = 100) -> Sequence[SessionKey]:
+        return await self._executor.read(lambda connection: expired(connection, app, time_text(now), limit))
+
+    async def next_expiry(self, app: str, now: datetime) -> tuple[SessionKey, datetime] | None:
+        return await self._executor.read(lambda connection: next_expiry(connection, app, time_text(now)))
+
+    async def stop(self, key: SessionKey, invocation_id: str) -> None:
+        await self._executor.write(lambda connection: request_stop(connection, key, invocation_id))
+
+    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
+        return await self._executor.read(lambda connection: stop_requests(connection, holder))
+
+    async def holders(self, app: str) -> Sequence[Holder]:
+        return await self._executor.read(lambda connection: holders(connection, app))

@@ -11,7 +11,7 @@ from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
-from turnwise.stores.sql import jobs, memory_writes
+from turnwise.stores.sql import hidden_states, jobs, memory_writes
 from turnwise.stores.sql.append_plan import AppendPlan, MemoryPlan
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.prepared import PreparedStatement
@@ -37,6 +37,7 @@ from turnwise.stores.sql.tables import (
     sessions,
     snapshots,
 )
+from turnwise.stores.sql.tombstones import Removal
 from turnwise.stores.sql.transcript_events import transcript_events
 
 _s, _e, _d = sessions.c, events.c, decisions.c
@@ -50,12 +51,6 @@ _SET_INVOCATION_STATE = PreparedStatement(
     update(decisions)
     .where(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_session"), _d.sequence == bindparam("at_sequence"))
     .values(state=bindparam("state"), changed_at=bindparam("changed_at"))
-)
-_CLEAR_INVOCATION_STATE = (
-    update(decisions)
-    .where(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_session"), _d.sequence >= bindparam("at_from"))
-    .where(_d.changed_at.is_not(None))
-    .values(state=None, changed_at=None)
 )
 _IS_ROW = (_s.owner == bindparam("at_owner")) & (_s.number == bindparam("at_session"))
 _SET_STATE = PreparedStatement(update(sessions).where(_IS_ROW).values(state=bindparam("state")).returning(_s.number))
@@ -93,16 +88,18 @@ def token_params(session: Session) -> dict[str, Any]:
     return session_params(session.key) | params
 
 
-ADVANCED = ("revision", "last_sequence", "updated_at", "head")
+ADVANCED = ("revision", "last_sequence", "updated_at", "head", "expires_at")
 """The columns that every append sets."""
 
 
 def advanced_values(after: Session) -> dict[str, Any]:
+    expires_at = after.head.expires_at if after.head.invocations else None
     return {
         "revision": after.revision,
         "last_sequence": after.last_sequence,
         "updated_at": time_text(after.updated_at),
         "head": after.head.model_dump_json(),
+        "expires_at": None if expires_at is None else time_text(expires_at),
     }
 
 
@@ -195,9 +192,11 @@ def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
     assert plan.spans is not None
     connection.execute(_SET_SPANS, _at(row) | {"spans": spans_text(plan.spans, row.number)})
     if plan.hide_from is not None:
-        connection.execute(_CLEAR_INVOCATION_STATE, _at(row) | {"at_from": plan.hide_from})
+        before, last = spans_of(row.spans, row.number), plan.before.last_sequence
+        rewound = Removal(row.owner, row.number, plan.before.app, plan.before.user, keeps_labels=True)
+        hidden_states.hide(connection, rewound, before, plan.hide_from, last)
         jobs.delete_hidden(connection, row.owner, row.number, plan.hide_from)
-        memory_writes.hide(connection, row.owner, row.number, plan.hide_from, plan.before.last_sequence + 1)
+        memory_writes.hide(connection, row.owner, row.number, plan.hide_from, last + 1)
 
 
 def _write_memory(connection: Connection, row: AdvancedRow, plan: AppendPlan, memory: MemoryPlan) -> None:

@@ -1,16 +1,21 @@
-"""The upkeep of a store: it counts what users have, and finishes deletions."""
+"""The upkeep of a store: it counts what users have, and finishes deletions and rewinds."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
 from turnwise.ports.stores import Usage
-from turnwise.stores.sql import backups, catalog, removals, schema
+from turnwise.stores.sql import backups, catalog, hidden_states, removals, schema
+from turnwise.stores.sql.hidden_states import Position
 from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.tombstones import Removal
+
+T = TypeVar("T")
 
 
 class SqlMaintenance:
@@ -38,20 +43,29 @@ class SqlMaintenance:
         pending = await self._executor.read(removals.pending)
         for removal in pending:
             await self.remove(removal)
-        return bool(pending)
+        rewound = await self._executor.read(hidden_states.pending)
+        for session in rewound:
+            await self._clear(session)
+        return bool(pending or rewound)
 
-    async def remove(self, removal: removals.Removal | None) -> None:
+    async def remove(self, removal: Removal | None) -> None:
         """Deletes the rows of a removal, in short transactions."""
         if removal is not None:
-            await self._repeat(partial(removals.remove_some, removal=removal))
+            await self._repeat(lambda _, connection: removals.remove_some(connection, removal) or None, True)
 
-    async def _repeat(self, step: Callable[[Connection], bool]) -> None:
-        """Runs the step until it returns False. After each one it pauses for as long as the step took.
+    async def _clear(self, rewound: Removal) -> None:
+        """Clears the states that rewinds of the session hide, in short transactions."""
+        await self._repeat(lambda state, connection: hidden_states.clear_some(connection, rewound, state), Position())
+
+    async def _repeat(self, step: Callable[[T, Connection], T | None], state: T) -> None:
+        """Runs the step on the result of the last one until that is None. After each one it pauses for as long as it took.
 
         SQLite has one writer: without pauses, other processes would hardly get their turn.
         """
         clock = asyncio.get_running_loop().time
-        began = clock()
-        while await self._executor.write(step):
-            await asyncio.sleep(clock() - began)
+        reached: T | None = state
+        while reached is not None:
             began = clock()
+            reached = await self._executor.write(partial(step, reached))
+            if reached is not None:
+                await asyncio.sleep(clock() - began)

@@ -22,6 +22,7 @@ from turnwise.ports.memory import (
 )
 from turnwise.stores.sql import memory_forgetting, memory_reads, memory_vectors, memory_writes
 from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.holds import check_no_hold
 from turnwise.stores.sql.inbox import lock_session
 from turnwise.stores.sql.log import read_spans, session_missing
 from turnwise.stores.sql.memory_index import IndexCache
@@ -108,10 +109,13 @@ class SqlMemory:
         if known is None:
             return 0
         if ids is not None:
-            return await self._executor.write(lambda connection: memory_forgetting.forget_ids(connection, known.owner, ids))
+            return await self._executor.write(
+                _unless_held(app, user, lambda at: memory_forgetting.forget_ids(at, known.owner, ids))
+            )
         if session is not None:
-            return await self._repeat(partial(memory_forgetting.forget_session, owner=known.owner, session_id=session))
-        count = await self._repeat(partial(memory_forgetting.forget_some, owner=known.owner))
+            some = partial(memory_forgetting.forget_session, owner=known.owner, session_id=session)
+            return await self._repeat(_unless_held(app, user, some))
+        count = await self._repeat(_unless_held(app, user, partial(memory_forgetting.forget_some, owner=known.owner)))
         self._indexes.drop(known.owner)
         return count
 
@@ -137,7 +141,7 @@ class SqlMemory:
             known = find_user(connection, app, user)
             if known is None:
                 return None, None
-            expired = connection.execute(memory_forgetting.HAS_EXPIRED, {"at_owner": known.owner, "now": known.now}).scalar()
+            expired = memory_forgetting.HAS_EXPIRED.row(connection, {"at_owner": known.owner, "now": known.now})
             return work(connection, known), known if expired else None
 
         result, expiring = await self._executor.read(read)
@@ -159,6 +163,16 @@ class SqlMemory:
         while count := await self._executor.write(step):
             total += count
         return total
+
+
+def _unless_held(app: str, user: str, work: Callable[[Connection], int]) -> Callable[[Connection], int]:
+    """Returns the work; it raises UserOnHold when the user has a legal hold."""
+
+    def run(connection: Connection) -> int:
+        check_no_hold(connection, app, user)
+        return work(connection)
+
+    return run
 
 
 def _remember(connection: Connection, app: str, user: str, entries: Sequence[MemoryEntry]) -> dict[str, MemoryEntry]:

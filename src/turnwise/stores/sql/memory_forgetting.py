@@ -4,12 +4,14 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
 
 from turnwise.facts.memory import FORGOTTEN
+from turnwise.stores.sql.memory_blocks import unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of
 from turnwise.stores.sql.memory_tables import (
     memories,
+    memory_blocks,
     memory_links,
     memory_recalls,
     memory_terms,
@@ -19,6 +21,7 @@ from turnwise.stores.sql.memory_tables import (
 from turnwise.stores.sql.memory_vectors import remove as remove_vectors
 from turnwise.stores.sql.memory_words import remove_words
 from turnwise.stores.sql.memory_writes import change_user
+from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
 from turnwise.stores.sql.tables import events
 
@@ -35,8 +38,8 @@ _BY_IDS = select(*_COLUMNS).where(_OF_OWNER, _m.entry_id.in_(bindparam("ids", ex
 _OF_SESSION = select(*_COLUMNS).where(_OF_OWNER, _m.session_id == bindparam("at_session")).limit(STEP_ENTRIES)
 _OF_USER = select(*_COLUMNS).where(_OF_OWNER).limit(STEP_ENTRIES)
 _EXPIRED = select(*_COLUMNS).where(_OF_OWNER, _m.expires <= bindparam("now")).limit(STEP_ENTRIES)
-HAS_EXPIRED = select(exists().where(_OF_OWNER, _m.expires <= bindparam("now")))
-"""The query whether a user has expired entries."""
+HAS_EXPIRED = PreparedStatement(select(_m.number).where(_OF_OWNER, _m.expires <= bindparam("now")).limit(1))
+"""Finds one of a user's expired entries."""
 _LOCK = select(_u.version).where(_u.owner == bindparam("at_owner")).with_for_update()
 _SEEN = update(memory_users).where(_u.owner == bindparam("at_owner"), _u.seen < bindparam("now")).values(seen=bindparam("now"))
 _DELETE = delete(memories).where(_OF_OWNER, _m.number.in_(bindparam("numbers", expanding=True)))
@@ -81,7 +84,7 @@ def forget_some(connection: Connection, owner: int) -> int:
     rows = connection.execute(_OF_USER, {"at_owner": owner}).all()
     _remove(connection, owner, rows, is_redacted=True)
     if not rows:
-        for table in (memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
+        for table in (memory_blocks, memory_links, memory_recalls, memory_terms, memory_vectors, memory_users):
             connection.execute(delete(table).where(table.c.owner == owner))
     return len(rows)
 
@@ -112,11 +115,13 @@ def _remove(connection: Connection, owner: int, rows: Sequence[AnyRow], *, is_re
     if not rows:
         return
     # The user's row first: whoever else writes this memory waits.
-    change_user(connection, owner, -len(rows), -sum(row.words for row in rows))
+    size = sum(len(row.text.encode()) for row in rows)
+    change_user(connection, owner, -len(rows), -sum(row.words for row in rows), -size)
     numbers = [row.number for row in rows]
     if is_redacted:
         _redact(connection, owner, {row.entry_id: row.text for row in rows})
     connection.execute(_DELETE, {"at_owner": owner, "numbers": numbers})
+    unpack_blocks(connection, owner, numbers)
     connection.execute(_UNLINK, {"at_owner": owner, "numbers": numbers})
     remove_words(connection, owner, [(row.number, row.text) for row in rows])
     remove_vectors(connection, owner, numbers)

@@ -12,42 +12,23 @@ from sqlalchemy import Connection, and_, bindparam, select
 
 from turnwise.matching.recall import NO_SESSION, Entries
 from turnwise.ports.memory import MemoryFilter
-from turnwise.stores.sql.memory_rows import MemoryUser, View, body_of
+from turnwise.stores.sql.memory_blocks import KIND_CODES, NO_SCOPE, ROW, SPAN_CODES, SPEAKER_CODES, Rows, read_rows
+from turnwise.stores.sql.memory_rows import MemoryUser, View
 from turnwise.stores.sql.memory_tables import memories, memory_links
 from turnwise.stores.sql.memory_vectors import read_after
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import moment
 
 CACHE_BYTES = 128 * 1024 * 1024
 """The most memory that the indexes of users take in one process."""
-NO_SCOPE = -1
-"""The scope of entries of the whole user."""
 
 _m, _l = memories.c, memory_links.c
 
-_COLUMNS = ("number", "log", "sequence", "scope", "hidden", "expires", "created_at", "kind", "span", "said_by", "body")
-_ROWS = PreparedStatement(
-    select(*(_m[name] for name in _COLUMNS))
-    .where(_m.owner == bindparam("at_owner"), _m.number >= bindparam("first"), _m.number < bindparam("end"))
-    .order_by(_m.number)
-)
 _PAIRS = PreparedStatement(
     select(_m.number, _l.newer)
     .join(memories, and_(_m.owner == _l.owner, _m.entry_id == _l.older))
     .where(_l.owner == bindparam("at_owner"), _l.newer >= bindparam("first"), _l.newer < bindparam("end"))
 )
-_TYPES: dict[str, Any] = {
-    "number": np.int64,
-    "log": np.int64,
-    "sequence": np.int64,
-    "scope": np.int64,
-    "hidden": np.bool_,
-    "expires": np.float64,
-    "time": np.float64,
-    "kind": "S16",
-    "span": "S16",
-    "said_by": "S16",
-}
+_COLUMNS: tuple[str, ...] = ROW.names or ()
 _LEAST_ROWS = 16
 
 Mask = NDArray[np.bool_]
@@ -61,7 +42,7 @@ class UserIndex:
         self.next = 0
         """The first number that it does not have."""
         self._count = 0
-        self._columns = {name: np.zeros(_LEAST_ROWS, kind) for name, kind in _TYPES.items()}
+        self._columns = {name: np.zeros(_LEAST_ROWS, ROW[name]) for name in _COLUMNS}
         self._vectors: NDArray[np.float32] | None = None
         self._encoded = 0
         self._roles: dict[int, frozenset[str]] = {}
@@ -84,13 +65,20 @@ class UserIndex:
         sessions = np.where(rows["log"] == 0, scopes, rows["log"])
         return Entries(rows["number"], sessions, rows["time"], vectors[: self._count] if vectors is not None else None)
 
-    def grow(self, connection: Connection, user: MemoryUser, encoder: str | None) -> None:
-        """Reads what was added since, and the vectors that were made since."""
+    def grow(self, connection: Connection, user: MemoryUser, encoder: str | None, older: "UserIndex | None" = None) -> None:
+        """Reads what was added since, and the vectors that were made since.
+
+        Args:
+            older: An earlier index of the same encoder. Its vectors are taken: the vector of a number never changes.
+        """
         at = {"at_owner": user.owner, "first": self.next, "end": user.next}
         if user.next > self.next:
-            self._add(_ROWS.rows(connection, at))
+            self._add(list(read_rows(connection, user.owner, self.next, user.next)))
             self._pairs += [(row[0], row[1]) for row in _PAIRS.rows(connection, at)]
             self.next = user.next
+        if older is not None and older._vectors is not None:
+            self._add_vectors(older._rows["number"], older._vectors[: older._count])
+            self._encoded = older._encoded
         if encoder is not None and self._count and self._encoded < self._rows["number"][-1]:
             for block in read_after(connection, user.owner, encoder, self._encoded):
                 self._add_vectors(block.numbers, block.rows)
@@ -133,9 +121,13 @@ class UserIndex:
     def _passing(self, filter_: MemoryFilter, session: int | None) -> Mask:
         rows = self._rows
         passing = np.ones(self._count, bool)
-        for name, wanted in (("kind", filter_.kinds), ("span", filter_.spans), ("said_by", filter_.said_by)):
+        for name, wanted, codes in (
+            ("kind", filter_.kinds, KIND_CODES),
+            ("span", filter_.spans, SPAN_CODES),
+            ("said_by", filter_.said_by, SPEAKER_CODES),
+        ):
             if wanted is not None:
-                passing &= np.isin(rows[name], [each.encode() for each in wanted])
+                passing &= np.isin(rows[name], [codes[each] for each in wanted if each in codes])
         if filter_.session is not None:
             passing &= (rows["log"] == session) | (rows["scope"] == session) if session is not None else False
         if filter_.since is not None:
@@ -147,38 +139,30 @@ class UserIndex:
     def _places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(self._rows["number"], numbers), np.int64)
 
-    def _add(self, rows: Sequence[Sequence[Any]]) -> None:
-        if not rows:
-            return
-        count, room = self._count + len(rows), len(self._columns["number"])
+    def _add(self, parts: Sequence[Rows]) -> None:
+        count, room = self._count + sum(len(part.values) for part in parts), len(self._columns["number"])
         if count > room:
             self._columns = {name: _widened(column, max(count, 2 * room)) for name, column in self._columns.items()}
             if self._vectors is not None:
                 self._vectors = _widened(self._vectors, max(count, 2 * room))
-        for name, values in zip(_TYPES, _by_column(rows), strict=True):
-            self._columns[name][self._count : count] = values
-        self._roles |= {row[0]: frozenset(body_of(row[-1])["roles"]) for row in rows if '"roles"' in row[-1]}
-        self._count = count
+        for part in parts:
+            end = self._count + len(part.values)
+            for name, column in self._columns.items():
+                column[self._count : end] = part.values[name]
+            self._roles |= part.roles
+            self._count = end
 
     def _add_vectors(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         if self._vectors is None:
             self._vectors = np.zeros((len(self._columns["number"]), vectors.shape[1]), np.float32)
         places = self._places(numbers)
         is_here = (places < self._count) & (self._rows["number"][np.minimum(places, self._count - 1)] == numbers)
-        self._vectors[places[is_here]] = vectors[is_here]
+        if is_here.all() and places[-1] - places[0] == len(places) - 1:
+            self._vectors[places[0] : places[-1] + 1] = vectors
+        else:
+            self._vectors[places[is_here]] = vectors[is_here]
         # Vectors of entries that were added after this was read are read again with them.
         self._encoded = int(numbers[places < self._count].max(initial=self._encoded))
-
-
-def _by_column(rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """Yields the values of each column in the order of `_TYPES`."""
-    numbers, logs, sequences, scopes, hidden, expires, created, kinds, spans, speakers, _ = zip(*rows, strict=True)
-    yield from (numbers, logs, sequences)
-    yield [NO_SCOPE if scope is None else scope for scope in scopes]
-    yield hidden
-    yield [np.inf if at is None else at for at in expires]
-    yield [moment(at).timestamp() for at in created]
-    yield from (kinds, spans, speakers)
 
 
 def _widened(array: NDArray[Any], rows: int) -> NDArray[Any]:
@@ -203,9 +187,12 @@ class IndexCache:
         """Gives the index of a user for the block; reads only what is new."""
         key = (user.owner, encoder)
         index = self._take(key)
-        if index is None or index.version != user.version or index.next > user.next:
+        if index is not None and index.next > user.next:
+            index = None
+        older = index
+        if index is None or index.version != user.version:
             index = UserIndex(user.version)
-        index.grow(connection, user, encoder)
+        index.grow(connection, user, encoder, older if older is not index else None)
         yield index
         with self._lock:
             self._drop(key)

@@ -18,6 +18,7 @@ from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import COLUMNS, MemoryRow, MemoryUser, View, superseded_ids
 from turnwise.stores.sql.memory_tables import memories
 from turnwise.stores.sql.memory_words import read_postings
+from turnwise.stores.sql.prepared import PreparedLookup
 from turnwise.stores.sql.rows import time_text
 
 _CURSOR = "memories"
@@ -26,6 +27,8 @@ _LONGEST_CHUNK = 512
 """How many candidates one query reads. More are read until enough of them are seen by the reader."""
 
 _m = memories.c
+
+_BY_NUMBERS = PreparedLookup(select(*COLUMNS).where(_m.owner == bindparam("at_owner")), _m.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,8 @@ def search(connection: Connection, user: MemoryUser, wanted: Search, cache: Inde
             allowed=index.allowed(view, wanted.filter, _session_number(connection, wanted)),
             limit=wanted.limit,
         )
-    numbers = [each.number for each in ranked]
-    is_found = (_m.owner == user.owner) & _m.number.in_(numbers)
-    rows = {row.number: row for row in _read(connection, select(*COLUMNS).where(is_found))} if numbers else {}
+    found = map(MemoryRow, _BY_NUMBERS.rows(connection, {"at_owner": user.owner}, [each.number for each in ranked]))
+    rows = {row.number: row for row in found}
     return [
         Recalled(entry=rows[each.number].entry(), score=each.score, reason=each.reason)
         for each in ranked

@@ -25,9 +25,11 @@ memory_users = Table(
     Column("next", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("seen", Double, nullable=False),
-    # The stored entries and the sum of their words.
+    # The stored entries, the sum of their words, and the UTF-8 bytes of their texts.
     Column("entries", BigInteger, nullable=False),
     Column("words", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default=text("0")),
+    Index(None, "app", "user_id"),
 )
 
 # `number` counts a user's entries. `log` and `sequence` are the event that an entry came with; `log` is 0 without one.
@@ -71,6 +73,15 @@ memory_terms = Table(
     Column("term", _Name, primary_key=True),
     Column("block", BigInteger, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
+)
+
+# What a search compares of the entries of a full block, packed (`memory_blocks`).
+memory_blocks = Table(
+    "turnwise_memory_blocks",
+    metadata,
+    _owner(),
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
 )
 
 # Vectors of entries under the fingerprint of their encoder, in rows that are merged as they become many (`memory_vectors`).

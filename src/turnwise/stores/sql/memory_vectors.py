@@ -6,11 +6,11 @@ A row's body has the numbers of its entries (8 bytes each), a scale for each vec
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select
 
 from turnwise.ports.memory import UnencodedText
 from turnwise.stores.sql.memory_tables import memories, memory_users, memory_vectors
-from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.tables import column_params
 
 if TYPE_CHECKING:
@@ -25,22 +25,26 @@ _m, _u, _v = memories.c, memory_users.c, memory_vectors.c
 
 _OF_ENCODER = (_v.owner == bindparam("at_owner")) & (_v.encoder == bindparam("at_encoder"))
 _READ = PreparedStatement(select(_v.body).where(_OF_ENCODER, _v.last > bindparam("after")).order_by(_v.first))
-_LAST = select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER)
-_SMALL = select(_v.first, _v.count, _v.body).where(_OF_ENCODER, _v.count < BLOCK_VECTORS).order_by(_v.first)
-_INSERT = insert(memory_vectors).values(column_params(memory_vectors)).inline()
-_DELETE = delete(memory_vectors).where(_OF_ENCODER, _v.first == bindparam("at_first"))
-_DELETE_OTHERS = delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _v.encoder != bindparam("at_encoder"))
+_LAST = PreparedStatement(select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER))
+_IS_SMALL = and_(_OF_ENCODER, _v.count < BLOCK_VECTORS)
+_SMALL = PreparedStatement(select(func.count(), func.coalesce(func.sum(_v.count), 0)).where(_IS_SMALL))
+_SMALL_BODIES = PreparedStatement(select(_v.first, _v.body).where(_IS_SMALL).order_by(_v.first))
+_INSERT = PreparedStatement(insert(memory_vectors).values(column_params(memory_vectors)).inline())
+_DELETE = PreparedStatement(delete(memory_vectors).where(_OF_ENCODER, _v.first == bindparam("at_first")))
+_DELETE_OTHERS = PreparedStatement(
+    delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _v.encoder != bindparam("at_encoder"))
+)
 _HOLDING = select(_v.encoder, _v.first, _v.body).where(
     _v.owner == bindparam("at_owner"), _v.first <= bindparam("highest"), _v.last >= bindparam("lowest")
 )
-_UNENCODED = (
+_UNENCODED = PreparedStatement(
     select(_m.number, _m.text)
     .where(_m.owner == bindparam("at_owner"), _m.number > bindparam("after"), _m.kind != "entity")
     .order_by(_m.number)
     .limit(bindparam("at_most"))
 )
-_EXISTING = select(_m.number).where(_m.owner == bindparam("at_owner"), _m.number.in_(bindparam("numbers", expanding=True)))
-_LOCK = select(_u.version).where(_u.owner == bindparam("at_owner")).with_for_update()
+_EXISTING = PreparedLookup(select(_m.number).where(_m.owner == bindparam("at_owner")), _m.number)
+_LOCK = PreparedStatement(select(_u.version).where(_u.owner == bindparam("at_owner")).with_for_update())
 
 
 class Vectors(NamedTuple):
@@ -52,9 +56,15 @@ class Vectors(NamedTuple):
 
 def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> Sequence[UnencodedText]:
     """Returns the next entries without a vector. Entities have none: their words are enough."""
-    after = connection.execute(_LAST, {"at_owner": owner, "at_encoder": encoder}).scalar_one()
-    rows = connection.execute(_UNENCODED, {"at_owner": owner, "after": after, "at_most": limit})
-    return [UnencodedText(row.number, row.text) for row in rows]
+    after = _last(connection, owner, encoder)
+    rows = _UNENCODED.rows(connection, {"at_owner": owner, "after": after, "at_most": limit})
+    return [UnencodedText(*row) for row in rows]
+
+
+def _last(connection: Connection, owner: int, encoder: str) -> int:
+    """Returns the number of the last entry with a vector; 0 without one."""
+    row = _LAST.row(connection, {"at_owner": owner, "at_encoder": encoder})
+    return int(row[0]) if row else 0
 
 
 def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Sequence[Vectors]:
@@ -67,24 +77,24 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
     """Stores vectors, except of entries that are gone, and of those that another process encoded meanwhile."""
     import numpy as np
 
-    if connection.execute(_LOCK, {"at_owner": owner}).first() is None:
+    if _LOCK.row(connection, {"at_owner": owner}) is None:
         return
     at = {"at_owner": owner, "at_encoder": encoder}
-    last = connection.execute(_LAST, at).scalar_one()
-    existing = set(connection.execute(_EXISTING, {"at_owner": owner, "numbers": list(numbers)}).scalars())
+    last = _last(connection, owner, encoder)
+    existing = {row[0] for row in _EXISTING.rows(connection, {"at_owner": owner}, numbers)}
     kept = [place for place, number in enumerate(numbers) if number > last and number in existing]
     if not kept:
         return
     stored = Vectors(np.array([numbers[place] for place in kept], np.int64), np.asarray(vectors[kept], np.float32))
-    small = connection.execute(_SMALL, at).all()
-    vectors_in_small = sum(size for _, size, _ in small)
-    if small and (len(small) >= SMALL_ROWS or vectors_in_small + len(kept) >= BLOCK_VECTORS):
-        stored = _joined([*(_unpacked(row.body) for row in small), stored])
-        connection.execute(_DELETE, [at | {"at_first": row.first} for row in small])
-    connection.execute(_INSERT, [_row(owner, encoder, part) for part in _parts(stored)])
+    small_rows, in_small = _SMALL.row(connection, at) or (0, 0)
+    if small_rows and (small_rows >= SMALL_ROWS or in_small + len(kept) >= BLOCK_VECTORS):
+        small = _SMALL_BODIES.rows(connection, at)
+        stored = _joined([*(_unpacked(body) for _, body in small), stored])
+        _DELETE.run_many(connection, [at | {"at_first": first} for first, _ in small])
+    _INSERT.run_many(connection, [_row(owner, encoder, part) for part in _parts(stored)])
     if not unencoded(connection, owner, encoder, 1):
         # All entries have a vector of this encoder: those of an earlier one are of no more use.
-        connection.execute(_DELETE_OTHERS, at)
+        _DELETE_OTHERS.run_many(connection, [at])
 
 
 def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None:
@@ -97,9 +107,9 @@ def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None
         stays = ~np.isin(held.numbers, np.fromiter(numbers, np.int64))
         if stays.all():
             continue
-        connection.execute(_DELETE, {"at_owner": owner, "at_encoder": encoder, "at_first": first})
+        _DELETE.run_many(connection, [{"at_owner": owner, "at_encoder": encoder, "at_first": first}])
         if stays.any():
-            connection.execute(_INSERT, _row(owner, encoder, Vectors(held.numbers[stays], held.rows[stays])))
+            _INSERT.run_many(connection, [_row(owner, encoder, Vectors(held.numbers[stays], held.rows[stays]))])
 
 
 def _parts(vectors: Vectors) -> Sequence[Vectors]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 from turnwise.matching.recall import Postings
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.memory_tables import memory_terms
-from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.tables import insert_for
 
 BLOCK = 256
@@ -23,10 +23,8 @@ _DIGITS = 8
 _t = memory_terms.c
 
 _IS_ROW = (_t.owner == bindparam("at_owner")) & (_t.term == bindparam("at_term")) & (_t.block == bindparam("at_block"))
-_READ = (
-    select(_t.term, _t.block, _t.body)
-    .where(_t.owner == bindparam("at_owner"), _t.term.in_(bindparam("terms", expanding=True)))
-    .order_by(_t.term, _t.block)
+_READ = PreparedLookup(
+    select(_t.term, _t.block, _t.body).where(_t.owner == bindparam("at_owner")).order_by(_t.term, _t.block), _t.term
 )
 _ROWS = select(_t.term, _t.block, _t.body).where(
     _t.owner == bindparam("at_owner"), _t.block == bindparam("at_block"), _t.term.in_(bindparam("terms", expanding=True))
@@ -83,12 +81,9 @@ def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> d
     """Returns the entries that have these words."""
     import numpy as np
 
-    if not words:
-        return {}
     bodies: dict[str, list[str]] = {}
     blocks: dict[str, list[tuple[int, int]]] = {}
-    rows: Sequence[Any] = connection.execute(_READ, {"at_owner": owner, "terms": list(words)}).all()
-    for term, block, body in rows:
+    for term, block, body in _READ.rows(connection, {"at_owner": owner}, words):
         bodies.setdefault(term, []).append(body)
         blocks.setdefault(term, []).append((block, len(body) // _DIGITS))
     kind = np.dtype([("place", "u1"), ("count", "u1"), ("length", ">u2")])

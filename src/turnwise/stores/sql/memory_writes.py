@@ -2,32 +2,29 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from turnwise.facts.errors import LimitReached, StoreError
-from turnwise.facts.memory import SPAN_SECONDS, SUPERSEDED, MemoryEntry
+from turnwise.facts.errors import MemoryFull, StoreError
+from turnwise.facts.memory import ENTRIES, SPAN_SECONDS, SUPERSEDED, MemoryEntry
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.memory_blocks import pack_blocks, unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of, body_text
 from turnwise.stores.sql.memory_tables import memories, memory_links, memory_recalls, memory_users
 from turnwise.stores.sql.memory_words import BLOCK, add_words
-from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.tables import clock, column_params, insert_for, owner_of
-
-MEMORIES = 100_000
-"""The most entries of one user."""
 
 log = logging.getLogger("turnwise.stores")
 
 _m, _u = memories.c, memory_users.c
 
-_KNOWN = select(_m.entry_id, _m.number, _m.hidden).where(
-    _m.owner == bindparam("at_owner"), _m.entry_id.in_(bindparam("ids", expanding=True))
-)
+_KNOWN = PreparedLookup(select(_m.entry_id, _m.number, _m.hidden).where(_m.owner == bindparam("at_owner")), _m.entry_id)
 _OLDER = select(_m.entry_id, _m.body).where(
     _m.owner == bindparam("at_owner"), _m.entry_id.in_(bindparam("ids", expanding=True))
 )
@@ -47,6 +44,7 @@ _HIDE = (
         _m.sequence < bindparam("end"),
     )
     .values(hidden=1)
+    .returning(_m.number)
 )
 _CHANGED = (
     update(memory_users)
@@ -55,6 +53,16 @@ _CHANGED = (
         version=_u.version + 1,
         entries=_u.entries + bindparam("more"),
         words=_u.words + bindparam("more_words"),
+        bytes=_u.bytes + bindparam("more_bytes"),
+    )
+)
+_GIVE_BACK = (
+    update(memory_users)
+    .where(_u.owner == bindparam("at_owner"))
+    .values(
+        entries=_u.entries - bindparam("fewer"),
+        words=_u.words - bindparam("fewer_words"),
+        bytes=_u.bytes - bindparam("fewer_bytes"),
     )
 )
 
@@ -72,13 +80,15 @@ class NewEntry(NamedTuple):
     sequence: int = 0
 
 
-class _Room(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Room:
     """What a user's row says after a write."""
 
     first: int
     """The number of the first new entry."""
     size: int
     words: int
+    bytes: int
     """What was reserved."""
     entries: int
     """The entries of the user, with all that was reserved."""
@@ -94,6 +104,7 @@ def _reserve(dialect: str) -> PreparedStatement:
         "seen": case((clock() > _u.seen, clock()), else_=_u.seen),
         "entries": _u.entries + inserted.excluded.entries,
         "words": _u.words + inserted.excluded.words,
+        "bytes": _u.bytes + inserted.excluded.bytes,
     }
     upsert = inserted.on_conflict_do_update(index_elements=["owner"], set_=changed)
     return PreparedStatement(upsert.returning(_u.app, _u.user_id, _u.next, _u.entries, _u.seen))
@@ -103,23 +114,23 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     """Stores entries. One that is stored already stays; if it is hidden, it gets the new source and can be seen again.
 
     Args:
-        strict: LimitReached (memory_entries) when the user would have too many entries. Otherwise those too many are left
-            out.
+        strict: MemoryFull when the user would have too many entries. Otherwise those too many are left out.
     """
     owner, by_id = owner_of(app, user), {each.entry.id: each for each in new}
     # Without a text it was stored before, and perhaps forgotten since.
     words = {id_: terms(each.entry.text) for id_, each in by_id.items() if each.entry.text}
     # First of all, because it locks the user's row: what is known now stays known.
-    room = _reserved(connection, app, user, words) if words else None
-    known = {row.entry_id: row for row in connection.execute(_KNOWN, {"at_owner": owner, "ids": list(by_id)})}
+    room = _reserved(connection, app, user, words, _bytes(by_id[id_] for id_ in words)) if words else None
+    known = {id_: (number, hidden) for id_, number, hidden in _KNOWN.rows(connection, {"at_owner": owner}, list(by_id))}
     moved = [
-        {"at_owner": owner, "at_number": known[id_].number, "log": each.log, "sequence": each.sequence}
+        {"at_owner": owner, "at_number": known[id_][0], "log": each.log, "sequence": each.sequence}
         for id_, each in by_id.items()
-        if id_ in known and each.log and known[id_].hidden
+        if id_ in known and each.log and known[id_][1]
     ]
     if moved:
         connection.execute(_MOVE, moved)
         change_user(connection, owner)
+        unpack_blocks(connection, owner, [each["at_number"] for each in moved])
     if room is not None:
         added = [by_id[id_] for id_ in words if id_ not in known]
         _add(connection, owner, added[: _left(user, room, len(words) - len(added), strict=strict)], words, room)
@@ -127,14 +138,12 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
 
 def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
     """Returns how many of the new entries there is room for; None for all."""
-    above = room.entries - known - MEMORIES
+    above = room.entries - known - ENTRIES
     if above <= 0:
         return None
     if strict:
-        raise LimitReached(
-            "memory_entries",
-            f"The memory of user {user!r} would have more than {MEMORIES:,} entries.",
-            fix="Forget some of them first.",
+        raise MemoryFull(
+            f"The memory of user {user!r} would have more than {ENTRIES:,} entries.", fix="Forget some of them first."
         )
     log.warning("The memory of a user is full: %d entries were not stored.", above)
     return max(0, room.size - known - above)
@@ -148,9 +157,12 @@ def _add(
     lengths = [_length(words[each.entry.id]) for each in added]
     rows = [_row(owner, room.first + at, each, lengths[at], older[at], room.now) for at, each in enumerate(added)]
     if len(rows) < room.size:
-        change_user(connection, owner, len(rows) - room.size, sum(lengths) - room.words)
+        # What searches read stays as it was.
+        fewer = {"fewer": room.size - len(rows), "fewer_words": room.words - sum(lengths)}
+        connection.execute(_GIVE_BACK, {"at_owner": owner, "fewer_bytes": room.bytes - _bytes(added)} | fewer)
     if rows:
         _INSERT.run_many(connection, rows)
+        pack_blocks(connection, owner, room.first, room.first + room.size)
         add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
     links = [
         {"owner": owner, "older": id_, "newer": row["number"]}
@@ -162,23 +174,29 @@ def _add(
         _INSERT_LINKS.run_many(connection, links)
 
 
+def _bytes(new: Iterable[NewEntry]) -> int:
+    return sum(len(each.entry.text.encode()) for each in new)
+
+
 def _length(words: Mapping[str, int]) -> int:
     return sum(words.values())
 
 
-def _reserved(connection: Connection, app: str, user: str, words: Mapping[str, Mapping[str, int]]) -> _Room:
-    """Counts entries with these words in the user's row, which the transaction locks, and returns their numbers."""
+def _reserved(connection: Connection, app: str, user: str, words: Mapping[str, Mapping[str, int]], size: int) -> _Room:
+    """Counts entries with these words and bytes in the user's row, which gets locked, and returns their numbers."""
     if "\0" in app or "\0" in user:
         raise StoreError("A user's name holds the character NUL.", fix="Leave it out.")
     owner, count, total = owner_of(app, user), len(words), sum(map(_length, words.values()))
     # Not from 1: after all is deleted, no number returns.
     start = new_id() // BLOCK * BLOCK
     values: dict[str, Any] = {"owner": owner, "app": app, "user_id": user, "next": start + count, "version": start}
-    row = _reserve(connection.dialect.name).row(connection, values | {"entries": count, "words": total, "count": count})
+    row = _reserve(connection.dialect.name).row(
+        connection, values | {"entries": count, "words": total, "bytes": size, "count": count}
+    )
     assert row is not None
     if (row[0], row[1]) != (app, user):
         raise StoreError(f"User {user!r} cannot have a memory: its key is another user's.", fix="Use another id.")
-    return _Room(row[2] - count, count, total, row[3], row[4])
+    return _Room(row[2] - count, count, total, size, row[3], row[4])
 
 
 def _transitive(connection: Connection, owner: int, added: Sequence[NewEntry]) -> list[list[str]]:
@@ -225,9 +243,10 @@ def _row(owner: int, number: int, new: NewEntry, words: int, supersedes: Sequenc
     }
 
 
-def change_user(connection: Connection, owner: int, entries: int = 0, words: int = 0) -> None:
-    """Counts a change of a user's memory, and how many entries and words it added or removed."""
-    connection.execute(_CHANGED, {"at_owner": owner, "more": entries, "more_words": words})
+def change_user(connection: Connection, owner: int, entries: int = 0, words: int = 0, size: int = 0) -> None:
+    """Counts a change of a user's memory, and how many entries, words and bytes it added or removed."""
+    more = {"more": entries, "more_words": words, "more_bytes": size}
+    connection.execute(_CHANGED, {"at_owner": owner} | more)
 
 
 @cache
@@ -244,6 +263,8 @@ def note_recalls(connection: Connection, owner: int, log_: int, recalls: Iterabl
 
 def hide(connection: Connection, owner: int, log_: int, first: int, end: int) -> None:
     """Hides the entries whose events a rewind hides: those of the log from `first` up to `end`, not included."""
-    hidden = connection.execute(_HIDE, {"at_owner": owner, "at_log": log_, "first": first, "end": end})
-    if hidden.rowcount:
+    at = {"at_owner": owner, "at_log": log_, "first": first, "end": end}
+    numbers = connection.execute(_HIDE, at).scalars().all()
+    if numbers:
         change_user(connection, owner)
+        unpack_blocks(connection, owner, numbers)

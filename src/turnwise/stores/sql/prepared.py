@@ -4,8 +4,10 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import CompoundSelect, Connection, Select
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select, bindparam
 from sqlalchemy.sql.dml import UpdateBase
+
+_LEAST_SIZE = 8
 
 
 class _Prepared(NamedTuple):
@@ -57,6 +59,26 @@ class PreparedStatement:
         fixed = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         self._sqlite = _Prepared(str(compiled), tuple(compiled.positiontup or ()), fixed)
         return self._sqlite
+
+
+class PreparedLookup:
+    """A statement that looks up a list of values; prepared once for each size of list, which are powers of two."""
+
+    def __init__(self, statement: Select[Any], column: ColumnElement[Any]) -> None:
+        self._statement, self._column = statement, column
+        self._by_size: dict[int, PreparedStatement] = {}
+
+    def rows(self, connection: Connection, values: dict[str, Any], wanted: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        """Returns the rows whose column has one of the wanted values; none for an empty list."""
+        if not wanted:
+            return ()
+        size = max(_LEAST_SIZE, 1 << (len(wanted) - 1).bit_length())
+        # The first value fills up: to look it up again changes nothing.
+        listed = {f"wanted{place}": wanted[place if place < len(wanted) else 0] for place in range(size)}
+        if size not in self._by_size:
+            statement = self._statement.where(self._column.in_([bindparam(name) for name in listed]))
+            self._by_size[size] = PreparedStatement(statement)
+        return self._by_size[size].rows(connection, values | listed)
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

@@ -10,9 +10,9 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.retention import Pruned
 from turnwise.stores.sql import pruning
 from turnwise.stores.sql.pruning import UserPlan
-from turnwise.stores.sql.removals import Removal
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.tombstones import Removal
 
 
 class Pruner:
@@ -34,6 +34,7 @@ class Pruner:
                 gone += await self._prune_sessions(plan, now, dry_run=dry_run)
                 for kind in pruning.KINDS:
                     counts[kind] += await self._prune_kind(plan, kind, now, dry_run=dry_run)
+                counts["memories"] += await self._prune_memories(plan, now, dry_run=dry_run)
             if retention.definitions.versions is not None:
                 revisions |= await self._executor.read(partial(pruning.named_revisions, app=app, user=user))
         counts["sessions"] = len(gone)
@@ -65,4 +66,14 @@ class Pruner:
                 pruned += written
                 if not written or len(rows) < pruning.STEP_ROWS:
                     break
+        return pruned
+
+    async def _prune_memories(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> int:
+        ids = await self._executor.read(lambda connection: pruning.old_memories(connection, plan, now))
+        if dry_run:
+            return len(ids)
+        pruned = 0
+        for start in range(0, len(ids), pruning.MEMORIES):
+            some = ids[start : start + pruning.MEMORIES]
+            pruned += await self._executor.write(partial(pruning.prune_memories, plan=plan, ids=some))
         return pruned

@@ -20,15 +20,18 @@ from sqlalchemy import (
     update,
 )
 
+from turnwise.facts.memory import ENTRIES
 from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.holds import lock_user
+from turnwise.stores.sql.memory_forgetting import forget_ids
+from turnwise.stores.sql.memory_tables import memories, memory_users
 from turnwise.stores.sql.record_tables import holds
-from turnwise.stores.sql.removals import Removal, store_removals
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
+from turnwise.stores.sql.tombstones import Removal, store_removals
 
 STEP_ROWS = 500
 """The number of rows that one transaction changes at most."""
@@ -40,7 +43,11 @@ ACTOR = "retention"
 MEGABYTE = 1024 * 1024
 EMPTY_RECORD = "{}"
 
+MEMORIES = 50
+"""The number of entries of a memory that one transaction deletes, with those that they replace."""
+
 _s, _d, _m, _p, _h = sessions.c, decisions.c, messages.c, pushes.c, holds.c
+_e, _u = memories.c, memory_users.c
 
 _USERS = (
     select(_s.user_id)
@@ -54,6 +61,12 @@ _FIRST_USERS = (
     .where(_s.app == bindparam("at_app"))
     .group_by(_s.user_id)
     .order_by(_s.user_id)
+    .limit(bindparam("at_most"))
+)
+_MEMORY_USERS = (
+    select(_u.user_id)
+    .where(_u.app == bindparam("at_app"), _u.user_id > bindparam("after"))
+    .order_by(_u.user_id)
     .limit(bindparam("at_most"))
 )
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
@@ -90,9 +103,10 @@ class UserPlan(NamedTuple):
 
 def users_after(connection: Connection, app: str, after: str | None) -> list[str]:
     """Returns the next users of an app, by name."""
-    if after is None:
-        return list(connection.execute(_FIRST_USERS, {"at_app": app, "at_most": USERS}).scalars())
-    return list(connection.execute(_USERS, {"at_app": app, "after": after, "at_most": USERS}).scalars())
+    at = {"at_app": app, "after": after or "", "at_most": USERS}
+    with_sessions = connection.execute(_FIRST_USERS if after is None else _USERS, at).scalars().all()
+    with_memory = connection.execute(_MEMORY_USERS, at).scalars().all()
+    return sorted({*with_sessions, *with_memory})[:USERS]
 
 
 def plan_user(connection: Connection, app: str, user: str, retention: Retention, now: datetime) -> UserPlan | None:
@@ -234,3 +248,23 @@ def prune_rows(connection: Connection, plan: UserPlan, name: str, rows: Sequence
         statement = delete(kind.table) if kind.changes is None else update(kind.table).values(kind.changes)
         connection.execute(statement.where(is_row), keys)
     return len(keys)
+
+
+def old_memories(connection: Connection, plan: UserPlan, now: datetime) -> list[str]:
+    """Returns the ids of the entries that the rule does not keep."""
+    rule = plan.rules.memories
+    oldest, found = _oldest(rule, now), select(_e.entry_id).where(_e.owner == plan.at["at_owner"]).order_by(_e.number.desc())
+    ids: set[str] = set()
+    if oldest is not None:
+        ids.update(connection.execute(found.where(_e.created_at < oldest)).scalars())
+    if rule.most is not None:
+        ids.update(connection.execute(found.limit(ENTRIES).offset(rule.most)).scalars())
+    return sorted(ids)
+
+
+def prune_memories(connection: Connection, plan: UserPlan, ids: Sequence[str]) -> int:
+    """Forgets these entries, unless the user was put on hold since. Returns their number, with those that they replace."""
+    lock_user(connection, plan.app, plan.user)
+    if connection.execute(_IS_HELD, plan.at).first() is not None:
+        return 0
+    return forget_ids(connection, plan.at["at_owner"], ids)

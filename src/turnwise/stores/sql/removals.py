@@ -5,9 +5,9 @@ a removal, too: it ends after those of the user's sessions, when nothing names t
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, select
+from sqlalchemy import Connection, Table, and_, bindparam, delete, exists, select
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.audit import Act
@@ -18,11 +18,10 @@ from turnwise.stores.sql.holds import check_no_hold
 from turnwise.stores.sql.log import missing_or_stale
 from turnwise.stores.sql.record_tables import label_changes, label_claims, labels
 from turnwise.stores.sql.rows import delete_user_state
-from turnwise.stores.sql.spans import spans_of
+from turnwise.stores.sql.spans import gaps, spans_of
 from turnwise.stores.sql.tables import (
     decisions,
     events,
-    insert_for,
     is_session,
     jobs,
     messages,
@@ -34,6 +33,7 @@ from turnwise.stores.sql.tables import (
     shares,
     snapshots,
 )
+from turnwise.stores.sql.tombstones import Removal, store_removals
 
 STEP_ROWS = 500
 """The number of rows that one transaction deletes at most."""
@@ -49,7 +49,14 @@ _HIDE_UNCHANGED = (
 )
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
-_PENDING = select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels).order_by(_r.owner, _r.session).limit(PENDING)
+# The row of a session that exists is of a rewind (`hidden_states`).
+_IS_GONE = ~exists().where(_s.owner == _r.owner, _s.number == _r.session)
+_PENDING = (
+    select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)
+    .where(_IS_GONE)
+    .order_by(_r.owner, _r.session)
+    .limit(PENDING)
+)
 _PENDING_OF_USER = (
     select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)
     .where(
@@ -57,6 +64,7 @@ _PENDING_OF_USER = (
         _r.app == bindparam("at_app"),
         _r.user_id == bindparam("at_user"),
         _r.session != ALL_SESSIONS,
+        _IS_GONE,
     )
     .limit(1)
 )
@@ -71,17 +79,6 @@ _READERS = (
     .where(_h.owner == bindparam("at_owner"), _h.log == bindparam("at_session"))
 )
 _OF_SESSION = (messages, jobs, pushes)
-
-
-class Removal(NamedTuple):
-    """A deleted session, or with the session `ALL_SESSIONS` an erased user, whose rows are still stored."""
-
-    owner: int
-    session: int
-    app: str
-    user: str
-    keeps_labels: bool = False
-    """Whether the labels of decisions stay."""
 
 
 def hide_session(connection: Connection, key: SessionKey, revision: int | None, actor: str, now: str) -> Removal | None:
@@ -140,9 +137,6 @@ def remove_some(connection: Connection, removal: Removal) -> bool:
     at = _at(removal)
     if connection.execute(_LOCK, at).first() is None:
         return False  # another process finished it
-    if connection.execute(_EXISTS, at).first() is not None:
-        connection.execute(_DONE, at)
-        return False
     for table in _OF_SESSION:
         if _delete_some(connection, table, removal):
             return True
@@ -167,25 +161,6 @@ def _erase_some(connection: Connection, erasure: Removal) -> bool:
         return True
     connection.execute(_DONE, _at(erasure))
     return False
-
-
-def store_removals(connection: Connection, stored: Sequence[Removal]) -> None:
-    """Stores removals, so that any process can continue them."""
-    rows = [
-        {
-            "owner": each.owner,
-            "session": each.session,
-            "app": each.app,
-            "user_id": each.user,
-            "keeps_labels": each.keeps_labels,
-        }
-        for each in stored
-    ]
-    if rows:
-        insert = insert_for(connection.dialect.name, removals)
-        # An update waits for the step of another process that works on the removal, and stores it again if that was the last.
-        same = {"app": insert.excluded.app}
-        connection.execute(insert.on_conflict_do_update(index_elements=["owner", "session"], set_=same), rows)
 
 
 def _release_logs(connection: Connection, removal: Removal) -> None:
@@ -223,12 +198,7 @@ def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
         for span in spans_of(row.spans, row.number)
         if span.log == log
     )
-    unread, start = [], 1
-    for first, last in read:
-        if first > start:
-            unread.append((start, first - 1))
-        start = max(start, last + 1)
-    return [*unread, (start, 2**62)]
+    return gaps(read)
 
 
 def _delete_some(connection: Connection, table: Table, removal: Removal) -> bool:

@@ -80,6 +80,16 @@ def all_of(spans: Spans, log: int) -> Spans:
     return (*(span for span in spans if span.log != log), Span(log, 1))
 
 
+def gaps(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the numbers from 1 on that are in none of the ranges, as ranges. `ranges` are in order and may overlap."""
+    found, start = list[tuple[int, int]](), 1
+    for first, last in ranges:
+        if first > start:
+            found.append((start, first - 1))
+        start = max(start, last + 1)
+    return [*found, (start, FOREVER)] if start <= FOREVER else found
+
+
 def logs_of(spans: Iterable[Span]) -> frozenset[int]:
     """Returns the numbers of the logs."""
     return frozenset(span.log for span in spans)

@@ -36,7 +36,7 @@ from turnwise.ports.pushes import Pushes
 from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Holder, Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
     decisions,
@@ -119,11 +119,11 @@ class SqlSessionStore:
         self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
         self._maintenance = SqlMaintenance(self._executor, self._url)
         self._heartbeats = Heartbeats(self._executor, self._issuer)
-        self._leases, self._jobs = _Leases(self._executor, self._heartbeats), SqlJobs(self._executor, self._heartbeats)
+        self._leases, self._jobs = leases.SqlLeases(self._executor, self._heartbeats), SqlJobs(self._executor, self._heartbeats)
         self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
         self.rests: Rests = SqlRests(self._executor)
-        self.experiments: Experiments = SqlExperiments(self._executor)
+        self.experiments: Experiments = SqlExperiments(self._executor, self._issuer)
         self.index_cache = SqlIndexCache(self._executor, ClockWatch(clock))
         self._counters = SqlCounters(self._executor, ClockWatch(clock))
         self._pushes = SqlPushes(self._executor, self._heartbeats, self._issuer)
@@ -371,38 +371,6 @@ class SqlSessionStore:
             step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
             progress = await self._executor.read(step)
         return progress.session
-
-
-class _Leases:
-    """The store's leases."""
-
-    def __init__(self, executor: Executor, heartbeats: Heartbeats) -> None:
-        self._executor, self._heartbeats = executor, heartbeats
-
-    async def check(self, session: Session) -> None:
-        await self._executor.read(lambda connection: leases.check(connection, session))
-
-    async def leave(self, holder: str) -> None:
-        await self._heartbeats.leave(holder)
-
-    async def release(self, session: Session) -> None:
-        await self._executor.write(lambda connection: leases.release_lease(connection, session))
-
-    async def deaths(self, holder: str) -> int:
-        return self._heartbeats.deaths(holder)
-
-    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
-        await self._heartbeats.settle()
-        return await self._executor.read(lambda connection: leases.due(connection, app, limit))
-
-    async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        await self._executor.write(lambda connection: leases.request_stop(connection, key, invocation_id))
-
-    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        return await self._executor.read(lambda connection: leases.stop_requests(connection, holder))
-
-    async def holders(self, app: str) -> Sequence[Holder]:
-        return await self._executor.read(lambda connection: leases.holders(connection, app))
 
 
 class _Inbox:

@@ -34,7 +34,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0009"
+SCHEMA = "0011"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -51,6 +51,7 @@ Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
+_EXPIRES = "expires_at IS NOT NULL"
 _HAS_STATE = "changed_at IS NOT NULL"
 _NOT_CHOSEN = "outcome <> 'chosen'"
 _HAS_LABEL = "label IS NOT NULL"
@@ -100,10 +101,13 @@ sessions = Table(
     Column("initial_state", Text, nullable=False),
     # The visible parts of the log (`spans`); NULL for the session's whole own log.
     Column("spans", Text),
+    # When the first of the session's waits expires; NULL when none does.
+    Column("expires_at", Text),
     Index(None, "owner", "app", "user_id", "session_id", unique=True),
     Index(None, "app", "user_id", "session_id"),
     Index("turnwise_sessions_due_ix", "app", sqlite_where=text(_MAY_BE_DUE), postgresql_where=text(_MAY_BE_DUE)),
     Index("turnwise_sessions_stops_ix", "lease_holder", sqlite_where=text(_STOPS), postgresql_where=text(_STOPS)),
+    Index("turnwise_sessions_expiry_ix", "app", "expires_at", sqlite_where=text(_EXPIRES), postgresql_where=text(_EXPIRES)),
 )
 
 # One row per lease holder, renewed by its process; `beat` is the database's clock. A holder without a row is dead: whoever sees
@@ -156,7 +160,8 @@ shares = Table(
     Index(None, "owner", "session"),
 )
 
-# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user.
+# Deleted sessions whose rows are still to be deleted, in short steps. Session 0 stands for the erasure of the user. The row of
+# a session that exists says that the states of decisions that a rewind hides are still to be cleared.
 removals = Table(
     "turnwise_removals",
     metadata,

@@ -62,14 +62,15 @@ async def decisions_are_paged(store: SessionStore) -> None:
     key = fresh_key()
     await told(store, key, *(f"i-{n}" for n in range(7)))
     for wanted in ({}, {"user": key.user}, {"key": key}, {"filter": DecisionFilter(words="hello", agent="help")}):
-        found: list[str] = []
-        after = None
-        while True:
-            page = await store.decisions.search(key.app, after=after, limit=3, **wanted)
-            found += [decision.invocation_id for decision in page.items]
-            if (after := page.next) is None:
-                break
-        assert found == [f"i-{n}" for n in reversed(range(7))], wanted
+        for oldest_first in (False, True):
+            found: list[str] = []
+            after = None
+            while True:
+                page = await store.decisions.search(key.app, after=after, limit=3, oldest_first=oldest_first, **wanted)
+                found += [decision.invocation_id for decision in page.items]
+                if (after := page.next) is None:
+                    break
+            assert found == [f"i-{n}" for n in (range(7) if oldest_first else reversed(range(7)))], wanted
     assert (await store.decisions.search(key.app, limit=7)).next is None
 
 
@@ -86,13 +87,21 @@ def decided(invocation: str, text: str = "hello", *, minute: int = 0, **fields: 
 
 
 async def found(store: SessionStore, app: str, *, key: SessionKey | None = None, user: str | None = None, **fields: Any) -> str:
-    """The ids of the invocations that match the fields, newest first, without `i-`, over all pages of one."""
-    ids, after = "", None
-    while True:
-        page = await store.decisions.search(app, key=key, user=user, filter=DecisionFilter(**fields), after=after, limit=1)
-        ids += "".join(decision.invocation_id.removeprefix("i-") for decision in page.items)
-        if (after := page.next) is None:
-            return ids
+    """The ids of the invocations that match the fields, newest first, without `i-`, over all pages of one.
+
+    The other order has the same ones.
+    """
+    of: dict[str, Any] = {"key": key, "user": user, "filter": DecisionFilter(**fields), "limit": 1}
+    ids = {False: "", True: ""}
+    for oldest_first in ids:
+        after = None
+        while True:
+            page = await store.decisions.search(app, after=after, oldest_first=oldest_first, **of)
+            ids[oldest_first] += "".join(decision.invocation_id.removeprefix("i-") for decision in page.items)
+            if (after := page.next) is None:
+                break
+    assert ids[True] == ids[False][::-1], fields
+    return ids[False]
 
 
 async def decisions_are_filtered(store: SessionStore) -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turnwise.facts.events import Event
+from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.stores import SessionStore
 from turnwise.testing.session_store_cases.making import (
@@ -46,6 +46,17 @@ class _Model:
     def session(self, key: SessionKey) -> Session:
         empty = Session(app=key.app, user=key.user, id=key.id, created_at=NOW, updated_at=NOW)
         return fold(empty, self.visible)
+
+    def states(self, key: SessionKey) -> dict[str, str]:
+        """Returns the states of the invocations that began in the session itself and that it shows."""
+        began = {
+            event.invocation_id
+            for event in self.visible
+            if event.author == USER and event.actions.selection is not None and (event.sequence or 0) > self.inherited
+        }
+        ends = {event.invocation_id: event.actions.end.reason for event in self.visible if event.actions.end is not None}
+        open_ = self.session(key).head.invocations
+        return {id_: open_[id_].state if id_ in open_ else ends[id_] for id_ in began}
 
     def append(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -150,6 +161,8 @@ class _History:
             events += [asked(invocation=invocation), ended(invocation=invocation, state_delta={"a": 9})]
         await self.store.append(await opened(self.store, self._key_of(id_)), events)
         model.append(events)
+        if self.chance.random() < 0.2:
+            await self.store.maintenance.finish_deletions()
 
     async def fork(self) -> None:
         if len(self.models) == MOST_SESSIONS:
@@ -188,10 +201,21 @@ class _History:
         assert last == [event.sequence for event in model.visible[-3:]]
         found = (await store.decisions.search(key.app, key=key, limit=500)).items
         assert {one.sequence: one.invocation_id for one in found} == model.decisions
+        await self.check_states(key, model)
         for message_id, invocation in model.receipts.items():
             receipt = await store.inbox.receipt(key, message_id)
             assert receipt is not None
             assert receipt.invocation_id == invocation
+
+    async def check_states(self, key: SessionKey, model: _Model) -> None:
+        decisions, states, after = self.store.decisions, dict[str, str | None](), None
+        while True:
+            page = await decisions.invocations(key.app, user=key.user, key=key, after=after, limit=3)
+            states |= {info.invocation_id: info.state for info in page.items}
+            if (after := page.next) is None:
+                break
+        assert states == model.states(key)
+        assert await decisions.count_invocations(key.app, user=key.user, key=key) == len(states)
 
 
 async def _random_histories(store: SessionStore, seeds: Sequence[int], steps: int = STEPS) -> None:

@@ -1,14 +1,16 @@
 """Recovery of sessions whose holder died: `take`, `due` and `stop` (behaviours A23, A32, A33, E7)."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from turnwise.facts.errors import SessionBusy, SessionMissing, StaleWriter
-from turnwise.facts.events import Event, Rewind
+from turnwise.facts.events import Await, Event, Rewind
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
     DYING,
     LEASE,
+    NOW,
     OTHER_LEASE,
     Case,
     asked,
@@ -239,6 +241,48 @@ async def what_was_taken_up_is_not_due(store: SessionStore) -> None:
     assert await store.leases.due(key.app) == []
 
 
+async def a_wait_expires_at_its_time(store: SessionStore) -> None:
+    """A34, A42: while no process holds the session; an answer or an end is in time."""
+    key, soon, later = fresh_key(), NOW + timedelta(seconds=1), NOW + timedelta(seconds=2)
+    leases = store.leases
+    assert (await leases.expired(key.app, later), await leases.next_expiry(key.app, NOW)) == ([], None)
+    waits = await _waiting(store, key, "soon", soon, later)
+    for id_, times in (("later", (later,)), ("never", (None,)), ("one never", (soon, None))):
+        await _waiting(store, key, id_, *times)
+    assert await leases.expired(key.app, soon) == [], "an invocation ends with its last wait"
+    found = await leases.next_expiry(key.app, NOW)
+    assert found is not None
+    assert (found[0].id in {"soon", "later"}, found[1]) == (True, later)
+    assert {each.id for each in await leases.expired(key.app, later)} == {"soon", "later"}
+    assert len(await leases.expired(key.app, later, limit=1)) == 1
+    assert await leases.next_expiry(key.app, later) is None
+    await refused(leases.expired(key.app, later, limit=0), ValueError)
+    assert await leases.expired(key.app + "x", later) == []
+    taken = await store.take(waits, LEASE, [asked("this", answers="w-0")])
+    assert [each.id for each in await leases.expired(key.app, later)] == ["later"]
+    await store.append(taken, [ended()], release=True)
+    await store.delete(key._replace(id="later"))
+    assert await leases.expired(key.app, later) == []
+
+
+async def a_rewind_takes_back_when_a_wait_expires(store: SessionStore) -> None:
+    """A34, A44"""
+    key = fresh_key()
+    waiting = await _waiting(store, key, key.id, NOW)
+    assert await store.leases.expired(key.app, NOW) == [key]
+    fork = await store.fork(key, "fork")
+    assert fork.head.expires_at is None
+    await store.append(waiting, [rewinds(1)])
+    assert await store.leases.expired(key.app, NOW) == []
+
+
+async def _waiting(store: SessionStore, key: SessionKey, id_: str, *expiries: datetime | None) -> Session:
+    """A session with one invocation that has a wait for each of the times."""
+    session = await store.create(key._replace(id=id_))
+    waits = [said("help", awaits=Await(id=f"w-{number}", expires_at=at)) for number, at in enumerate(expiries)]
+    return await store.append(session, [asked(), *waits])
+
+
 async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
     """A23: and does not disturb it."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
@@ -317,6 +361,8 @@ CASES: tuple[Case, ...] = (
     due_is_what_nobody_holds_and_somebody_should,
     due_gives_no_more_than_was_asked_for,
     what_was_taken_up_is_not_due,
+    a_wait_expires_at_its_time,
+    a_rewind_takes_back_when_a_wait_expires,
     a_stop_is_left_for_the_holder,
     a_begin_forgets_a_stop,
     a_stop_of_what_is_over_is_no_stop,

@@ -177,7 +177,7 @@ async def test_nobody_is_taken_for_what_nobody_does() -> None:
     assert len(verdict.candidates) >= 4
 
 
-@pytest.mark.parametrize("text", ["Где мой заказ?", "我想取消订单", "🙂🙂🙂", "?!", "\u200b"])
+@pytest.mark.parametrize("text", ["🙂🙂🙂", "?!", "\u200b"])
 async def test_what_cannot_be_read_stays_or_abstains(text: str) -> None:
     """C9: stable and explained."""
     stays = await decide(text, ASKED)

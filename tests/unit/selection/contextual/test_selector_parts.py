@@ -1,6 +1,6 @@
 import pytest
 
-from turnwise.selection.contextual.selector import split_requests
+from turnwise.selection.contextual.requests import Part, parts_beside_answer, split_requests
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,23 @@ def test_one_request_is_left_whole(text: str) -> None:
 
 def test_a_story_is_left_whole() -> None:
     assert split_requests("Send me the invoice. " * 100) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "asks"),
+    [
+        ("Thursday please. Do you have cat litter in the big bags?", "Do you have cat litter in the big bags?", True),
+        ("friday, and what would the dental cost roughly", "what would the dental cost roughly", True),
+        ("I will, until when are you open?", "until when are you open?", True),
+        ("55120; also the new router has not arrived", "the new router has not arrived", False),
+    ],
+)
+def test_a_request_beside_an_answer_is_found(text: str, part: str, asks: bool) -> None:
+    """C9"""
+    assert Part(part, asks) in parts_beside_answer(text)
+
+
+@pytest.mark.parametrize("text", ["", "yes", "red", "the blue one, 10412", "Never mind. How do I pay?", "Yes. " * 200])
+def test_an_answer_alone_has_no_parts_beside_it(text: str) -> None:
+    """C9: and what is taken back is no answer."""
+    assert parts_beside_answer(text) == ()

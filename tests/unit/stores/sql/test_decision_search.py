@@ -33,18 +33,21 @@ SEARCHES: Sequence[tuple[dict[str, Any], str | None, str]] = [
 
 def plan(connection: Connection, wanted: Wanted) -> list[str]:
     """How SQLite reads the first source of candidates, a line for each step."""
-    query = merged(next(iter(sources(wanted))), wanted, wanted.high, 51)
+    query = merged(next(iter(sources(wanted))), wanted, wanted.start, 51)
     compiled = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
     return [row[3] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {compiled}".replace(":", r"\:")))]
 
 
+@pytest.mark.parametrize("oldest_first", [False, True])
 @pytest.mark.parametrize(("fields", "user", "index"), SEARCHES, ids=str)
-async def test_each_filter_has_an_index_in_order(fields: dict[str, Any], user: str | None, index: str) -> None:
+async def test_each_filter_has_an_index_in_order(
+    fields: dict[str, Any], user: str | None, index: str, oldest_first: bool
+) -> None:
     """E1"""
     store = SqlSessionStore("sqlite://")
     await store.create(SessionKey("app", "ada", "s"))
     filter_ = DecisionFilter(**fields)
-    wanted = Wanted("app", user, filter_, words_of(filter_.words), ("f-1",), "sqlite")
+    wanted = Wanted("app", user, filter_, words_of(filter_.words), ("f-1",), "sqlite", oldest_first)
     steps = await store._executor.read(lambda connection: plan(connection, wanted))
     reads = [step for step in steps if step.startswith(("SEARCH", "SCAN")) and "turnwise_" in step]
     assert reads

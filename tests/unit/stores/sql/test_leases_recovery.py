@@ -37,6 +37,8 @@ def plan(connection: Connection, statement: Select[Any], **values: Any) -> str:
 def test_what_waits_is_found_by_its_index(connection: Connection) -> None:
     """E7: looking for it costs little, however many sessions there are in which nothing is to be done."""
     assert "turnwise_sessions_due_ix" in plan(connection, leases.DUE, at_app="a", at_most=1)
+    assert "turnwise_sessions_expiry_ix" in plan(connection, leases.EXPIRED, at_app="a", at_time="2026", at_most=1)
+    assert "turnwise_sessions_expiry_ix" in plan(connection, leases.NEXT_EXPIRY, at_app="a", at_time="2026")
     assert "turnwise_sessions_stops_ix" in plan(connection, leases.STOPS, holder="h")
     assert "turnwise_sessions_due_ix" in plan(connection, inbox.LENGTHS, at_app="a")
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 from store_play import on
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore, log, removals
+from turnwise.stores.sql import SqlSessionStore, hidden_states, log, removals
 from turnwise.stores.sql.record_tables import metadata
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases import histories
@@ -27,8 +27,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletes four rows a step, and folds a snapshot every three events."""
+    """Deletes four rows a step, clears two states a step and one at once, and folds a snapshot every three events."""
     monkeypatch.setattr(removals, "STEP_ROWS", 4)
+    monkeypatch.setattr(hidden_states, "STEP_DECISIONS", 2)
+    monkeypatch.setattr(hidden_states, "CLEARED_AT_ONCE", 1)
     monkeypatch.setattr(log, "SNAPSHOT_EVENTS", 3)
 
 

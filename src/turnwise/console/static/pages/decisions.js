@@ -6,6 +6,7 @@ import { may, mayAll } from "../shell.js";
 import { methodWords, number, plural, time } from "../text.js";
 
 const TIMES = [["", "Time"], ["1h", "Last hour"], ["1d", "Last day"], ["7d", "Last 7 days"], ["30d", "Last 30 days"]];
+const OLDEST = ["oldest", "Oldest first"];
 const SPANS = { "1h": 3600, "1d": 86400, "7d": 604800, "30d": 2592000 };
 const SURE = [["", "Confidence"], ["0-0.5", "Below 50 %"], ["0.5-0.8", "50 to 80 %"], ["0.8-1", "Above 80 %"]];
 const LABELS = [["", "Label"], ["none", "Unlabelled"], ["some", "Labelled"], ["wrong", "Wrong agent"]];
@@ -16,7 +17,7 @@ export function filterOf(query) {
   return {
     words: query.get("words"), agent: query.get("agent"), method: query.get("method"), outcome: query.get("outcome"), user: query.get("user"), label: query.get("label"), policy: query.get("policy"),
     session_id: query.get("session"), min_confidence: low || null, max_confidence: high || null,
-    until: query.get("until"),
+    until: query.get("until"), order: query.get("order"),
     since: span ? new Date(Date.now() - span * 1000).toISOString() : null,
     labelled: labels === "none" ? "false" : labels === "some" ? "true" : null, contradicted: labels === "wrong" ? "true" : null,
   };
@@ -88,19 +89,10 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
       may("decisions:label") ? select("Label", query.get("labels") || "", LABELS, (labels) => change({ labels })) : null,
       query.get("until")
         ? h("button", { class: "on", title: "Show the newest ones", onclick: () => change({ until: "" }) }, "Until ", time(query.get("until")), icon("close"))
-        : select("Time", query.get("time") || "", [...TIMES, ["end", "To the end of the list"]], (span) => (span === "end" ? toEnd() : change({ time: span }))));
+        : select("Time", query.get("order") || query.get("time") || "", [...TIMES, OLDEST], (span) => (span === "oldest" ? toEnd() : change({ time: span, order: "" }))));
   };
-  // The end of the list is looked for by time: the last page has at most ten rows, which fit the window, and none after it.
-  const toEnd = async () => {
-    let low = Date.parse("2020-01-01"), high = Date.now() + 1000;
-    count.textContent = "Looking for the end…";
-    for (let i = 0; i < 40 && high - low > 1; i += 1) {
-      const until = new Date(i ? (low + high) / 2 : high), page = await api.get("decisions", { ...filters, since: null, until: until.toISOString(), slim: true, limit: 10 }, signal);
-      if (page.next) high = until.getTime();
-      else if (page.decisions.length) { change({ until: until.toISOString(), time: "" }); return; } else low = until.getTime();
-    }
-    change({ until: new Date(high).toISOString(), time: "" });
-  };
+  // The end of the list costs what its beginning does: the list is turned over.
+  const toEnd = () => change({ order: "oldest", until: "", time: "" });
   drawFilters({ agents: [], methods: [] });
 
   keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["e", "to the end of the list", () => toEnd()],
@@ -108,7 +100,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     ["o", "open in the chat", () => open && go(`chat/${part(open.session_id)}?user=${part(open.user)}`)], ["x", "close the panel", close]]);
 
   if (query.get("words") !== null) { search.focus(); search.setSelectionRange(search.value.length, search.value.length); }
-  const { session_id: _, words: __, ...countable } = filters;
+  const { session_id: _, words: __, order: ___, ...countable } = filters;
   const [, counted] = await Promise.all([rows.load(), filters.session_id ? null : api.get("decision-counts", countable, signal).catch(() => null),
     may("decisions:label") ? api.get("agents", { limit: 200 }, signal).then((found) => { agents = found.agents.map((each) => each.name); }) : null]);
   if (signal.aborted) return;

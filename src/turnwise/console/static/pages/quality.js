@@ -3,7 +3,7 @@
 import { api, part } from "../api.js";
 import { chart, chip, empty, h, needs, replace, section, svg } from "../parts.js";
 import { may } from "../shell.js";
-import { number, percent, plural } from "../text.js";
+import { number, percent, plural, time } from "../text.js";
 
 function reliability(cells) {
   const side = 240, at = (value) => value * side;
@@ -16,13 +16,26 @@ function reliability(cells) {
     svg("text", { x: 26, y: side + 20 }, "0 % sure"), svg("text", { x: side + 26, y: side + 20, "text-anchor": "end" }, "100 %"), svg("text", { x: 0, y: 14 }, "100 %")));
 }
 
+const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+
+// What `turnwise eval --store` measured, the newest first, with what the newest one confused.
+function evaluations(kept) {
+  if (!kept.length) return needs("Evaluations", h("span", null, "on files of cases are shown here, too: ", h("code", null, "turnwise eval CASES --store"), " keeps their figures. What to do with labels is on ", h("a", { href: "improve" }, "Improve"), "."));
+  const columns = [["When"], ["Policy"], ["Cases"], ["Messages", "n"], ["Right", "n"], ["Changes", "n"], ["Nobody, F1", "n"], ["Calibration error", "n"]], name = (agent) => (agent === null ? "nobody" : agent);
+  const row = (each) => [time(each.at), h("span", { title: each.fingerprint }, each.policy), each.files.join(", "), number(each.cases), h("b", null, share(each.accuracy)), share(each.switch_accuracy), share(each.out_of_scope_f1), share(each.ece)];
+  const confused = kept[0].confusions.slice(0, 8);
+  return [section("Evaluations", "on files of cases", h("div", { class: "tablewrap whole", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, columns.map(([text, kind]) => h("th", { class: kind || "" }, text)))),
+    h("tbody", null, kept.map((each) => h("tr", null, row(each).map((cell, i) => h("td", { class: columns[i][1] || "" }, cell)))))))),
+  confused.length ? section("What the newest one confused", "right → chosen", h("ul", { class: "plainlist" }, confused.map((each) => h("li", null, h("span", { class: "row grow" }, chip(name(each.expected), true), "→", chip(name(each.chosen), true)), h("b", null, number(each.count)))))) : null];
+}
+
 export async function page({ box, signal }) {
-  const later = needs("Stored evaluations", h("span", null, "need a store for the reports of ", h("code", null, "turnwise eval"), ". What to do with labels is on ", h("a", { href: "improve" }, "Improve"), "."));
   if (!may("decisions:label")) { replace(box, empty("For operators", "Labels and accuracy are shown to operators and admins.")); return; }
-  const [counts, labelled] = await Promise.all([api.get("decision-counts", {}, signal), api.get("decision-counts", { labelled: "true" }, signal)]);
+  const [counts, labelled, kept] = await Promise.all([api.get("decision-counts", {}, signal), api.get("decision-counts", { labelled: "true" }, signal), api.get("evaluations", { limit: 20 }, signal)]);
+  const later = evaluations(kept.evaluations);
   if (!labelled.total) {
     replace(box, empty("No labels yet", "Say of some decisions which agent should have answered. Then this page shows how often the policy is right, and what it confuses.", h("a", { class: "button primary", href: "decisions?labels=none" }, "Label decisions")));
-    box.append(h("div", { class: "narrow" }, later));
+    box.append(h("div", { class: "narrow wide" }, later));
     return;
   }
   const wrong = labelled.agents.reduce((sum, each) => sum + each.contradicted, 0), asks = counts.outcomes.find((each) => each.name === "clarify")?.count || 0;

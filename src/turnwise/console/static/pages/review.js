@@ -7,6 +7,7 @@ import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
 const PAGES = 5, AT_ONCE = 200;
+const WHY = { complaint: "a user or a signal contradicts it", doubt: "not sure", random: "drawn at random: accuracy is estimated from these" };
 
 const alike = (text) => text.trim().toLowerCase().replace(/\s+/g, " ");
 
@@ -27,30 +28,32 @@ async function put(decisions, agentOf) {
   for (const each of decisions) by.set(agentOf(each), [...(by.get(agentOf(each)) || []), each]);
   for (const [agent, all] of by) {
     for (let i = 0; i < all.length; i += AT_ONCE) {
-      await api.post("decision-labels", { agent, decisions: all.slice(i, i + AT_ONCE).map(({ user, session_id, sequence }) => ({ user, session_id, sequence })) });
+      await api.post("decision-labels", { agent, decisions: all.slice(i, i + AT_ONCE).map(({ user, session_id, sequence, picked, probability }) => ({ user, session_id, sequence, picked, probability })) });
     }
     for (const each of all) each.label = agent;
   }
 }
 
-function ordered(groups, order) {
-  if (order === "chance") return groups.map((each) => [Math.random(), each]).sort((a, b) => a[0] - b[0]).map(([, each]) => each);
-  const found = order === "disagreement" ? groups.filter((each) => each.agents.length > 1) : groups;
-  return found.sort((a, b) => a.doubt - b.doubt);
+// The gateway orders by doubt, with every tenth drawn at random, or draws all. It says how each one was picked, which its label keeps.
+async function read(order, signal) {
+  if (order !== "disagreement") {
+    const { queue } = await api.get("review-queue", { size: AT_ONCE, random: order === "chance" ? 1 : 0.1 }, signal);
+    return grouped(queue.map(({ decision, picked, probability }) => ({ ...decision, label: null, picked, probability })));
+  }
+  const decisions = [];
+  for (let after, pages = 0; pages < PAGES && (pages === 0 || after); pages += 1) {
+    const found = await api.get("decisions", { labelled: "false", slim: true, limit: 200, after }, signal);
+    decisions.push(...found.decisions.filter((each) => each.selection.occasion !== "flow").map((each) => ({ ...each, picked: "disagreement" })));
+    after = found.next;
+  }
+  return grouped(decisions).filter((each) => each.agents.length > 1).sort((a, b) => a.doubt - b.doubt);
 }
 
 export async function page({ box, signal, query, title, keys, go, setQuery }) {
   if (!may("decisions:label")) { replace(box, empty("For operators", "Labels are given by operators and admins.")); return; }
   const order = query.get("order") || "doubt", progress = h("small", { role: "status" });
   title("Review", progress, h("span", { class: "push" }, select("Order", order, ORDERS, (value) => { setQuery({ order: value === "doubt" ? "" : value }); go(`review${location.search}`, { replace: true }); })));
-  const agents = (await api.get("agents", { limit: 200 }, signal)).agents.map((each) => each.name);
-  const decisions = [];
-  for (let after, pages = 0; pages < PAGES && (pages === 0 || after); pages += 1) {
-    const found = await api.get("decisions", { labelled: "false", slim: true, limit: 200, after, max_confidence: order === "doubt" ? 0.9 : null }, signal);
-    decisions.push(...found.decisions.filter((each) => each.selection.occasion !== "flow"));
-    after = found.next;
-  }
-  const queue = ordered(grouped(decisions), order), undo = [];
+  const [known, queue] = await Promise.all([api.get("agents", { limit: 200 }, signal), read(order, signal)]), agents = known.agents.map((each) => each.name), undo = [];
   let at = 0, done = 0, busy = false;
   if (!queue.length) {
     replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")));
@@ -116,7 +119,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     const { first } = item;
     replace(pick, [["", "Another agent…"], ...agents.map((name) => [name, name])].map(([value, text]) => h("option", { value }, text)));
     replace(column,
-      h("p", { class: "faint" }, item.all.length > 1 ? `${item.all.length} equal messages` : "One message", item.agents.length > 1 ? [", went to ", item.agents.map((name) => [chip(name), " "])] : null),
+      h("p", { class: "faint" }, item.all.length > 1 ? `${item.all.length} equal messages` : "One message", item.agents.length > 1 ? [", went to ", item.agents.map((name) => [chip(name), " "])] : null, WHY[first.picked] ? `, ${WHY[first.picked]}` : ""),
       h("blockquote", { class: "big", dir: "auto", tabindex: first.text.length > 300 ? 0 : null }, first.text || "(no text)"),
       h("p", { class: "row" }, "went to ", item.agents.map((name) => chip(name))),
       h("p", { class: "row" }, h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), pick, h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: back }, "Undo ", h("kbd", null, "u")) : null),

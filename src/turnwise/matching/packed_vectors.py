@@ -1,0 +1,88 @@
+"""Vectors of phrases as float16, unpacked piece by piece: those of very many phrases need half the memory."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Packed = NDArray[np.float16]
+Index = slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
+
+_AT_ONCE = 1_024
+_MOST_BLOCKS = 8
+_ALL = slice(None)
+
+
+class PackedVectors:
+    """Rows of length 1. Indexing unpacks rows, as float32; the numbers do not depend on how many are unpacked. Immutable.
+
+    Args:
+        blocks: Rows of about length 1, in one or several arrays. They are not copied.
+        places: The number of each row; the rows of all blocks are counted on.
+    """
+
+    def __init__(self, blocks: Sequence[Packed], places: NDArray[np.intp]) -> None:
+        self._blocks, self._places = tuple(blocks), places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows, and of dimensions."""
+        return len(self._places), self._blocks[0].shape[1]
+
+    def __getitem__(self, index: Index) -> Floats:
+        places = self._places[index]
+        vectors = np.empty((len(places), self.shape[1]), np.float32)
+        for start in range(0, len(places), _AT_ONCE):
+            chunk = self._taken(places[start : start + _AT_ONCE]).astype(np.float32)
+            chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
+            vectors[start : start + _AT_ONCE] = chunk
+        return vectors
+
+    def raw(self, index: Index = _ALL) -> Packed:
+        """Returns rows as they are stored; without a copy if they are one block."""
+        places = self._places[index]
+        block = self._blocks[0]
+        is_block = len(self._blocks) == 1 and len(places) == len(block) and bool((places[:-1] < places[1:]).all())
+        return block if is_block else self._taken(places)
+
+    def chosen(self, index: Index) -> "PackedVectors":
+        """Returns those rows, still packed."""
+        return PackedVectors(self._blocks, self._places[index])
+
+    def beside(self, other: "PackedVectors") -> tuple[Sequence[Packed], NDArray[np.intp]]:
+        """Returns the blocks of both and the numbers of their rows, first those of this one.
+
+        Of many blocks the largest stays, and the rows of the others are put together.
+        """
+        size = sum(map(len, self._blocks))
+        both = PackedVectors((*self._blocks, *other._blocks), np.concatenate([self._places, other._places + size]))
+        return both._compacted() if len(both._blocks) > _MOST_BLOCKS else (both._blocks, both._places)
+
+    def _compacted(self) -> tuple[Sequence[Packed], NDArray[np.intp]]:
+        sizes = [len(block) for block in self._blocks]
+        largest = int(np.argmax(sizes))
+        start = sum(sizes[:largest])
+        stays = (self._places >= start) & (self._places < start + sizes[largest])
+        numbers = self._places - start
+        moved = np.flatnonzero(~stays)
+        numbers[moved] = sizes[largest] + np.arange(len(moved))
+        return (self._blocks[largest], self._taken(self._places[moved])), numbers
+
+    def _taken(self, numbers: NDArray[np.intp]) -> Packed:
+        if len(self._blocks) == 1:
+            return self._blocks[0][numbers]
+        rows = np.empty((len(numbers), self.shape[1]), np.float16)
+        start = 0
+        for block in self._blocks:
+            here = np.flatnonzero((numbers >= start) & (numbers < start + len(block)))
+            rows[here] = block[numbers[here] - start]
+            start += len(block)
+        return rows
+
+
+AnyVectors = Floats | PackedVectors
+"""One row for each phrase."""

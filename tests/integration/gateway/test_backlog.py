@@ -1,0 +1,71 @@
+"""More messages than a process can hold: they are refused at the door, whoever schedules the work."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gateway_play import Served, served
+from restate_play import free_port
+from runner_play import Gate
+
+from turnwise import Runner
+from turnwise.facts.limits import ProcessConfig
+from turnwise.ports.dispatcher import MakesDispatcher
+
+MakeRunner = Callable[..., Runner]
+HELD = 3
+
+
+async def send(client: Served, session: str, id_: str = "m-1") -> Any:
+    body = {"content": "hello", "id": id_}
+    return await client.post(f"/api/v1/sessions/{session}/messages?wait=false", json=body)
+
+
+async def fill(client: Served) -> None:
+    """Sends as many as may wait, also two for one session, then more."""
+    for session, id_ in (("a", "m-1"), ("a", "m-2"), ("b", "m-1")):
+        assert (await send(client, session, id_)).status_code == 202
+    for session in ("a", "b", "new"):
+        refused = await send(client, session, "m-9")
+        assert (refused.status_code, refused.json()["code"]) == (429, "session.queue_full")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert "process.backlog" in refused.text
+    assert (await client.get("/api/v1/sessions/new")).status_code == 404, "nothing of a refused message is stored"
+
+
+async def test_the_process_that_answers(make_runner: MakeRunner) -> None:
+    """E7: what waits is bounded in all sessions together, and there is room again when answers end."""
+    gate = Gate()
+    runner = make_runner(gate.agent, process=ProcessConfig(concurrency=1, backlog=HELD))
+    async with served(runner) as client:
+        assert (await send(client, "first")).status_code == 202
+        await gate.began.wait()
+        await fill(client)
+        gate.go.set()
+        await runner.idle()
+        assert (await send(client, "new", "m-9")).status_code == 202
+        await runner.idle()
+        ends = [(await client.get(f"/api/v1/sessions/{session}")).json() for session in ("first", "a", "b", "new")]
+        assert [(each["turns"], each["queued"]) for each in ends] == [(1, 0), (2, 0), (1, 0), (1, 0)]
+
+
+def nobody_there() -> MakesDispatcher:
+    pytest.importorskip("h11")
+    from turnwise.dispatch.restate.dispatcher import RestateEngine
+
+    return RestateEngine(f"restate://127.0.0.1:{free_port()}?admin={free_port()}", app="app").dispatcher
+
+
+async def test_a_gateway_whose_engine_is_away(make_runner: MakeRunner) -> None:
+    """It accepts what it can hold. Workers find that in the inbox; then there is room again."""
+    gate = Gate()
+    gate.go.set()
+    gateway = make_runner(gate.agent, process=ProcessConfig(backlog=HELD), dispatcher=nobody_there())
+    worker = make_runner(gate.agent)
+    async with served(gateway) as client:
+        await fill(client)
+        assert (await gateway.store.inbox.lengths("app")).messages == HELD
+        assert await worker.recover() == 2
+        await gateway.idle()
+        assert (await send(client, "new", "m-9")).status_code == 202
+        await worker.recover()
