@@ -6,6 +6,7 @@ accuracy on other dialogues of `sgd/dev.jsonl`, each continued with the router's
 """
 
 import asyncio
+import functools
 import random
 import statistics
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from turnwise.learning.learn import learn
 from turnwise.learning.outcomes import Outcome, chosen_of
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.contextual import model as contextual_model, selector
+from turnwise.selection.contextual import model as contextual_model
 from turnwise.selection.named import named_policy
 
 NEEDED = ("sgd/dev.jsonl", "sgd/examples_5.jsonl")
@@ -195,8 +196,7 @@ def _parts(data: Path, chance: random.Random, trained: Path | None) -> tuple[lis
     if trained is None:
         return dev[:TRAFFIC], dev[TRAFFIC:]
     model = contextual_model.parse(trained.read_text("utf-8"))
-    selector.load_shipped = lambda: model
-    contextual_model.load_shipped = lambda: model  # type: ignore[assignment]
+    contextual_model.load_shipped = functools.cache(lambda: model)
     others = list(read_cases([data / "sgd/train.jsonl"]))[_TRAINED_ON:]
     return chance.sample(others, len(others)), dev
 
