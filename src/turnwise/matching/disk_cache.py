@@ -239,7 +239,8 @@ class DiskCache:
             _remove(path)
             return None
         picked = np.isin(keys, wanted)
-        return Vectors(keys, rows) if bool(picked.all()) else Vectors(keys[picked], rows[picked])
+        texts, packed = keys.astype("S32", copy=False), rows.astype(np.float16, copy=False)
+        return Vectors(texts, packed) if bool(picked.all()) else Vectors(texts[picked], packed[picked])
 
     def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
         """Returns the arrays of a file; None when it is missing. Damaged and untrusted files are removed."""

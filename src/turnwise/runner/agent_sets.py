@@ -70,7 +70,7 @@ class AgentSets:
         self._lock = threading.Lock()
         self._making: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._closing: set[asyncio.Task[None]] = set()
-        self._listeners: list[Callable[[AgentSet], None]] = []
+        self._listeners: list[Callable[[AgentSet], object]] = []
         self._make: MakeSet | None = None
         self._spare: AgentSet | None = None
         """The earlier set that was made last. It stays, because the next invocation often needs it too."""
@@ -91,7 +91,7 @@ class AgentSets:
         """Sets how sets of earlier revisions are made."""
         self._make = make
 
-    def on_swap(self, listener: Callable[[AgentSet], None]) -> Callable[[], None]:
+    def on_swap(self, listener: Callable[[AgentSet], object]) -> Callable[[], None]:
         """Registers a callback that gets each new set right after it serves. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
