@@ -29,7 +29,9 @@ class SmallApp(NamedTuple):
 
 def small_app(name: str) -> SmallApp:
     """Reads a company."""
-    cards, talks, acceptable = [AgentCard(name=_ROOT)], [], []
+    cards = [AgentCard(name=_ROOT)]
+    talks: list[list[Turn]] = []
+    acceptable: list[frozenset[str]] = []
     for line in (APPS / f"{name}.txt").read_text("utf-8").splitlines():
         if line.startswith("@"):
             agent, description, examples = (part.strip() for part in line[1:].split("|"))

@@ -22,7 +22,6 @@ EXEMPT = {
     "turnwise.matching.sentences._NUMBER": "it is matched at the beginning of a text alone",
     "turnwise.selection.phrases._CLAUSE": "it reads agents' cards, at most 2,000 characters of one text",
     "turnwise.transcript.fences._MARKED": "it is matched with a whole text alone, from its beginning",
-    "turnwise.selection.contextual.selector._JOINTS": "it reads texts of at most 600 characters",
 }
 """Patterns that `finditer` would use at a cost above the text's length, and why that cannot be."""
 FEW, MANY = 40, 160

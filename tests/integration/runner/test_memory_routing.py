@@ -11,9 +11,12 @@ from runner_play import key
 from turnwise import Runner, agent
 from turnwise.facts.content import text_content as content
 from turnwise.facts.errors import StoreUnavailable
+from turnwise.facts.limits import Limits
 from turnwise.facts.memory import Entity, MemoryConfig, MemoryEntry
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
+from turnwise.runner.allowances import Allowances
+from turnwise.runner.memory import MemoryRoom
 from turnwise.testing import BagOfWordsEncoder
 
 LONG = MemoryConfig(entities="long")
@@ -95,7 +98,8 @@ async def test_it_reads_the_memory_only_for_a_message_that_names_a_thing(process
             return await memory.entities(*arguments, **options)
 
     memory = runner.memory.store
-    service = type(runner.memory)(WithMemory(Counting()), "app", LONG, None)  # type: ignore[arg-type]
+    room = MemoryRoom(Allowances(runner.store, None), Limits())
+    service = type(runner.memory)(WithMemory(Counting()), "app", LONG, room, None)  # type: ignore[arg-type]
     for text, count in (("where is it?", 0), ("it costs 10.50 EUR on 3 May", 0), ("AB-10412 and CD-20833", 1)):
         reads.clear()
         await service.noted(content(text), key(), (), runner.tree)
@@ -149,7 +153,8 @@ async def test_with_the_memory_away_the_decision_is_made_without(process: Proces
         async def entities(self, *_: Any, **__: Any) -> Any:
             raise StoreUnavailable("It is away.", fix="Wait.")
 
-    service = type(runner.memory)(WithMemory(Away()), "app", LONG, None)  # type: ignore[arg-type]
+    room = MemoryRoom(Allowances(runner.store, None), Limits())
+    service = type(runner.memory)(WithMemory(Away()), "app", LONG, room, None)  # type: ignore[arg-type]
     assert await service.noted(content("AB-10412"), key(), (), runner.tree) == ()
 
 

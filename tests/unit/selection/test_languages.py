@@ -138,5 +138,6 @@ async def test_refusals_and_limits_are_said_in_the_language_of_the_message() -> 
     runner = Runner(slow, store=SqlSessionStore("sqlite://"), config=config)
     for text, detail in ((GERMAN, "Das dauert zu lange."), ("Where is it?", "Too long.")):
         result = await (await runner.start(text, user="ada", session="s")).result()
+        assert result.end is not None
         assert (result.end.reason, result.end.detail) == ("limit:invocation_seconds", detail)
     await runner.close()

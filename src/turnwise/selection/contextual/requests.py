@@ -15,12 +15,11 @@ MAX_PARTS = 4
 
 _FEWEST_WORDS = 3
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus|oh|but)[,\s]+)*", re.IGNORECASE)
-_JOINTS = re.compile(
-    r"\s*,?\s+(?:and|plus|also|then)(?:\s+(?:also|then|please|after that|in addition))*\s+|\s*[;\n]\s*", re.IGNORECASE
-)
+# They read normalized text, which has no two spaces in a row.
+_JOINTS = re.compile(r" ?,? (?:and|plus|also|then)(?: (?:also|then|please|after that|in addition))* | ?; ?", re.IGNORECASE)
 _TURNS = re.compile(
-    r",\s+(?:(?:but|so)\s+)?(?=(?:until |since )?(?:what|when|where|who|whom|why|which|how|can|could|would|will|do|does|did|is"
-    r"|are|may|please|i need|i want|i'd)\b)|,?\s+but\s+(?=\w)",
+    r", (?:(?:but|so) )?(?=(?:until |since )?(?:what|when|where|who|whom|why|which|how|can|could|would|will|do|does|did|is"
+    r"|are|may|please|i need|i want|i'd)\b)|,? but (?=\w)",
     re.IGNORECASE,
 )
 

@@ -1,6 +1,5 @@
 """Very many small pieces of an answer: few events are kept, and every reader gets each character once (A19, A22)."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -17,18 +16,18 @@ TEXTS = [f"{number} " for number in range(PIECES)]
 def pieces(kind: str, id_: str = "a", *, call: str = "c") -> list[Event]:
     found, offset = [], 0
     for text in TEXTS:
-        part = {
+        parts: dict[str, TextPart | ThinkingPart | ToolCallPart] = {
             "text": TextPart(text=text),
             "thinking": ThinkingPart(text=text),
             "arguments": ToolCallPart(call_id=call, tool="work", raw=text),
-        }[kind]
+        }
         found.append(
             Event(
                 id=id_,
                 author="a",
                 invocation_id="i",
                 created_at=datetime(2026, 1, 1, tzinfo=UTC),
-                content=Content(parts=(part,)),
+                content=Content(parts=(parts[kind],)),
                 partial=True,
                 offset=offset,
             )
@@ -93,8 +92,7 @@ async def test_pieces_go_when_the_whole_comes() -> None:
     feed = EventFeed()
     for piece in pieces("text"):
         feed.publish(piece)
-    reader = asyncio.create_task(anext(feed.read()))
-    await reader
+    await anext(feed.read())
     feed.publish(pieces("text")[0].replace(partial=False, sequence=1, content=Content(parts=(TextPart(text="all"),))))
     feed.close()
     assert [event.text async for event in feed.read()] == ["all"]
