@@ -5,7 +5,7 @@ from turnwise.ports.holds import RecordStore
 
 
 def record_store_of(store: object) -> RecordStore:
-    """Returns the labels, legal holds and audit log of a session store.
+    """Returns the store as one that also keeps labels, legal holds and the audit log.
 
     Raises:
         ConfigError: The store does not support them.

@@ -48,13 +48,13 @@ def report(
 
     if output is not None:
         check_writable(output, "--output")
-    found = asyncio.run(_report(config, since, limit, sample, seed))
+    result = asyncio.run(_report(config, since, limit, sample, seed))
     if as_json:
-        terminal.print_json(found.data())
+        terminal.print_json(result.data())
     else:
-        terminal.print_lines(wrap(_lines(found), terminal.width()))
+        terminal.print_lines(wrap(_summary_lines(result), terminal.width()))
     if output is not None:
-        write_report(output, decision_page(found))
+        write_report(output, decision_page(result))
         terminal.print_note(f"report: {output}")
 
 
@@ -78,27 +78,27 @@ async def _report(config: Path | None, since: datetime | None, limit: int, sampl
             )
 
 
-def _lines(found: "DecisionReport") -> "Iterator[Text]":
+def _summary_lines(report: "DecisionReport") -> "Iterator[Text]":
     from rich.text import Text
 
     from turnwise.cli.eval_output import percent
     from turnwise.cli.rendering import styled
     from turnwise.cli.terminal import one_line
 
-    yield styled(f"{found.decisions:,} decisions, {found.labels:,} labelled", "bold")
-    if found.accuracy is None:
+    yield styled(f"{report.decisions:,} decisions, {report.labels:,} labelled", "bold")
+    if report.accuracy is None:
         yield styled("right: unknown, because no labelled decision was picked at random", "dim")
     else:
-        each = found.accuracy
+        each = report.accuracy
         bounds = f"{percent(each.low)} to {percent(each.high)}"
         yield Text(f"right: {percent(each.share)} ({bounds}), estimated from {each.labels:,} labels by {each.how} pick")
     for title, lines in (
-        ("misroutes", [f"{each.count:,} of {each.expected} went to {each.chosen}" for each in found.misroutes]),
+        ("misroutes", [f"{each.count:,} of {each.expected} went to {each.chosen}" for each in report.misroutes]),
         (
             "falls to nobody",
-            [f"{each.count:,} about {each.name}: {each.examples[0]}" for each in found.groups if each.examples],
+            [f"{each.count:,} about {each.name}: {each.examples[0]}" for each in report.groups if each.examples],
         ),
-        ("pattern conflicts", [f"{each.count:,} of {' and '.join(each.agents)}" for each in found.conflicts]),
+        ("pattern conflicts", [f"{each.count:,} of {' and '.join(each.agents)}" for each in report.conflicts]),
     ):
         if lines:
             yield Text()

@@ -136,6 +136,7 @@ def explanation_lines(selection: Selection, options: Mapping[str, JsonValue] | N
 
 
 def _verdict_line(number: int, verdict: Verdict) -> Text:
+    """Returns a line with the verdict of the `number`th selector that was asked."""
     line = styled(f"{number}. ", "dim")
     line.append(one_line(verdict.selector), style="bold")
     line.append(f"  {verdict.outcome}", style=_STYLES.get(verdict.outcome, ""))

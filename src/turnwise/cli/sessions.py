@@ -254,21 +254,22 @@ def delete(
     session: SessionArgument,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm the deletion; required.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a session with its log, decisions and artifacts. This cannot be undone."""
     asyncio.run(_delete(config, user, session, yes, as_json))
 
 
-async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_json: bool) -> None:
+async def _delete(config: "Path | None", user: str, session: str, confirmed: bool, as_json: bool) -> None:
+    """Deletes the session. Raises UsageProblem, and deletes nothing, if this is not confirmed."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
-        if not yes:
+        if not confirmed:
             problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be deleted for good."
             raise UsageProblem(problem, fix="Nothing was deleted. Pass --yes to confirm.")
         await runner.sessions.delete(key)

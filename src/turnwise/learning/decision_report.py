@@ -91,7 +91,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionReport:
-    """What the decisions show."""
+    """What the decisions of an app show together: accuracy, misroutes, requests that nobody takes, conflicts, drift."""
 
     decisions: int
     complete: bool

@@ -105,7 +105,7 @@ class _Reader:
     def _piece(self) -> list[str]:
         sign = self._take()
         if sign == "(":
-            return self._group()
+            return self._group_samples()
         if sign == "[":
             return [self._class()]
         if sign == "\\":
@@ -114,7 +114,8 @@ class _Reader:
             return [""]
         return [" " if sign == "." else sign]
 
-    def _group(self) -> list[str]:
+    def _group_samples(self) -> list[str]:
+        """Returns sample texts of the group whose parenthesis was just read."""
         if self._next_is("?"):
             head = _GROUP.match(self._regex, self._at)
             if head is None:

@@ -1,4 +1,4 @@
-"""The request and response bodies of the graph-chat protocol (behaviour C12)."""
+"""The request and response bodies of graph-chat, the API of the router that the policy `staples` follows (behaviour C12)."""
 
 import json
 from typing import Any, Literal, Self
@@ -16,7 +16,7 @@ from turnwise.gateway.problems import Problem
 class ChatContext(BaseModel):
     """Facts about a message. Unknown fields become attributes of the message, which agents can read.
 
-    - customer_id: the user, for a credential that acts for users; otherwise an attribute.
+    - customer_id: the user, for a credential that acts for users; always an attribute, too.
     - direct_agent_id: the agent that must answer (behaviour C1).
     - previous_agents: agents that helped before, newest last (C17).
     - channel, user_type: select the policy's segment (C18).
@@ -42,7 +42,7 @@ class ChatContext(BaseModel):
 
     @property
     def attributes(self) -> dict[str, JsonValue]:
-        """The attributes that agents can read."""
+        """The customer's and the external conversation's id, and all unknown fields, for agents to read."""
         named: dict[str, JsonValue] = {
             "customer_id": self.customer_id,
             "external_conversation_id": self.external_conversation_id,

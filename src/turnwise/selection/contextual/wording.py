@@ -126,7 +126,8 @@ class ReplyWording:
 
 @lru_cache(_CACHE_SIZE)
 def read_message(text: str) -> MessageWording:
-    """Returns the wording features of a message, from its first 2,000 characters."""
+    """Returns what the words of a message tell about the conversation (complains, takes up, is empty), from its first 2,000
+    characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
     words = _TOKEN.findall(folded)
     all_words = words[:_MAX_TOKENS]

@@ -172,7 +172,7 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Sess
     """
     plan = _in_next_epoch(plan)
     if plan.before.revision == 0:
-        row = _store_blank(connection, plan, start)
+        row = _insert_leased_session(connection, plan, start)
     else:
         row = _claim(connection, plan, start.lease, "begin", "nobody", empty_inbox=True)
     if row is None:
@@ -230,7 +230,8 @@ def _claim(
     return AdvancedRow(*row) if row else None
 
 
-def _store_blank(connection: Connection, plan: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
+def _insert_leased_session(connection: Connection, plan: AppendPlan, start: BeginRequest) -> AdvancedRow | None:
+    """Stores a session that is not stored yet, with the lease. Returns None if its key is in use."""
     values = advanced_values(plan.after) | {"epoch": plan.after.epoch, "bytes": plan.size, "accepted": 1}
     values["lease_holder"] = start.lease.holder
     key = plan.before.key
