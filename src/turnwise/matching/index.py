@@ -335,7 +335,7 @@ def _in_cells(vectors: NDArray[np.floating] | PackedVectors, order: Places, star
 
 
 def _grouped(vectors: NDArray[np.floating] | PackedVectors, own: Places) -> Places:
-    """Clusters the rows `own` of the vectors into cells by spherical k-means; returns each row's cell, in the order of `own`."""
+    """Clusters the rows `own` into cells by spherical k-means; returns each row's cell, in the order of `own`."""
     generator = np.random.default_rng(_SEED)
     count = min(-(-len(own) // _CELL), _CELLS_OF_A_LABEL)
     sampled = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
