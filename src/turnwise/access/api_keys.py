@@ -158,6 +158,7 @@ def _check_agent_roles(agent_roles: Sequence[str]) -> None:
 
 
 def _check_scopes(role: Role, scopes: Sequence[Permission] | None) -> None:
+    """Raises RequestInvalid for a scope that does not exist, or that the role lacks. None is all of the role's."""
     for scope in scopes or ():
         if scope not in PERMISSIONS:
             fix = f"Known are {', '.join(PERMISSIONS)}."

@@ -43,6 +43,7 @@ class Sequential(Composite):
     kind = "sequential"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Delegates to the children. Yields nothing: they emit their events themselves."""
         for child in self.children:
             outcome = await context.delegate(child.card.name, segment=segment_of(child.card.name))
             if outcome.escalated:
@@ -65,6 +66,7 @@ class Loop(Composite):
         self.max_iterations = max_iterations
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Delegates to the children. Yields nothing: they emit their events themselves."""
         for iteration in range(self.max_iterations):
             for child in self.children:
                 outcome = await context.delegate(child.card.name, segment=f"{segment_of(child.card.name)}#{iteration}")
@@ -83,6 +85,7 @@ class Parallel(Composite):
     kind = "parallel"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Delegates to the children. Yields nothing: they emit their events themselves."""
         names = [child.card.name for child in self.children]
         outcomes = await run_together([context.delegate(name, segment=f"~{segment_of(name)}") for name in names])
         if any(outcome.escalated for outcome in outcomes):

@@ -151,6 +151,7 @@ class Conversation:
         await self._send(line if answer is None else answer)
 
     async def _send(self, message: str | Content) -> None:
+        """Sends a message, or the answer to a question, and shows the reply. Ctrl-C cancels it. Raises StoreError."""
         asked = asyncio.Event()
         try:
             with Interrupts(asked.set):

@@ -13,7 +13,7 @@ RANKED_ROWS = 10
 
 
 def ranking_table(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
-    """A table of the chosen agent and all other candidates: those of the deciding selector come first."""
+    """A table of the candidates, each once: the chosen agent, then those of the deciding selector, then the others."""
     ranked = _ranked(selection)
     lines: list[list[str | Text]] = []
     for number, (selector, candidate) in enumerate(ranked[:rows], 1):

@@ -160,8 +160,11 @@ async def decision_signals(
         StoreError: The store cannot be read.
     """
     reader = SignalReader(tree, default)
-    events = await store.events(key, after=max(sequence - _BEFORE, 0), limit=_BEFORE + _EVENTS)
-    found = [each for event in events for each in reader.add(event)]
+    found: list[Found] = []
+    last, end = max(sequence - _BEFORE, 0), sequence + _EVENTS
+    while last < end and (events := await store.events(key, after=last, limit=end - last, max_bytes=PAGE_BYTES)):
+        found += [each for event in events for each in reader.add(event)]
+        last = events[-1].sequence or end
     return [each for each in [*found, *reader.close()] if each.sequence == sequence]
 
 

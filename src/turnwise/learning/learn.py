@@ -141,11 +141,12 @@ async def learn(cascade: Cascade, traffic: Traffic, *, min_gain: float = 0.0, ma
     trust = trust_in(labelled, parts.learn, vectors)
     if doubted := sum(map(trust.is_doubted, parts.learn)):
         base = replace(base, left_out={**base.left_out, "others contradict it": doubted})
+    teaching = [index for index in parts.learn if not trust.is_doubted(index)]
     trials = _Trials(cascade, traffic, Proposer(cascade, labelled, vectors, trust))
-    inner = split(labelled, parts.learn, vectors)
+    inner = split(labelled, teaching, vectors)
     plan = await _best_plan(trials, inner.learn, inner.final)
-    proposal = plan.proposal(trials.proposer, parts.learn)
-    if personal := trials.proposer.personal(parts.learn):
+    proposal = plan.proposal(trials.proposer, teaching)
+    if personal := trials.proposer.personal(teaching):
         base = replace(base, left_out={**base.left_out, "holds personal data": personal})
     if proposal.is_empty:
         return replace(base, refusal="No change is better on the messages that were left for comparison.")
@@ -279,7 +280,7 @@ class _Trials:
         if not isinstance(traffic, Conversations):
             return ()
         expected = [self.labelled[index].expected for index in which]
-        weights = [self.proposer.trust.belief(index) for index in which]
+        weights = [weight * self.proposer.trust.belief(index) for index, weight in zip(which, self.weights(which), strict=True)]
         return await adapted_options(
             cascade, lambda changed: traffic.weighed(changed, which), expected, weights, segment=segment
         )

@@ -1,7 +1,7 @@
 """Labelled messages to learn from: out of the log of a store, or out of files of cases."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -59,7 +59,7 @@ class LogTraffic:
         """
         default = cascade.spec.default or cascade.tree.root
         counted = await _counted_labels(store, app, since)
-        shown = await _share_shown(store, app, since)
+        shown = await _share_shown(store, app, since, counted.values())
         places: list[Place] = []
         labelled: list[Labelled] = []
         async for each in replay(store, cascade, [Place(*at, None) for at in counted]):
@@ -110,13 +110,15 @@ class LogTraffic:
         return [found.get((place.key, place.sequence)) for place in wanted]
 
 
-async def _share_shown(store: SessionStore, app: str, since: datetime | None) -> float | None:
-    """Returns the share of the decisions that nothing contradicts which have a label: how often a right one shows.
+async def _share_shown(
+    store: SessionStore, app: str, since: datetime | None, labelled: Iterable[LabelledDecision]
+) -> float | None:
+    """Returns the share of decisions that signals confirm, of those and the unlabelled ones: how often a right one shows.
 
-    The newest decisions are counted. None without any.
+    The newest decisions are counted. None if signals confirm none.
     """
+    confirmed = sum(each.label.source == SIGNAL and each.label.agent == each.agent for each in labelled)
     counts = await store.decisions.count(app, filter=DecisionFilter(since=since))
-    confirmed = sum(cell.count for cell in counts.cells if cell.label == cell.agent)
     open_ = sum(cell.count for cell in counts.cells if cell.label is None)
     return confirmed / (confirmed + open_) if confirmed else None
 

@@ -66,9 +66,10 @@ def folder_from_environment() -> Path | None:
 
 @functools.cache
 def version() -> str:
-    """Returns twelve hexadecimal digits that identify this package's code. Matchers fitted by other code are fitted again."""
+    """Returns twelve hexadecimal digits that identify this package's code and data. Matchers of others are fitted again."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *(here / "data").glob("strangers.*")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

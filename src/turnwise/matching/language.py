@@ -1,7 +1,8 @@
 """Recognises the language of a text.
 
 A text is recognised only with enough letters and a clear margin. A short text, a name, an address or a code has no language.
-The detector (`py3langid`) is loaded when a text without common English words first needs it: about a second, and 70 MB.
+The detector (`py3langid`) takes about a second to load, and 70 MB. It is loaded by `load_detector`, or by the first text
+without common English words.
 """
 
 import re
@@ -52,13 +53,16 @@ _COMMON = _words(
 )
 
 
-@lru_cache(_CACHE_SIZE)
 def language_of(text: str) -> str | None:
     """Returns the text's language as an ISO 639-1 code; None when it is not clear.
 
     Deterministic for a version of the detector. A text with common English words is English, also when it quotes others.
     """
-    read = text[:READ_CHARACTERS]
+    return _language_of(text[:READ_CHARACTERS])
+
+
+@lru_cache(_CACHE_SIZE)
+def _language_of(read: str) -> str | None:
     words = _WORD.findall(read.replace("’", "'").casefold())
     english = sum(word in _COMMON for word in words)
     if english and english * _ENGLISH_SHARE >= len(words):
@@ -75,6 +79,11 @@ def language_of(text: str) -> str | None:
     if dict(ranking)[ENGLISH] > _ENGLISH_AT_MOST:
         return None
     return best if is_other_script or share >= _CLEAR or share + second >= _CLEAR_TOGETHER else None
+
+
+def load_detector() -> None:
+    """Loads the detector, so that no message waits for it."""
+    _detector()
 
 
 def detector() -> str:

@@ -75,7 +75,8 @@ def _words(folded: str) -> Iterator[str]:
 def _stem(word: str) -> str:
     """Returns an English word without the ending of its plural, tense or participle.
 
-    The result is a key, not a word: forms of one word share it.
+    The result is a key, not a word: forms of one word share it. Memory stores these keys: after a change here, stored entries
+    are neither found nor removed by their words.
     """
     word = word[:TERM_CHARACTERS]
     if len(word) < 4 or not word.isascii():

@@ -145,7 +145,7 @@ class MemoryStore(Protocol):
 
         Args:
             ids: The entries. Unknown ids are skipped.
-            session: The entries that belong to this session or came from it. Without `ids` and `session`, all of the user.
+            session: The entries that belong to this session or came from it; ignored with `ids`. Without both, all of the user.
 
         Raises:
             UserOnHold: The user has a legal hold.

@@ -257,7 +257,10 @@ class Runner:
     async def select(
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
-        """Returns the selection for this message without storing anything or running an agent. Raises SessionMissing."""
+        """Returns the selection for this message without storing anything or running an agent.
+
+        Without a session it is the first message of one that is in no experiment. Raises SessionMissing.
+        """
         content, context = checked_message(message, self.config.limits), context or MessageContext()
         head, assigned = Head(), None
         if session is not None:

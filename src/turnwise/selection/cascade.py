@@ -196,6 +196,7 @@ class Cascade:
         """Prepares what a first decision needs, without waiting for heads. Raises EncoderError."""
         if self.meaning is not None:
             await asyncio.to_thread(self.meaning.prepare)
+            await asyncio.to_thread(self.meaning.languages.prepare)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
         """Returns every stage's options with defaults filled in, by stage name.
@@ -230,6 +231,7 @@ class Cascade:
         """
         if self.meaning is not None:
             await asyncio.to_thread(self.meaning.prepare, progress)
+            await asyncio.to_thread(self.meaning.languages.prepare)
             await self.meaning.fitted()
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from turnwise.matching.language import language_name, language_of
+from turnwise.matching.language import language_name, language_of, load_detector
 from turnwise.ports.encoder import Encoder, languages_of
 
 _FEWEST_PHRASES = 2
@@ -18,11 +18,18 @@ class KnownLanguages:
 
     Args:
         encoder: Its languages; an encoder that names none knows all.
-        phrases: Returns the agents' texts. Called for the first message in a language that the encoder does not know.
+        phrases: Returns the agents' texts. Called once: by `prepare`, or for the first message in a language that the encoder
+            does not know.
     """
 
     def __init__(self, encoder: Encoder, phrases: Callable[[], Iterable[str]]) -> None:
         self._of_encoder, self._phrases = languages_of(encoder), phrases
+
+    def prepare(self) -> None:
+        """Does what a message would otherwise wait for: loads the detector, and reads the agents' texts."""
+        if self._of_encoder is not None:
+            load_detector()
+            _ = self._of_agents
 
     def unknown(self, text: str) -> str | None:
         """Returns the text's language if it cannot be read; None when it can, or when its language is not clear."""

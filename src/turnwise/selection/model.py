@@ -17,7 +17,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.ports.tool import ToolSpec
 from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.resume import open_question
-from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
+from turnwise.selection.verdicts import GUESS, abstained, chosen, ranked, shortened
 
 MARGIN, CHOICES, SECONDS, KEPT = 0.3, 8, 10.0, 1_000
 MAX_NOVELTY = 0.5
@@ -126,9 +126,10 @@ class ModelSelector:
         if request.occasion != "message" or not request.text.strip():
             return []
         found = ranked(request, self._stage, self._nobody)
-        if found:
+        is_guess = bool(found) and all(each.evidence == GUESS for each in found)
+        if found and not is_guess:
             return [each for each in found if each.score >= found[0].score - self._margin][: self._choices]
-        if any(verdict.candidates for verdict in request.verdicts) or len(request.eligible) > self._choices:
+        if any(verdict.candidates for verdict in request.verdicts if not is_guess) or len(request.eligible) > self._choices:
             return []
         return [Candidate(agent=name, score=0.0) for name in request.eligible]
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MAX_RECORDED = 50
 RECORDED_CANDIDATES = 5
 """Maximum number of candidates, passed-over authors and ignored things that a verdict stores."""
+GUESS = "the encoder's guess"
+"""The evidence of a candidate that is only good to ask the user about."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
 _log = logging.getLogger("turnwise.selection")

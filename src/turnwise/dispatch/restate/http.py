@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     pass
 
 CONNECT_SECONDS, SECONDS = 3.0, 10.0
+IDLE_SECONDS = 30.0
 MOST_BYTES = 4 * 1024 * 1024
 """The size of the largest answer that is read."""
 
@@ -64,6 +65,8 @@ class HttpClient:
 
     async def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         while True:
+            while self._idle and self._idle[0].is_stale():
+                await self._idle.pop(0).close()
             is_kept = bool(self._idle)
             async with self._idle.pop() if is_kept else await self._connect() as connection:
                 try:
@@ -93,6 +96,7 @@ class _Connection:
         self._h11, self._state = h11, h11.Connection(h11.CLIENT)
         self._reader, self._writer = reader, writer
         self._is_reusable = False
+        self._idle_since = 0.0
 
     async def __aenter__(self) -> "_Connection":
         self._is_reusable = False
@@ -110,7 +114,12 @@ class _Connection:
         self._is_reusable = states == (self._h11.DONE, self._h11.DONE)
         if self._is_reusable:
             self._state.start_next_cycle()
+            self._idle_since = asyncio.get_running_loop().time()
         return self._is_reusable
+
+    def is_stale(self) -> bool:
+        """Returns whether it was idle so long that a device on the way may have dropped it."""
+        return asyncio.get_running_loop().time() - self._idle_since > IDLE_SECONDS
 
     async def close(self) -> None:
         # Aborted: a server that does not answer shall not delay its client's end.

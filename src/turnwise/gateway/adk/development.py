@@ -138,7 +138,7 @@ async def get_graph(app_name: str, front: TheFront, services: TheServices, dark_
 
 @router.get(_APP + "/users/{user_id}/sessions/{session_id}/events/{event_id}/graph")
 async def get_event_graph(app_name: str, session_id: str, event_id: str, front: TheFront, services: UserServices) -> Response:
-    """Draws all agents and highlights the event's author; an empty object for an unknown event."""
+    """Draws all agents and highlights the event's author; an empty object if it is not among the newest 1,000."""
     events = (await services.sessions.events(session_id, Window(last=MOST_EVENTS_SEARCHED))).events
     check_app(front, app_name)
     event = next((event for event in events if event.id == event_id), None)

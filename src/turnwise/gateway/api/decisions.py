@@ -1,4 +1,4 @@
-"""Routes that search, explain and label selection decisions."""
+"""Routes that search, count, follow, explain, label and rate selection decisions. `services.decisions` checks the rights."""
 
 from typing import Annotated, Literal
 

@@ -15,7 +15,7 @@ def confidence_plot(tenths: Columns) -> Markup:
     """Plots labelled decisions by tenth of their confidence: right ones below, wrong ones on top."""
     most = max((right + wrong for right, wrong, _ in tenths), default=0) or 1
     frame = Frame(x1=float(len(tenths)), y1=most * 1.08, height=260.0)
-    columns = [_column(frame, number, *each) for number, each in enumerate(tenths)]
+    columns = [_tenth_column(frame, number, *each) for number, each in enumerate(tenths)]
     rows = max(round_step(frame.y1, 4), 1.0)
     return plot(
         frame,
@@ -28,9 +28,10 @@ def confidence_plot(tenths: Columns) -> Markup:
     )
 
 
-def _column(frame: Frame, number: int, right: int, wrong: int, decisions: int) -> Markup:
-    x, width = frame.x(number) + 3, frame.x(1) - frame.x(0) - 6
-    tooltip = f"{10 * number} to {10 * number + 10} %: {right:,} right, {wrong:,} wrong, of {decisions:,} decisions"
+def _tenth_column(frame: Frame, tenth: int, right: int, wrong: int, decisions: int) -> Markup:
+    """Draws the decisions of one tenth of confidence: right ones below, wrong ones on top, all of them in the tooltip."""
+    x, width = frame.x(tenth) + 3, frame.x(1) - frame.x(0) - 6
+    tooltip = f"{10 * tenth} to {10 * tenth + 10} %: {right:,} right, {wrong:,} wrong, of {decisions:,} decisions"
     top, middle = frame.y(right + wrong), frame.y(right)
     return joined(
         tag("rect", tag("title", tooltip), x=x, y=middle, width=width, height=frame.y(0) - middle, class_="hit"),

@@ -131,7 +131,7 @@ class Planner:
             if held or run.queued or run.blocked or run.config.when_busy != "interrupt":
                 raise UnfinishedMessage(held=held)
         if run.blocked:
-            return self._refusal(run, session, prepared)
+            return self._record_of_blocked(run, session, prepared)
         context, now = run.message.context, self._services.issuer.now()
         if self._unknown.leaves_message(run.key, session.head, run.message.id, prepared.content, context, agent_set, now):
             raise LeftToOtherProcesses
@@ -167,7 +167,8 @@ class Planner:
             return await self._save_blobs(run, prepared)
         return prepared
 
-    def _refusal(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Refusal:
+    def _record_of_blocked(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Refusal:
+        """Returns the record of a message that guardrails blocked: one event without the message's content."""
         event = Event(
             id=run.event_id,
             author=USER,

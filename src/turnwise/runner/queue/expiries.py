@@ -16,6 +16,8 @@ BATCH_SECONDS = 1.0
 """How long the next batch waits for sessions that began to answer a message meanwhile."""
 EARLY = timedelta(milliseconds=50)
 """A timer may fire this much before its time, because clocks differ a little."""
+RETRY_SECONDS = 5.0
+"""How long after an error of the store a pass begins again."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -43,6 +45,9 @@ class Expiries:
         self._next: datetime | None = None
         """The time of the timer."""
         self._pass: asyncio.Task[set[SessionKey]] | None = None
+        self._is_asked_again = False
+        """Whether another pass was asked for during the one that runs."""
+        self._retry: asyncio.TimerHandle | None = None
 
     def note(self, session: Session) -> None:
         """Has the session worked off when the next of its waits expires."""
@@ -56,13 +61,17 @@ class Expiries:
     def called(self) -> None:
         """Says that the dispatcher called for a session. Begins a pass if the timer may have fired."""
         if self._next is not None and self._now() >= self._next - EARLY:
+            self._next = None
             self.begin()
 
     def begin(self) -> None:
-        """Works off the expired sessions here in the background, unless that is going on."""
-        if self._pass is None:
-            self._pass = asyncio.create_task(self._run())
-            self._pass.add_done_callback(self._ended)
+        """Works off the expired sessions here in the background; if that is going on, once more after it."""
+        if self._pass is not None:
+            self._is_asked_again = True
+            return
+        self._is_asked_again = False
+        self._pass = asyncio.create_task(self._run())
+        self._pass.add_done_callback(self._ended)
 
     async def work_off(self) -> set[SessionKey]:
         """Works off the sessions whose waits have expired, here, and returns them. Raises the store's errors."""
@@ -78,6 +87,8 @@ class Expiries:
 
     async def close(self) -> None:
         """Ends the pass."""
+        if self._retry is not None:
+            self._retry.cancel()
         if self._pass is not None:
             self._pass.cancel()
             await asyncio.wait({self._pass})
@@ -96,7 +107,13 @@ class Expiries:
 
     def _ended(self, task: "asyncio.Task[set[SessionKey]]") -> None:
         self._pass = None
-        if not task.cancelled() and (problem := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if self._is_asked_again:
+            self.begin()
+        elif task.exception() is not None:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self.begin)
+        if (problem := task.exception()) is not None:
             if not isinstance(problem, TurnwiseError):
                 log.error("Expired waits were not ended.", exc_info=problem)
             else:

@@ -118,7 +118,7 @@ class Model:
         shares, total, highest = self._shares(utilities, features)
         out_of_scope = math.exp(min((nobody - highest) / self.temperature, 40.0))
         if self.adaptation != AS_SHIPPED:
-            adapted, adapted_total, _ = self._shares(utilities + self._added(features, active), features)
+            adapted, adapted_total, _ = self._shares(utilities + self.temperature * self._added(features, active), features)
             return Scores(adapted / adapted_total, out_of_scope / (out_of_scope + total), 0.0)
         return Scores(shares / total, out_of_scope / (out_of_scope + total), 0.0)
 

@@ -38,6 +38,7 @@ _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
 _EMPTY_NOVELTY = 0.9
 _NOTHING = "No agent that may be chosen has anything to go by."
+_ASKED_NOVELTY = 0.5  # the later stages do not ask about a message that is more likely for nobody
 _EMPTY = "No word of the message says what it is about, and nobody has the conversation."
 
 
@@ -192,7 +193,8 @@ class Contextual:
         if explain.has_ended(situation, agent, request.tree, state.passed_over):
             why = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
             return abstained(self.name, why, confidence=best.score, **found)
-        is_open = self._ties == "all" or (second is not None and turn.active not in (agent, second.agent))
+        asks_all = self._ties == "all" and nobody <= _ASKED_NOVELTY
+        is_open = asks_all or (second is not None and turn.active not in (agent, second.agent))
         if second and best.score - second.score < self._margin and is_open:
             why = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
             return abstained(self.name, why, confidence=best.score, **found)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.selection.active_agent import ConversationState
-from turnwise.selection.verdicts import abstained, chosen
+from turnwise.selection.verdicts import GUESS, abstained, chosen
 
 CONFIDENCE = 0.6
 """Confidence of such a decision."""
@@ -54,9 +54,7 @@ def decide_unread(selector: str, why: str, clues: Clues, state: ConversationStat
     if active is not None:
         return _chosen(selector, active, methods.stay, f"stays: {why}, and {active} has the conversation.", state)
     reason = f"{why[:1].upper()}{why[1:]}, and nobody has the conversation."
-    candidates = tuple(
-        Candidate(agent=name, score=CONFIDENCE, evidence="the encoder's guess") for name in clues.nearest[:MAX_GUESSES]
-    )
+    candidates = tuple(Candidate(agent=name, score=CONFIDENCE, evidence=GUESS) for name in clues.nearest[:MAX_GUESSES])
     return abstained(selector, reason, candidates=candidates, passed_over=state.passed_over)
 
 

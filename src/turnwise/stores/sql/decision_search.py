@@ -63,7 +63,7 @@ class Wanted:
 
         One bound on each side: of two, a database may take the wrong one for its way through the index.
         """
-        return (max(low, last + 1), high) if self.oldest_first else (low, min(high, last - 1))
+        return (max(low, min(last + 1, _LAST_ID)), high) if self.oldest_first else (low, min(high, last - 1))
 
     def order(self, place: ColumnElement[Any]) -> ColumnElement[Any]:
         """Returns the order by this column."""

@@ -88,18 +88,24 @@ class SqlIndexCache:
         """Returns the arrays of a stored matcher; None when there is none, or it is incomplete."""
         import numpy as np
 
-        with tempfile.TemporaryFile() as file:  # such a matcher may have hundreds of megabytes
-            if not self._run(lambda connection: _read(connection, fingerprint, file)):
-                return None
-            try:
+        try:
+            with tempfile.TemporaryFile() as file:  # such a matcher may have hundreds of megabytes
+                if not self._run(lambda connection: _read(connection, fingerprint, file)):
+                    return None
                 with np.load(file, allow_pickle=False) as arrays:
                     return {name: arrays[name] for name in arrays.files}
-            except _DAMAGE as problem:
-                log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-                return None
+        except _DAMAGE as problem:
+            log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+            return None
 
     def store_matcher(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
-        """Stores a matcher, and removes all but the newest ones."""
+        """Stores a matcher, and removes all but the newest ones. Without room for a temporary file, nothing is stored."""
+        try:
+            self._store_parts(fingerprint, arrays)
+        except OSError as problem:
+            log.warning("A matcher cannot be stored (%s).", problem.strerror)
+
+    def _store_parts(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
         import numpy as np
 
         number = new_id()

@@ -76,7 +76,7 @@ class UserIndex:
             self._add(list(read_rows(connection, user.owner, self.next, user.next)))
             self._pairs += [(row[0], row[1]) for row in _PAIRS.rows(connection, at)]
             self.next = user.next
-        if older is not None and older._vectors is not None:
+        if older is not None and older._vectors is not None and older._count and self._count:
             self._add_vectors(older._rows["number"], older._vectors[: older._count])
             self._encoded = older._encoded
         if encoder is not None and self._count and self._encoded < self._rows["number"][-1]:

@@ -18,24 +18,24 @@ OLD_TABLES = ("labels", "jobs", "pushes", "decisions", "messages", "events", "se
 def upgrade() -> None:
     for name in OLD_TABLES:
         _rename(name)
-    _app_state()
-    _audit()
-    _decisions()
-    _events()
-    _holds()
-    _jobs()
-    _label_changes()
-    _label_claims()
-    _labels()
-    _messages()
-    _processes()
-    _pushes()
-    _removals()
-    _sessions()
-    _shares()
-    _snapshots()
-    _user_state()
-    _versions()
+    _create_app_state()
+    _create_audit()
+    _create_decisions()
+    _create_events()
+    _create_holds()
+    _create_jobs()
+    _create_label_changes()
+    _create_label_claims()
+    _create_labels()
+    _create_messages()
+    _create_processes()
+    _create_pushes()
+    _create_removals()
+    _create_sessions()
+    _create_shares()
+    _create_snapshots()
+    _create_user_state()
+    _create_versions()
     words.create_index(op.get_bind())
     _start_move()
 
@@ -66,7 +66,7 @@ def _start_move() -> None:
         op.drop_table(f"turnwise_old_{name}")
 
 
-def _app_state() -> None:
+def _create_app_state() -> None:
     op.create_table(
         "turnwise_app_state",
         sa.Column("app", NAME, nullable=False),
@@ -76,7 +76,7 @@ def _app_state() -> None:
     )
 
 
-def _audit() -> None:
+def _create_audit() -> None:
     op.create_table(
         "turnwise_audit",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -94,7 +94,7 @@ def _audit() -> None:
     op.create_index("turnwise_audit_app_id_ix", "turnwise_audit", ["app", "id"])
 
 
-def _decisions() -> None:
+def _create_decisions() -> None:
     op.create_table(
         "turnwise_decisions",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -147,7 +147,7 @@ def _decisions() -> None:
     op.create_index("turnwise_decisions_owner_id_ix", "turnwise_decisions", ["owner", "id"])
 
 
-def _events() -> None:
+def _create_events() -> None:
     op.create_table(
         "turnwise_events",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -165,7 +165,7 @@ def _events() -> None:
     )
 
 
-def _holds() -> None:
+def _create_holds() -> None:
     op.create_table(
         "turnwise_holds",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -180,7 +180,7 @@ def _holds() -> None:
     op.create_index("turnwise_holds_app_user_id_hold_id_ix", "turnwise_holds", ["app", "user_id", "hold_id"])
 
 
-def _jobs() -> None:
+def _create_jobs() -> None:
     op.create_table(
         "turnwise_jobs",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -208,7 +208,7 @@ def _jobs() -> None:
     )
 
 
-def _label_changes() -> None:
+def _create_label_changes() -> None:
     op.create_table(
         "turnwise_label_changes",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -229,7 +229,7 @@ def _label_changes() -> None:
     op.create_index("turnwise_label_changes_app_author_ix", "turnwise_label_changes", ["app", "author"])
 
 
-def _label_claims() -> None:
+def _create_label_claims() -> None:
     op.create_table(
         "turnwise_label_claims",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -244,7 +244,7 @@ def _label_claims() -> None:
     op.create_index("turnwise_label_claims_app_reviewer_ix", "turnwise_label_claims", ["app", "reviewer"])
 
 
-def _labels() -> None:
+def _create_labels() -> None:
     op.create_table(
         "turnwise_labels",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -276,7 +276,7 @@ def _labels() -> None:
     op.create_index("turnwise_labels_app_id_ix", "turnwise_labels", ["app", "id"])
 
 
-def _messages() -> None:
+def _create_messages() -> None:
     op.create_table(
         "turnwise_messages",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -300,7 +300,7 @@ def _messages() -> None:
     )
 
 
-def _processes() -> None:
+def _create_processes() -> None:
     op.create_table(
         "turnwise_processes",
         sa.Column("name", NAME, nullable=False),
@@ -312,7 +312,7 @@ def _processes() -> None:
     )
 
 
-def _pushes() -> None:
+def _create_pushes() -> None:
     op.create_table(
         "turnwise_pushes",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -345,7 +345,7 @@ def _pushes() -> None:
     )
 
 
-def _removals() -> None:
+def _create_removals() -> None:
     op.create_table(
         "turnwise_removals",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -357,7 +357,7 @@ def _removals() -> None:
     )
 
 
-def _sessions() -> None:
+def _create_sessions() -> None:
     op.create_table(
         "turnwise_sessions",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -404,7 +404,7 @@ def _sessions() -> None:
     )
 
 
-def _shares() -> None:
+def _create_shares() -> None:
     op.create_table(
         "turnwise_shares",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -415,7 +415,7 @@ def _shares() -> None:
     op.create_index("turnwise_shares_owner_session_ix", "turnwise_shares", ["owner", "session"])
 
 
-def _snapshots() -> None:
+def _create_snapshots() -> None:
     op.create_table(
         "turnwise_snapshots",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -428,7 +428,7 @@ def _snapshots() -> None:
     )
 
 
-def _user_state() -> None:
+def _create_user_state() -> None:
     op.create_table(
         "turnwise_user_state",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -440,7 +440,7 @@ def _user_state() -> None:
     )
 
 
-def _versions() -> None:
+def _create_versions() -> None:
     op.create_table(
         "turnwise_versions",
         sa.Column("app", NAME, nullable=False),
