@@ -149,6 +149,20 @@ async def vectors_find_entries(store: SessionStore) -> None:
     assert "3" not in await recalled(store, key, "?", vector=query)
 
 
+async def an_emptied_memory_can_be_searched(store: SessionStore) -> None:
+    """G4: also with the vectors that a search before has read."""
+    key, encoder = fresh_key(), BagOfWordsEncoder()
+    query = QueryVector(encoder.fingerprint, encoder.encode(["alpha"])[0])
+    await store.memory.remember(key.app, key.user, [entry("only", "alpha")])
+    (text,) = await store.memory.unencoded(key.app, key.user, encoder.fingerprint)
+    await store.memory.put_vectors(key.app, key.user, encoder.fingerprint, [text.number], encoder.encode([text.text]))
+    assert await recalled(store, key, "alpha", vector=query) == ["only"]
+    await store.memory.forget(key.app, key.user, ids=["only"])
+    assert await recalled(store, key, "alpha", vector=query) == []
+    await store.memory.remember(key.app, key.user, [entry("next", "alpha")])
+    assert await recalled(store, key, "alpha", vector=query) == ["next"]
+
+
 async def memory_is_of_one_user(store: SessionStore) -> None:
     """G4: another user's entries are as if they were not there."""
     key = fresh_key()
@@ -442,6 +456,7 @@ CASES: tuple[Case, ...] = (
     roles_limit_what_is_seen,
     filters_and_pages_go_together,
     what_is_forgotten_is_gone,
+    an_emptied_memory_can_be_searched,
     forgotten_texts_leave_recorded_steps,
     sources_decide_what_can_be_seen,
 )

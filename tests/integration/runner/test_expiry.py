@@ -5,11 +5,16 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from turnwise import AgentContext, Limits, RunConfig, Runner, agent
+import pytest
+from runner_play import Fails, InFront
+
+from turnwise import AgentContext, Limits, RunConfig, Runner, SqlSessionStore, agent
 from turnwise.dispatch.local import LocalDispatcher
+from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.dispatcher import WorkOff
+from turnwise.runner.queue import expiries
 from turnwise.testing.fakes import CountingIssuer
 
 CONFIG = RunConfig(limits=Limits(wait_seconds=0.3))
@@ -90,6 +95,19 @@ async def test_another_process_that_works_ends_it(tmp_path: Path) -> None:
         with suppress(asyncio.CancelledError):
             await working
         await second.close()
+
+
+async def test_an_error_of_the_store_does_not_end_the_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiries, "RETRY_SECONDS", 0.05)
+    inner = SqlSessionStore("sqlite://")
+    away = Fails(inner.leases, "expired", StoreUnavailable("It is away.", fix="Wait."), times=1)
+    runner = Runner(asking, store=InFront(inner, leases=away), config=CONFIG)
+    try:
+        await (await runner.start("hello", user="ann", session="s")).result()
+        assert await _ended(runner) == ["limit:wait_seconds"]
+        assert away.times == 0
+    finally:
+        await runner.close()
 
 
 class CountingDispatcher(LocalDispatcher):
