@@ -103,6 +103,7 @@ async def test_an_error_of_the_store_does_not_end_the_timers(monkeypatch: pytest
     away = Fails(inner.leases, "expired", StoreUnavailable("It is away.", fix="Wait."), times=1)
     runner = Runner(asking, store=InFront(inner, leases=away), config=CONFIG)
     try:
+        await (await runner.start("hello", user="ann", session="before")).result()  # has the timer
         await (await runner.start("hello", user="ann", session="s")).result()
         assert await _ended(runner) == ["limit:wait_seconds"]
         assert away.times == 0
