@@ -54,8 +54,14 @@ _BODY = select(_e.body).where(_IS_EVENT).with_for_update()
 _SET_BODY = update(events).where(_IS_EVENT).values(body=bindparam("body"))
 
 
+def _lock_memory(connection: Connection, owner: int) -> None:
+    """Has others who write this memory wait: no entry is counted out twice, and none is left without the user's row."""
+    connection.execute(_LOCK, {"at_owner": owner})
+
+
 def forget_ids(connection: Connection, owner: int, ids: Collection[str]) -> int:
     """Forgets entries with those that they replace, and returns how many."""
+    _lock_memory(connection, owner)
     rows: dict[int, AnyRow] = {}
     wanted = [id_ for id_ in ids if "\0" not in id_]
     while wanted:
@@ -69,6 +75,7 @@ def forget_ids(connection: Connection, owner: int, ids: Collection[str]) -> int:
 
 def forget_session(connection: Connection, owner: int, session_id: str) -> int:
     """Forgets some entries of a session or from it, and returns how many; 0 at the end."""
+    _lock_memory(connection, owner)
     rows = connection.execute(_OF_SESSION, {"at_owner": owner, "at_session": session_id}).all()
     _remove(connection, owner, rows, is_redacted=True)
     return len(rows)
@@ -76,8 +83,7 @@ def forget_session(connection: Connection, owner: int, session_id: str) -> int:
 
 def forget_some(connection: Connection, owner: int) -> int:
     """Forgets some entries of a user, and returns how many; 0 when there is nothing left of the memory."""
-    # Whoever else writes this memory waits, so that no entry is left without the user's row.
-    connection.execute(_LOCK, {"at_owner": owner})
+    _lock_memory(connection, owner)
     rows = connection.execute(_OF_USER, {"at_owner": owner}).all()
     _remove(connection, owner, rows, is_redacted=True)
     if not rows:
@@ -95,6 +101,7 @@ def delete_of_session(connection: Connection, owner: int, session: int, ranges: 
     in_range = or_(*(and_(_m.sequence >= first, _m.sequence <= last) for first, last in ranges))
     of_log = and_(_m.log == session, or_(_m.scope == session, _m.hidden == 1), in_range)
     is_theirs = and_(_m.owner == owner, or_(of_log, and_(_m.log == 0, _m.scope == session)))
+    _lock_memory(connection, owner)
     rows = connection.execute(select(*_COLUMNS).where(is_theirs).limit(STEP_ENTRIES)).all()
     _remove(connection, owner, rows, is_redacted=True)
     return len(rows)
@@ -102,6 +109,7 @@ def delete_of_session(connection: Connection, owner: int, session: int, ranges: 
 
 def delete_expired(connection: Connection, owner: int, now: float) -> int:
     """Deletes some entries that expired by that time, and returns how many. From then on time does not run back behind it."""
+    _lock_memory(connection, owner)
     connection.execute(_SEEN, {"at_owner": owner, "now": now})
     rows = connection.execute(_EXPIRED, {"at_owner": owner, "now": now}).all()
     _remove(connection, owner, rows, is_redacted=False)
