@@ -47,6 +47,8 @@ def test_a_gateway_accepts_and_a_worker_answers(server: RestateServer, tmp_path:
 def test_a_session_says_why_it_waits(server: RestateServer, tmp_path: Path) -> None:
     """A gateway accepted the message; the engine is away, then it knows no worker, then nobody asks about it."""
     folder, away = project(tmp_path), f"restate://127.0.0.1:{free_port()}?admin={free_port()}"
+    file = folder / "turnwise.yaml"
+    file.write_text(file.read_text("utf-8").replace("app: test", "app: alone"), "utf-8")  # workers of others registered
     gateway = Process(folder, "--engine", server.address)
     try:
         with gateway.client() as client:
@@ -59,7 +61,7 @@ def test_a_session_says_why_it_waits(server: RestateServer, tmp_path: Path) -> N
     assert "cannot be reached" in shown.stdout
     assert "No process that answers is alive." in shown.stdout
     for engine, says in (
-        (server.address, "No worker of app 'test' has registered"),
+        (server.address, "No worker of app 'alone' has registered"),
         (None, "No process that answers is alive"),
     ):
         options = ("--engine", engine) if engine else ()

@@ -207,6 +207,7 @@ NAMES = {
     "hold_id": "h",
     "memory_id": "nothing",
     "policy_name": "main",
+    "experiment_name": "none",
     "kind": "agent",
     "version": "1",
     "path": "app.css",

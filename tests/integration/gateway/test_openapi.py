@@ -23,7 +23,7 @@ EXAMPLES = 3
 SECONDS = 100
 CONFIGURATION = """
 [phases.stateful]
-max-steps = 20
+max-steps = 40
 
 [[operations]]
 include-path = "/api/v1/decision-stream" # it has no end

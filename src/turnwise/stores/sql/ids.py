@@ -8,6 +8,7 @@ from time import time_ns
 _NUMBER_BITS = 48
 _ID_BITS = 11
 _MOMENTS = 100
+_LAST_MOMENT = (1 << 63 - _ID_BITS) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -18,9 +19,13 @@ def new_session_number() -> int:
 
 
 def first_decision_id(at: datetime) -> int:
-    """Returns the lowest id of the decisions made at that time or later. A time without a zone counts as UTC."""
+    """Returns the lowest id of the decisions made at that time or later. A time without a zone counts as UTC.
+
+    Times after the year 2112 or before 1827 count as the last or first of these: their ids would not fit into a column.
+    """
     aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND << _ID_BITS
+    moment = (aware - _EPOCH) // _MICROSECOND
+    return max(-_LAST_MOMENT, min(moment, _LAST_MOMENT)) << _ID_BITS
 
 
 def decision_time(id_: int) -> datetime:

@@ -87,6 +87,11 @@ def test_ids_of_decisions_follow_their_time() -> None:
     assert first_decision_id(noon.replace(tzinfo=None)) == first_decision_id(noon)
 
 
+@pytest.mark.parametrize("at", [datetime.min, datetime.max, datetime(213, 12, 19), datetime(3050, 5, 5)])
+def test_ids_of_any_time_fit_into_a_column(at: datetime) -> None:
+    assert -(2**63) < first_decision_id(at.replace(tzinfo=UTC)) < 2**63
+
+
 def test_a_name_with_nul_is_refused() -> None:
     for key in (SessionKey("a\0", "b", "c"), SessionKey("a", "\0", "c"), SessionKey("a", "b", "c\0")):
         with pytest.raises(StoreError, match="NUL"):
