@@ -20,7 +20,7 @@ ENOUGH = CallerLimits(requests=10**9, bytes=10**12, runs=10**4, failures=10**9)
 OURS = r"^/(api/v1/(?!graph-chat)|metrics)"
 OPEN = {"/api/v1/health", "/api/v1/ready", "/api/v1/version"}
 EXAMPLES = 3
-SECONDS = 100
+SECONDS = 240
 CONFIGURATION = """
 [phases.stateful]
 max-steps = 40
