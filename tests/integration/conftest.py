@@ -1,4 +1,4 @@
-"""What tests of the help desk begin with."""
+"""What tests of the help desk, and of databases of any age, begin with."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from helpdesk_play import HELPDESK, Desk, OpenDesk
+from migration_play import NewUrl
 
 from turnwise.assemble import load_app
+from turnwise.testing.postgres import new_postgres_database
 
 
 @pytest.fixture
@@ -28,3 +30,12 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
             await app.runner.close()
 
     return open_desk
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> NewUrl:
+    """Gives URLs of databases that do not exist yet, or are empty."""
+    if request.param == "postgresql":
+        return new_postgres_database
+    count = iter(range(10))
+    return lambda: f"sqlite:///{tmp_path}/{next(count)}.db"

@@ -1,13 +1,10 @@
 """Making and migrating the tables: in place, by several processes at once, beside other programs' tables."""
 
-import asyncio
 import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,8 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, insert, inspect, text
+from migration_play import NewUrl, migrate, shape, using
+from sqlalchemy import Connection, inspect, text
 from store_play import on
 
 from turnwise.facts.content import text_content
@@ -24,47 +22,19 @@ from turnwise.facts.errors import SchemaNewer, StoreError
 from turnwise.facts.events import Await, Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, fold
-from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.stores import Lease
-from turnwise.stores.sql import SqlSessionStore, old_tables, words
+from turnwise.stores.sql import SqlSessionStore, words
 from turnwise.stores.sql.record_tables import metadata
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE
-from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, rewinds, said
 
 KEY = SessionKey("app", "user", "session")
-NewUrl = Callable[[], str]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> NewUrl:
-    """Gives URLs of databases that do not exist yet, or are empty."""
-    if request.param == "postgresql":
-        return new_postgres_database
-    count = iter(range(10))
-    return lambda: f"sqlite:///{tmp_path}/{next(count)}.db"
-
-
-def using(url: str, work: Callable[[SqlSessionStore], Coroutine[Any, Any, Any]]) -> Any:
-    async def run() -> Any:
-        store = SqlSessionStore(url)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
 
 
 def make(url: str) -> None:
     using(url, lambda store: store.create(KEY))
-
-
-def migrate(url: str) -> None:
-    """Runs every migration from nothing."""
-    on(url, lambda connection: command.upgrade(alembic_config(connection), "head"))
 
 
 def empty_version_table(url: str) -> None:
@@ -74,26 +44,6 @@ def empty_version_table(url: str) -> None:
 
 def _version_column(connection: Connection) -> str:
     return f"version_num VARCHAR(32) NOT NULL, CONSTRAINT {VERSION_TABLE}_pk PRIMARY KEY (version_num)"
-
-
-def _plain(index: Any) -> str:
-    options = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
-    return repr({**index, "dialect_options": options})
-
-
-def shape(connection: Connection) -> dict[str, Any]:
-    """All there is to know of the tables, in plain values."""
-    found = inspect(connection)
-    return {
-        table: {
-            "columns": [{**column, "type": repr(column["type"])} for column in found.get_columns(table)],
-            "key": found.get_pk_constraint(table),
-            "foreign": found.get_foreign_keys(table),
-            "indexes": sorted(_plain(index) for index in found.get_indexes(table)),
-            "unique": found.get_unique_constraints(table),
-        }
-        for table in sorted(found.get_table_names())
-    }
 
 
 def test_a_new_database_is_what_the_migrations_make(new_url: NewUrl) -> None:
@@ -281,31 +231,6 @@ def test_how_older_invocations_stand_is_unknown_until_it_changes(new_url: NewUrl
     using(url, check)
 
 
-FIXTURE = json.loads((Path(__file__).parent / "schema_0005.json").read_text())
-"""Rows that the last version before 0006 made: a rewound and forked session, waits, a dead process, an inbox."""
-
-
-def fifth_version(url: str, copies: int = 1) -> None:
-    """A database of revision 0005 with rows of every kind, for several apps."""
-
-    def fill(connection: Connection) -> None:
-        tables = MetaData()
-        tables.reflect(connection)
-        for copy in range(copies):
-            for name, rows in FIXTURE.items():
-                moved = [_of_copy(row, copy) for row in rows]
-                connection.execute(insert(tables.tables[f"turnwise_{name}"]), moved)
-
-    on(url, lambda connection: command.upgrade(alembic_config(connection), "0005"))
-    on(url, fill)
-
-
-def _of_copy(row: dict[str, Any], copy: int) -> dict[str, Any]:
-    """The row with other ids, and for the app `desk-N`."""
-    changed = {name: row[name] + 1000 * copy for name in ("id", "session") if name in row}
-    return row | changed | ({"app": f"desk-{copy}"} if "app" in row else {})
-
-
 def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
     """A34: a process that never saw the session ends its wait."""
     url, at = new_url(), NOW + timedelta(minutes=1)
@@ -325,81 +250,6 @@ def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
     on(url, forget)
     assert using(url, lambda store: store.leases.expired("app", at)) == [KEY._replace(id="expires")]
     assert using(url, lambda store: store.leases.next_expiry("app", NOW)) == (KEY._replace(id="expires"), at)
-
-
-async def check_fifth(store: SqlSessionStore, app: str) -> None:
-    """Everything of the fixture is there, and every session goes on."""
-    plain, fork = SessionKey(app, "ada", "plain"), SessionKey(app, "ada", "fork")
-    session = await check_fold(store, plain, {"given": 1})
-    assert (session.state, session.user_state, session.app_state) == ({"given": 1, "n": 1}, {"name": "Ada"}, {"shared": 2})
-    assert [event.text for event in await store.events(plain)][-3:] == ["", "again", "done"]
-    assert len(await store.events(plain, hidden=True)) == session.last_sequence == 12
-    decision = await store.decisions.find(plain, 1)
-    assert decision is not None
-    assert (decision.label, decision.selection.verdicts[1].candidates[1].agent) == ("sales", "sales")
-    (first, *_) = await store.events(plain)
-    assert first.actions.selection == decision.selection
-    receipt = await store.inbox.receipt(plain, "m-0")
-    assert receipt is not None
-    assert (receipt.message.content.text, receipt.message.context.roles) == ("question 0 café 日本", ("staff",))
-    assert [event.text for event in await store.events(fork)][-2:] == ["in the fork", "fork answer"]
-    waits, runs, unclear = (SessionKey(app, *names) for names in (("bob", "waits"), ("bob", "runs"), ("eve", "unclear")))
-    waiting = await check_fold(store, waits)
-    assert [wait.id for _, _, wait in waiting.head.waiting()] == ["w-1"]
-    queued, refused_ = await store.inbox.queued(waits), await store.inbox.receipt(waits, "m-3")
-    assert queued is not None
-    assert refused_ is not None
-    assert (queued.id, refused_.state, refused_.problem) == ("m-2", "refused", "It was not allowed.")
-    assert [config.id for config in await store.pushes.list(waits, "m-1")] == ["p-1"]
-    assert [job.agent for job in await store.jobs.claim(app, Lease("jobs", 60.0), limit=9)] == ["help"]
-    assert (await opened(store, unclear)).head.offered == ("help", "sales")
-    assert set(await store.leases.due(app)) == {waits, runs}
-    running = await opened(store, runs)
-    taken = await store.take(running, Lease("other", 60.0), [rewinds(2)])
-    assert (taken.stop, [event.text for event in await store.events(runs)]) == ("i-1", ["run", ""])
-    new = Message(id="m-new", content=SENT.content)
-    for key in (plain, fork, unclear):
-        now = await opened(store, key)
-        later = asked(invocation="i-new").replace(created_at=NOW + timedelta(days=1))
-        started = await store.begin(now, Lease("new", 60.0), new, [later], queue_limit=None)
-        await store.append(started, [ended(invocation="i-new", text="goes on")], release=True)
-        assert (await store.events(key, last=1))[0].text == "goes on"
-        await check_fold(store, key, {"given": 1} if key in (plain, fork) else {})
-    names = [decision.key.id for decision in (await store.decisions.search(app)).items]
-    assert names.count("plain") == names.count("fork") == 5
-    page = await store.decisions.search(app, filter=DecisionFilter(words="question CAFÉ"), key=plain)
-    assert [each.sequence for each in page.items] == [7, 4, 1]
-    page = await store.decisions.search(app, filter=DecisionFilter(label="sales"))
-    assert [(each.key, each.sequence) for each in page.items] == [(plain, 1)]
-
-
-@pytest.mark.parametrize("copies", [1, 50])
-def test_rows_of_every_kind_are_moved_from_0005(new_url: NewUrl, copies: int) -> None:
-    """One app fits one transaction, 50 need several."""
-    url, reference = new_url(), new_url()
-    fifth_version(url, copies)
-
-    async def check(store: SqlSessionStore) -> None:
-        for app in {f"desk-{copy}" for copy in (0, copies // 2, copies - 1)}:
-            await check_fifth(store, app)
-        assert len((await store.list("desk-0")).items) == 6
-
-    using(url, check)
-    migrate(reference)
-    assert on(url, shape) == on(reference, shape)
-
-
-def test_a_move_that_was_cut_off_goes_on(new_url: NewUrl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After any number of transactions, with sessions cut in the middle."""
-    monkeypatch.setattr(old_tables, "STEP_ROWS", 3)
-    for steps in (0, 1, 5, 14):
-        url = new_url()
-        fifth_version(url, 2)
-        on(url, lambda connection: command.upgrade(alembic_config(connection), SCHEMA))
-        for _ in range(steps):
-            assert on(url, old_tables.move_some), "this was to be cut off before the end"
-        for copy in (0, 1):
-            using(url, partial(check_fifth, app=f"desk-{copy}"))
 
 
 _START = """

@@ -78,6 +78,10 @@ async def test_a_wrong_request_is_refused() -> None:
         assert (await client.post(f"{at}/search", json={"query": "x" * 1_000_000})).status_code in {413, 422}
         assert (await client.get(at, params={"kind": "rumour"})).status_code == 422
         assert (await client.get(at, params={"after": "x"})).status_code == 422
+        await client.post(at, json={"text": "kept", "id": "kept"})
+        both = await client.request("DELETE", at, params={"id": "kept", "session_id": "s"})
+        assert (both.status_code, both.json()["where"]) == (422, ["query", "session_id"])
+        assert len((await client.get(at)).json()["memories"]) == 1
         missing = await client.post(at, json={"text": "x", "session_id": "nowhere"})
         assert (missing.status_code, missing.json()["code"]) == (404, "session.missing")
 

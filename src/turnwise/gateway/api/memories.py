@@ -116,7 +116,7 @@ async def search_memories(body: SearchMemories, services: _Services) -> Memories
     responses=problems(409),
 )
 async def forget_memories(services: _Services, id: _Ids = None, session_id: _Session = None) -> MemoriesForgotten:
-    """Deletes the named entries, those of a session, or all. Entries that they replace are deleted, too.
+    """Deletes the named entries, those of a session, or all; not both. Entries that they replace are deleted, too.
 
     Their texts are overwritten in the recorded steps of agents that recalled them. Idempotent.
     """

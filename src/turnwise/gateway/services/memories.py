@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from turnwise.facts.errors import NothingHere
+from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.facts.ids import Issuer
 from turnwise.facts.memory import Entity, MemoryEntry, MemoryKind, Recalled, Span, Speaker, new_entry
 from turnwise.gateway.services.session_scope import SessionScope
@@ -74,8 +74,16 @@ class Memories:
         return (await self._runner.memory.add(user, [entry]))[0]
 
     async def forget(self, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
-        """Deletes entries, those of a session, or all of the user, and returns how many."""
+        """Deletes entries, those of a session, or all of the user, and returns how many.
+
+        Raises:
+            RequestInvalid: Both entries and a session are named.
+            UserOnHold: The user has a legal hold.
+        """
         user = self._scope.user("memories:write")
+        if ids is not None and session is not None:
+            fix = "Name one of them; nothing was deleted."
+            raise RequestInvalid("Both entries and a session are named.", fix=fix, where=("query", "session_id"))
         if ids is not None:
             seen = [id_ for id_ in ids if await self._store.get(self._app, user, id_, reader=self._reader) is not None]
             return await self._store.forget(self._app, user, ids=seen) if seen else 0
