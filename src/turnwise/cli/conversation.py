@@ -17,7 +17,7 @@ from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.tables import wrap
 from turnwise.cli.terminal import Cleaner, clean, one_line
-from turnwise.facts.content import Content, DataPart, Part, ToolCallPart, ToolResultPart
+from turnwise.facts.content import CHOICES, Content, DataPart, Part, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
@@ -302,4 +302,5 @@ def _author_prefix(event: Event) -> Text:
 
 
 def _is_displayed(part: Part) -> bool:
-    return not (isinstance(part, ToolCallPart | ToolResultPart) or (isinstance(part, DataPart) and part.private))
+    is_hidden = isinstance(part, DataPart) and (part.private or part.name == CHOICES)
+    return not (is_hidden or isinstance(part, ToolCallPart | ToolResultPart))

@@ -83,6 +83,10 @@ class ToolResultPart(Fact):
     """True if `result` describes an error."""
 
 
+CHOICES = "choices"
+"""The name of the data of a clarifying question: a list of {agent, label, description}, which its text lists, too."""
+
+
 class DataPart(Fact):
     """Structured data for programs, such as the choices of a clarifying question."""
 

@@ -57,6 +57,13 @@ def test_sessions_explain(shop: Path) -> None:
     assert [data["selection"]["agent"] for data in told if "selection" in data] == ["orders", "orders", "returns"]
 
 
+def test_choices_are_listed_once(shop: Path) -> None:
+    """B2: the data for programs that comes with them is not shown."""
+    said = turnwise("chat", cwd=shop, stdin="wo ist meine Bestellung?\n").stdout
+    assert "1. " in said
+    assert '"label"' not in said
+
+
 def test_turns_that_do_not_exist(shop: Path) -> None:
     turnwise("chat", "-s", "one", cwd=shop, stdin="hello\n")
     for turn, problem in (("99", "no visible event #99"), ("nope", "no turn 'nope'")):

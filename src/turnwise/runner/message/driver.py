@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.branch import Branch
-from turnwise.facts.content import Content, DataPart, TextPart
+from turnwise.facts.content import CHOICES, Content, DataPart, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, RevisionUnavailable, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, ErrorInfo, Event
 from turnwise.facts.limits import RunConfig
@@ -407,4 +407,4 @@ def _question(context: TurnContext, selection: Selection, tree: AgentTree) -> Ev
     offered = choices_of(tree, (each.agent for each in verdict.candidates))
     choices: list[JsonValue] = [choice.as_data() for choice in offered]
     text = TextPart(text=verdict.question or selection.reason)
-    return context.event(Content(parts=(text, DataPart(name="choices", data=choices))))
+    return context.event(Content(parts=(text, DataPart(name=CHOICES, data=choices))))
