@@ -22,7 +22,7 @@ from turnwise.stores.sql.tables import column_params
 NO_SCOPE = -1
 """The scope of entries of the whole user."""
 AT_ONCE = 8
-"""So many blocks are packed in one transaction, so that no turn waits long for it."""
+"""The most blocks that one transaction packs: a turn may wait for it."""
 
 KIND_CODES = {"fact": 1, "entity": 2, "message": 3, "summary": 4}
 SPAN_CODES = {"working": 1, "short": 2, "long": 3}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK_VECTORS = 256
 SMALL_ROWS = 32
-"""So many rows of few vectors are merged into one."""
+"""The number of rows with few vectors at which they are merged into one."""
 
 _m, _u, _v = memories.c, memory_users.c, memory_vectors.c
 
