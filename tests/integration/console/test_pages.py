@@ -1,5 +1,6 @@
 """The console's other pages in a real browser: each opens, each is reached by the keyboard, and nothing is wrong on any."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,6 +105,26 @@ async def test_decisions_are_filtered_and_labelled_by_the_keyboard() -> None:
         await it.page.keyboard.type("hello")
         await it.sees("Nothing matches")
         await it.page.get_by_role("link", name="Clear the filters").click()
+        await it.sees("hello there")
+
+
+async def test_who_types_keeps_the_focus_when_the_counts_come() -> None:
+    async with console() as it:
+        await filled(it)
+        counted = asyncio.Event()
+
+        async def late(route: Any) -> None:
+            await counted.wait()
+            await route.continue_()
+
+        await it.page.route("**/decision-counts**", late)
+        await it.go("decisions")
+        await it.page.get_by_role("row").nth(4).wait_for()
+        await it.page.keyboard.press("/")
+        counted.set()
+        await it.page.get_by_label("Agent", exact=True).locator("option", has_text="orders").wait_for(state="attached")
+        await it.page.keyboard.type("hello")
+        await it.page.wait_for_url("**words=hello**")
         await it.sees("hello there")
 
 

@@ -78,10 +78,13 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change({ words: search.value.trim() }), 250); });
   const change = (changes) => { setQuery({ ...changes, open: "" }); go(`decisions${location.search}`, { replace: true }); };
 
+  // The search stays in its place when the others are drawn again: who is typing keeps the focus.
+  const others = h("div", { class: "contents" });
+  replace(bar, search, others);
   const drawFilters = (counts) => {
     const facet = (list) => list.map((each) => [each.name, `${each.name} · ${number(each.count)}`]);
     const known = (list, name, words = (each) => each) => { const at = query.get(name); return [...list, ...(at && !list.some(([key]) => key === at) ? [[at, words(at)]] : [])]; };
-    replace(bar, search,
+    replace(others,
       select("Agent", query.get("agent") || "", known([["", "Agent"], ...facet(counts.agents)], "agent"), (agent) => change({ agent })),
       select("Method", query.get("method") || "", known([["", "Method"], ...counts.methods.map((each) => [each.name, `${methodWords(each.name)} · ${number(each.count)}`])], "method", methodWords), (method) => change({ method })),
       select("Confidence", query.get("sure") || "", SURE, (sure) => change({ sure })),
@@ -105,8 +108,8 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     may("decisions:label") ? api.get("agents", { limit: 200 }, signal).then((found) => { agents = found.agents.map((each) => each.name); }) : null]);
   if (signal.aborted) return;
   if (counted) {
-    const { agent: a, method: m, ...others } = countable;
-    drawFilters(a || m ? await api.get("decision-counts", others, signal) : counted);
+    const { agent: a, method: m, ...unlisted } = countable;
+    drawFilters(a || m ? await api.get("decision-counts", unlisted, signal) : counted);
     if (!filters.words) count.textContent = counted.complete ? plural(counted.total, "decision") : `${number(counted.total)} of the newest ${number(counted.examined)}`;
   }
   const given = query.get("open");
