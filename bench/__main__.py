@@ -157,7 +157,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if MEMORY in arguments.scenes:
         yield from memory_tables(arguments, folder)
     yield from learning_tables(arguments)
-    yield from process_tables(arguments)
+    yield from process_tables(arguments, folder)
 
 
 def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
@@ -181,11 +181,11 @@ def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[F
         yield "Points gained by number of labels, median", rows
 
 
-def process_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+def process_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
     if HELD in arguments.scenes:
         yield "Very long answers: the longest time that one holds the event loop (CPU; how it ended)", held()
     if CHANGES in arguments.scenes:
-        yield "Agents that change (floor: without changes)", changes(quick=arguments.quick)
+        yield "Agents that change (floor: without changes)", changes(folder, quick=arguments.quick)
     if NASTY in arguments.scenes:
         yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 

@@ -1,16 +1,18 @@
-"""Agents that change while messages are answered: turns with and without changes, memory, and how long heads are away.
+"""Agents that change while messages are answered: decisions with and without changes, memory, and how long heads are away.
 
 Agents and their vectors are those of `scale`. Rounds with and without changes take turns, so that both see the same machine.
 """
 
 import asyncio
 import gc
+import statistics
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import definitions
 from bench.measure import Figure, progress
 from bench.scale import Directions, made_up
 
@@ -18,20 +20,25 @@ from turnwise.facts.tree import AgentTree
 from turnwise.selection.meaning import Meaning
 
 P99_RATIO = 1.5
+FLAT, REFITS = 1.05, 2.0
+"""The most memory after many changes, as a ratio; and the longest time between new heads, in refits. A refit that is lost
+makes it two."""
 _EXAMPLES = 10
 
 
 class Plan(NamedTuple):
     agents: int = 1_000
-    rounds: int = 20
+    defined: int = 10_000
+    """Agents in the database."""
+    rounds: int = 12
     messages: int = 200
     """Decisions of a round."""
     changes: int = 1_000
-    seconds: float = 60.0
+    seconds: float = 300.0
     """How long a change comes each second."""
 
 
-QUICK = Plan(agents=200, rounds=4, messages=100, changes=200, seconds=10.0)
+QUICK = Plan(agents=200, defined=1_000, rounds=4, messages=100, changes=200, seconds=10.0)
 
 
 class Changing:
@@ -90,7 +97,7 @@ def _p99(costs: list[float]) -> float:
     return sorted(costs)[len(costs) * 99 // 100]
 
 
-async def _turns(changing: Changing, plan: Plan) -> list[Figure]:
+async def _decisions(changing: Changing, plan: Plan) -> list[Figure]:
     quiet: list[float] = []
     busy: list[float] = []
     for number in range(plan.rounds):
@@ -117,7 +124,9 @@ async def _memory(changing: Changing, plan: Plan) -> list[Figure]:
     for _ in range(plan.changes):
         await changing.change()
     await changing.meaning.fitted()
-    return [Figure(f"memory after {plan.changes:,} more changes, MB", f"{_resident():.0f}", f"{before:.0f}")]
+    after = _resident()
+    name = f"memory after {plan.changes:,} more changes, MB"
+    return [Figure(name, f"{after:.0f}", f"{before:.0f}", f"≤ {FLAT:g}×", after <= FLAT * before)]
 
 
 async def _heads(changing: Changing, plan: Plan) -> list[Figure]:
@@ -126,20 +135,21 @@ async def _heads(changing: Changing, plan: Plan) -> list[Figure]:
     began = time.perf_counter()
     await changing.meaning.fitted()
     alone = time.perf_counter() - began
-    base, since, longest, fits = changing.meaning._fits.base, time.perf_counter(), 0.0, 0
+    base, since, times = changing.meaning._fits.base, time.perf_counter(), list[float]()
     async with _each_second(changing):
         until = time.perf_counter() + plan.seconds
         while time.perf_counter() < until:
             await asyncio.sleep(0.05)
             if changing.meaning._fits.base is not base:
-                base, now, fits = changing.meaning._fits.base, time.perf_counter(), fits + 1
-                longest, since = max(longest, now - since), now
-    longest = max(longest, time.perf_counter() - since)
+                base, now = changing.meaning._fits.base, time.perf_counter()
+                times.append(now - since)
+                since = now
+    longest, middle = max(*times, time.perf_counter() - since), statistics.median(times)
+    name = f"longest time between new heads, a change each second for {plan.seconds:g} s, s"
     return [
         Figure("a fit alone, s", f"{alone:.1f}"),
-        Figure(
-            f"longest time between new heads, a change each second for {plan.seconds:g} s, s", f"{longest:.1f}", f"{fits} fits"
-        ),
+        Figure(f"median time between new heads ({len(times)} refits), s", f"{middle:.1f}"),
+        Figure(name, f"{longest:.1f}", "", f"≤ {REFITS:g} refits", longest <= REFITS * middle),
     ]
 
 
@@ -149,13 +159,14 @@ async def _measured(plan: Plan) -> list[Figure]:
     await changing.meaning.fitted()
     figures = []
     with progress("Agents that change", 3) as step:
-        for part in (_turns, _memory, _heads):
+        for part in (_decisions, _memory, _heads):
             figures += await part(changing, plan)
             step(part.__name__.strip("_"))
     changing.meaning.close()
     return figures
 
 
-def changes(*, quick: bool = False) -> list[Figure]:
+def changes(folder: Path, *, quick: bool = False) -> list[Figure]:
     """The figures with their bounds."""
-    return asyncio.run(_measured(QUICK if quick else Plan()))
+    plan = QUICK if quick else Plan()
+    return [*asyncio.run(_measured(plan)), *definitions.figures(folder / "definitions", plan.defined)]

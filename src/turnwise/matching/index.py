@@ -2,8 +2,7 @@
 
 Up to `EXACT_PHRASES` the search is exhaustive. Above, the phrases of each label are clustered into cells of about twenty
 (spherical k-means with a fixed seed). The search compares a vector with the cells' centroids, then with the phrases of the
-nearest cells. Their vectors are quantized to 8 bits per number: an error of about 0.0005 in a cosine, at a quarter of the
-memory. Cells do not span labels, because phrases of different labels often share their wording; such cells would group
+nearest cells. Their vectors are quantized to 8 bits per number (`packed_vectors.coded`). Cells do not span labels, because phrases of different labels often share their wording; such cells would group
 wordings.
 """
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import NEAREST, NEAREST_OF_A_LABEL
-from turnwise.matching.packed_vectors import PackedVectors
+from turnwise.matching.packed_vectors import AnyVectors, PackedVectors, coded
 
 EXACT_PHRASES = 10_000
 """Maximum number of phrases for exhaustive search: about half a millisecond at 384 dimensions."""
@@ -77,7 +76,7 @@ class Index:
             rows = vectors[:] if in_order else vectors[order]
             self._rows = _Exact(np.asarray(rows, np.float32), np.asarray(labels)[order], order)
         else:
-            self._rows = _Cells.build(vectors, np.asarray(labels))
+            self._rows = _Cells.build(coded(vectors), np.asarray(labels))
 
     def __len__(self) -> int:
         return len(self._rows.places)
@@ -110,6 +109,15 @@ class Index:
             for each in rows.compare_many(vectors[start : start + 256]):
                 neighbours.append(rows.neighbours(each, count, per_label, size, skip))
         return neighbours
+
+    def vectors(self) -> AnyVectors:
+        """Returns the phrases' vectors, in the order of the index's input; those of an index that is not exact are codes."""
+        rows = self._rows
+        numbers = np.empty(len(rows.places), np.intp)
+        numbers[rows.places] = np.arange(len(numbers))
+        if isinstance(rows, _Cells):
+            return PackedVectors((rows.codes,), numbers)
+        return rows.vectors if bool((numbers[:-1] < numbers[1:]).all()) else rows.vectors[numbers]
 
     def labels_by_place(self) -> Places:
         """Returns each phrase's label, in the order of the index's input."""
@@ -166,7 +174,7 @@ class _Cells(NamedTuple):
     """Rows sorted by label, then by cell. A cell has rows of one label only."""
 
     codes: NDArray[np.int8]
-    """Quantized vectors; a row's vector is its codes times its scale."""
+    """Quantized vectors; a row's vector is its codes times its scale, of length 1."""
     scales: Vectors
     labels: Places
     places: Places
@@ -180,7 +188,7 @@ class _Cells(NamedTuple):
     """The centroids' lengths before scaling."""
 
     @classmethod
-    def build(cls, vectors: NDArray[np.floating] | PackedVectors, labels: Places) -> "_Cells":
+    def build(cls, vectors: PackedVectors, labels: Places) -> "_Cells":
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
         codes = np.empty(vectors.shape, np.int8)
@@ -189,9 +197,10 @@ class _Cells(NamedTuple):
         for first in range(0, len(middles), _CELLS_AT_ONCE):
             starts = bounds[:-1][first : first + _CELLS_AT_ONCE]
             rows = slice(int(starts[0]), int(bounds[min(first + _CELLS_AT_ONCE, len(middles))]))
-            chunk = np.asarray(vectors[order[rows]], np.float32)
-            steps = np.maximum(np.abs(chunk).max(axis=1), 1e-12) / 127.0
-            codes[rows], scales[rows] = np.rint(chunk / steps[:, None]), steps
+            codes[rows] = vectors.raw(order[rows])
+            chunk = codes[rows].astype(np.float32)
+            scales[rows] = 1.0 / np.maximum(np.linalg.norm(chunk, axis=1), 1e-12)
+            chunk *= scales[rows, None]
             middles[first : first + _CELLS_AT_ONCE] = np.add.reduceat(chunk, starts - starts[0], axis=0)
         middles /= np.diff(bounds)[:, None]
         lengths = np.linalg.norm(middles, axis=1)
@@ -319,7 +328,7 @@ def _top(cosines: Vectors, labels: Places, places: Places, count: int, per_label
         size *= 8
 
 
-def _in_cells(vectors: NDArray[np.floating] | PackedVectors, order: Places, starts: Places) -> tuple[Places, Places]:
+def _in_cells(vectors: PackedVectors, order: Places, starts: Places) -> tuple[Places, Places]:
     """Returns the order with each label's rows sorted by cell, and the cells' bounds. `starts` is the labels' first rows."""
     order = order.copy()
     bounds: list[int] = []
@@ -334,12 +343,12 @@ def _in_cells(vectors: NDArray[np.floating] | PackedVectors, order: Places, star
     return order, np.array([*bounds, len(order)], np.intp)
 
 
-def _grouped(vectors: NDArray[np.floating] | PackedVectors, own: Places) -> Places:
+def _grouped(vectors: PackedVectors, own: Places) -> Places:
     """Clusters the rows `own` into cells by spherical k-means; returns each row's cell, in the order of `own`."""
     generator = np.random.default_rng(_SEED)
     count = min(-(-len(own) // _CELL), _CELLS_OF_A_LABEL)
     sampled = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
-    sample = np.asarray(vectors[sampled], np.float32)
+    sample = vectors[sampled]
     middles = sample[np.sort(generator.permutation(len(sample))[:count])]
     for _ in range(_ROUNDS):
         cells = (sample @ middles.T).argmax(axis=1)
@@ -350,6 +359,6 @@ def _grouped(vectors: NDArray[np.floating] | PackedVectors, own: Places) -> Plac
         middles[cells[order][starts]] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
     cells = np.empty(len(own), np.intp)
     for start in range(0, len(own), _CHUNK):
-        chunk = np.asarray(vectors[own[start : start + _CHUNK]], np.float32)
+        chunk = vectors[own[start : start + _CHUNK]]
         cells[start : start + _CHUNK] = (chunk @ middles.T).argmax(axis=1)
     return cells

@@ -1,7 +1,7 @@
 """The matcher: learns from phrases which label a text belongs to."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ from turnwise.matching.novelty import (
     signals,
     tune_gate,
 )
-from turnwise.matching.packed_vectors import AnyVectors, PackedVectors
+from turnwise.matching.packed_vectors import AnyVectors, PackedVectors, coded
 from turnwise.matching.scorers import (
     COSINE_SCALE,
     SCORERS,
@@ -60,6 +60,8 @@ _CHUNK = 500
 _NEVER = -1e6  # a score that no label has
 
 Progress = Callable[[float], None]
+Encode = Callable[[Sequence[str]], AnyVectors]
+"""Returns one row of length 1 for each text."""
 
 
 class Matcher:
@@ -162,14 +164,35 @@ class Matcher:
         gate = tune_gate(self._gate, signals(evidence, self._scorer_names), known & (chosen == right), ~known)
         return Matcher(self._phrases, self._index, self._fitted_scorers, weights, gate)
 
-    def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], AnyVectors]") -> "Matcher":
+    def vectors_for(self, phrases: Sequence[Phrase], encode: Encode) -> AnyVectors:
+        """Returns one row for each phrase, for a fit. Of very many phrases, only those that the index lacks are encoded.
+
+        The rows of the index are not copied.
+
+        Args:
+            phrases: The phrases; those of a label are in sequence, here and in this matcher.
+            encode: Encodes texts.
+        """
+        index = self._index
+        if len(phrases) <= EXACT_PHRASES or not isinstance(index, Index) or index.is_exact:
+            return encode([phrase.text for phrase in phrases])
+        before, after = Blocks.of(self._phrases), Blocks.of(phrases)
+        places = after.places_in(before, after.unchanged(before))
+        missing = np.flatnonzero(places < 0)
+        rows = coded(index.vectors())
+        if len(missing):
+            places[missing] = len(rows) + np.arange(len(missing))
+            rows = PackedVectors(*rows.beside(coded(encode([phrases[place].text for place in missing.tolist()]))))
+        return rows.chosen(places)
+
+    def patched(self, phrases: Sequence[Phrase], encode: Encode) -> "Matcher":
         """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
 
         The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
 
         Args:
             phrases: The phrases; those of a label are in sequence, here and in this matcher.
-            vectors: Returns one row of length 1 for each text.
+            encode: Encodes texts. It gets those that are new under their label.
 
         Raises:
             ValueError: This matcher is itself a patched one.
@@ -182,7 +205,7 @@ class Matcher:
         changed = np.flatnonzero(columns < 0)
         places = np.concatenate([np.empty(0, np.intp), *(np.arange(*after.bounds(label)) for label in changed.tolist())])
         owners = np.repeat(changed, [np.subtract(*after.bounds(label)[::-1]) for label in changed.tolist()])
-        rows = vectors([phrases[place].text for place in places.tolist()])
+        rows = self._rows_of([phrases[place] for place in places.tolist()], after.places_in(before, columns)[places], encode)
         numbers = np.full(len(before.labels), -1, np.intp)
         numbers[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
         shifts = np.zeros(len(before.labels), np.intp)
@@ -193,6 +216,16 @@ class Matcher:
         local = np.searchsorted(changed, owners)
         means = directions(class_sums(rows, local, len(changed)))
         return Matcher(phrases, overlaid, PatchedScorers(scorers, columns, means), self._weights, self._gate)
+
+    def _rows_of(self, phrases: Sequence[Phrase], places: Classes, encode: Encode) -> Floats:
+        """Returns a row for each phrase: that of its place in the index, or an encoded one where the place is -1."""
+        assert isinstance(self._index, Index)
+        vectors, missing = self._index.vectors(), places < 0
+        rows = np.empty((len(phrases), vectors.shape[1]), np.float32)
+        rows[~missing] = vectors[places[~missing]]
+        if missing.any():
+            rows[missing] = encode([phrases[place].text for place in np.flatnonzero(missing).tolist()])[:]
+        return rows
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns all state except the phrases as arrays, for `from_arrays`. A patched matcher has no arrays."""
@@ -251,8 +284,8 @@ def fit(
         like: An earlier matcher. If it has the same phrases, both share one index.
     """
     tick = _tick(progress, 0.0)
-    if len(phrases) <= EXACT_PHRASES:
-        vectors = vectors[:]
+    # Of very many phrases the rows are codes, so that the heads are the same whether they come from an index or are encoded.
+    vectors = vectors[:] if len(phrases) <= EXACT_PHRASES else coded(vectors)
     selected = _without_repeats(phrases)
     if not selected:
         return _by_nearest(phrases, _indexed(phrases, vectors))
@@ -330,6 +363,26 @@ class Blocks(NamedTuple):
             if old is not None and self._block(number) == before._block(old):
                 numbers[number] = old
         return numbers
+
+    def places_in(self, before: "Blocks", columns: Classes) -> Classes:
+        """Returns for each phrase where its label has the same text before; -1 = nowhere. `columns` is from `unchanged`."""
+        shifts = np.where(columns < 0, 0, before.starts[columns] - self.starts[:-1])
+        counts = np.diff(self.starts)
+        places = np.asarray(np.arange(len(self.phrases)) + np.repeat(shifts, counts), np.int64)
+        changed = np.flatnonzero(np.repeat(columns < 0, counts))
+        texts = [(self.phrases[place].label, self.phrases[place].text) for place in changed.tolist()]
+        known = before._places({label for label, _ in texts})
+        places[changed] = [known.get(text, -1) for text in texts]
+        return places
+
+    def _places(self, labels: Collection[str]) -> dict[tuple[str, str], int]:
+        """Returns where the texts of these labels are."""
+        return {
+            (label, self.phrases[place].text): place
+            for number, label in enumerate(self.labels)
+            if label in labels
+            for place in range(*self.bounds(number))
+        }
 
     def _block(self, label: int) -> Sequence[Phrase]:
         return self.phrases[slice(*self.bounds(label))]

@@ -89,8 +89,7 @@ class Meaning:
     ) -> None:
         self.tree, self.encoder = tree, encoder
         self._cache_folder, self._progress, self._default = keep, progress, default
-        self._quick_fit = quick_fit
-        self._before, self._shared = before, shared
+        self._quick_fit, self._before, self._shared = quick_fit, before, shared
         self._fits: HeadFits = before._fits if before is not None else HeadFits()
         self._memory: MemoryCache = before._memory if before is not None else MemoryCache(keep is None)
         self._phrases: TreePhrases | None = None
@@ -374,9 +373,10 @@ class Meaning:
             matcher = self._fitted_elsewhere(claim, progress)
             is_own = matcher is None
             if matcher is None:
-                texts = [phrase.text for phrase in phrases]
-                vectors = self._vectors(texts, progress)
-                self._memory.retain(texts)
+                self._memory.retain([phrase.text for phrase in phrases])
+                base = self._fits.base
+                assert base is not None
+                vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
 
                 def step(share: float) -> None:
                     claim.renew()

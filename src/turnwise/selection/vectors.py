@@ -19,7 +19,7 @@ Progress = Callable[[str, int, int], None]
 """Progress callback: (step, done, total). An exception from it stops the work."""
 
 _BATCH = 128
-_MOST_AT_ONCE = 1_000
+_MOST_AT_ONCE, _MOST_ALONE = 1_000, 10_000
 _SURPLUS = 1.05
 
 
@@ -27,7 +27,8 @@ class MemoryCache:
     """Vectors of this process. Implements `matching.index_cache.IndexCache`.
 
     Args:
-        is_alone: There is no other cache, so it keeps all vectors; else only those of changed agents.
+        is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Else it keeps
+            only those of changed agents.
     """
 
     def __init__(self, is_alone: bool) -> None:
@@ -52,7 +53,7 @@ class MemoryCache:
 
     def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
         """Keeps the vectors, unless they are too many."""
-        if not self._is_alone and len(vectors) > _MOST_AT_ONCE:
+        if len(vectors) > (_MOST_ALONE if self._is_alone else _MOST_AT_ONCE):
             return True
         with self._lock:
             self._known = vectors if self._known is None else self._known.joined(vectors.without(self._known))
