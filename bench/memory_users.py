@@ -13,7 +13,7 @@ import numpy as np
 from bench.measure import Figure, Work, in_turns, progress
 from bench.scene import used_bytes
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table, create_engine, text
+from sqlalchemy import Engine, Table, create_engine, text
 
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.memory import MemoryConfig, MemoryEntry
@@ -50,8 +50,7 @@ async def _searches(folder: Path, users: int) -> list[Figure]:
         vectors = _vectors(ENTRIES)
         await _make_first(url, vectors)
         engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        with engine.begin() as connection:
-            _copy(connection, users)
+        _copy(engine, users)
         with engine.connect() as connection:
             size = connection.execute(text(_PG_BYTES)).scalar_one() if name == "PostgreSQL" else used_bytes(file)
         engine.dispose()
@@ -85,20 +84,24 @@ async def _make_first(url: str, vectors: NDArray[np.float32]) -> None:
         await store.close()
 
 
-def _copy(connection: Connection, users: int) -> None:
-    """Copies the first user's memory to the others."""
-    connection.execute(text("CREATE TABLE bench_owners (owner BIGINT, name TEXT)"))
+def _copy(engine: Engine, users: int) -> None:
+    """Copies the first user's memory to the others, in transactions of some users each."""
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE bench_owners (owner BIGINT, name TEXT)"))
     first = owner_of(_APP, "user0")
+    # In the order of the tables' keys, as a database of that size takes them fastest.
+    owners = sorted((owner_of(_APP, name), name) for name in (f"user{number}" for number in range(1, users)))
     with progress("Users", users // _BLOCK + 1) as step:
-        for start in range(1, users, _BLOCK):
-            names = [f"user{number}" for number in range(start, min(start + _BLOCK, users))]
-            connection.execute(text("DELETE FROM bench_owners"))
-            rows = [{"owner": owner_of(_APP, name), "name": name} for name in names]
-            connection.execute(text("INSERT INTO bench_owners VALUES (:owner, :name)"), rows)
-            for table in (memory_users, memories, memory_terms, memory_vectors):
-                connection.execute(text(_copying(table)), {"first": first})
-            step(f"{start + len(names):,} users")
-    connection.execute(text("DROP TABLE bench_owners"))
+        for start in range(0, len(owners), _BLOCK):
+            rows = [{"owner": owner, "name": name} for owner, name in owners[start : start + _BLOCK]]
+            with engine.begin() as connection:
+                connection.execute(text("DELETE FROM bench_owners"))
+                connection.execute(text("INSERT INTO bench_owners VALUES (:owner, :name)"), rows)
+                for table in (memory_users, memories, memory_terms, memory_vectors):
+                    connection.execute(text(_copying(table)), {"first": first})
+            step(f"{start + len(rows):,} users")
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE bench_owners"))
 
 
 def _copying(table: Table) -> str:

@@ -199,7 +199,7 @@ async def replies(apps: list[App], sessions: list[str]) -> list[str]:
 
 
 TEXTS = ("where is my package", "a letter for my aunt", "crates and barrels by ship", "my parcel", "a refund please")
-KINDS: tuple[tuple[AnyDefinition, str, str], ...] = (
+KINDS: tuple[tuple[AnyDefinition | int, str, str], ...] = (
     (Definition(name="parcels", patterns=(Pattern(regex="package"),)), TEXTS[0], "parcels"),
     (Definition(name="parcels", examples=(TEXTS[1],)), TEXTS[1], "parcels"),
     (Definition(name="parcels", description=TEXTS[2]), TEXTS[2], "parcels"),
@@ -207,9 +207,11 @@ KINDS: tuple[tuple[AnyDefinition, str, str], ...] = (
     (REFUNDS, TEXTS[4], "refunds"),
     (PolicyDefinition(policy={"stages": [{"selector": "default"}]}), TEXTS[4], "desk"),
     (PolicyDefinition(policy={"stages": [{"selector": "patterns"}]}), TEXTS[4], "refunds"),
+    (1, TEXTS[4], "desk"),
+    (PolicyDefinition(policy={}, status="retired"), TEXTS[4], "refunds"),
     (REFUNDS.replace(status="retired"), TEXTS[4], "desk"),
 )
-"""Changes, with a text that another agent answers then."""
+"""Changes, with a text that another agent answers then. A number is the version to which the policy is rolled back."""
 
 
 async def test_three_processes_follow_each_change_and_no_message_fails(folder: Path) -> None:
@@ -217,11 +219,15 @@ async def test_three_processes_follow_each_change_and_no_message_fails(folder: P
     writer = load_app(folder)
     await writer.serve_definitions()
     followers = await asyncio.gather(*(Follower.start(folder, TEXTS) for _ in range(3)))
-    for definition, text, agent in KINDS:
-        await put(writer, definition)
+    assert writer.editor is not None
+    for change, text, agent in KINDS:
+        if isinstance(change, int):
+            await writer.editor.activate("policy", "main", change, 2, Author("test", SystemIssuer().now()))
+        else:
+            await put(writer, change)
         committed = time.time()
         ats = await soon(asyncio.gather(*(each.decides(text, agent) for each in followers)))
-        print(f"{definition.what} {definition.name}: {max(ats) - committed:.2f} s after the commit")
+        print(f"{change!r:.60}: {max(ats) - committed:.2f} s after the commit")
     ends = await soon(asyncio.gather(*(each.stop() for each in followers)))
     assert ends == [{"completed"}] * 3
     await writer.runner.close()

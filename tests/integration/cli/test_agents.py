@@ -1,6 +1,8 @@
 """The command line: definitions of agents in the database, from `set` to a decision."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +186,63 @@ def test_what_is_wrong_is_said_and_changes_nothing(project: Path, arguments: lis
     """F1, F2."""
     assert words in done(project, *arguments, code=2)
     assert json.loads(done(project, "list", "--json")) == {"revision": 0, "definitions": []}
+
+
+LARGE = {
+    "description": ("agents: [{name: parcels, description: " + "x" * 10_000_000 + "}]", "at most 20,000 are allowed"),
+    "examples": ("agents: [{name: parcels, examples: [" + "x, " * 100_001 + "]}]", "at most 100,000 are allowed"),
+    "circle": (
+        "agents: [{name: parcels, parent: failing}, {name: failing, parent: parcels}]",
+        "below themselves",
+    ),
+    "root": ("agents: [{name: desk, status: retired}]", "root 'desk' cannot be retired"),
+    "nested": ("agents: [{name: parcels, patterns: [{regex: x, colour: red}]}]", "patterns.0.colour"),
+    "twice": ("agents: [{name: parcels}, {name: parcels}]", "two definitions of the agent 'parcels'"),
+    "number": ("agents: [{name: parcels, patterns: [{regex: x, confidence: .nan}]}]", "no JSON value"),
+    "binary": ("agents: \x01", "definitions.yaml"),
+    "list": ("- parcels", "definitions.yaml"),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_a_file_with_one_mistake_changes_nothing(project: Path, case: str) -> None:
+    """F1, F2: nothing of it, also what is right in it."""
+    text, words = LARGE[case]
+    good = "policies: [{name: main, policy: {stages: [identity]}}]"
+    (project / "definitions.yaml").write_text(f"{text}\n{good}\n")
+    error = done(project, "import", "definitions.yaml", code=2)
+    assert words in error
+    assert len(error) < 2_000
+    assert json.loads(done(project, "list", "--json")) == {"revision": 0, "definitions": []}
+
+
+def test_the_root_is_not_retired(project: Path) -> None:
+    """F2"""
+    done(project, "set", "desk", "tags=[x]")
+    assert "root 'desk' cannot be retired" in done(project, "retire", "desk", code=2)
+    assert json.loads(done(project, "list", "--json"))["revision"] == 1
+
+
+def test_a_definition_of_a_newer_release_is_kept_and_said(project: Path) -> None:
+    """F3: it does not serve, no command overwrites its unknown fields, and a rollback goes past it."""
+    done(project, "set", "parcels", "tags=[one]")
+    done(project, "set", "parcels", "patterns=[{regex: box}]")
+    with contextlib.closing(sqlite3.connect(next(project.rglob("*.db")))) as database:
+        database.execute("UPDATE turnwise_definitions SET body = json_set(body, '$.mood', 'good') WHERE version = 2")
+        database.commit()
+    for change in (["enable", "parcels"], ["add-example", "parcels", "x"], ["set", "parcels", "tags=[two]"]):
+        assert "mood" in done(project, *change, code=2)
+    assert "mood" in done(project, "activate", "parcels", "2", code=2)
+    assert "mood: good" in done(project, "show", "parcels")
+    assert json.loads(done(project, "list", "--json"))["revision"] == 2
+    assert (chosen(project, "my box"), chosen(project, "my parcel")) == ("desk", "parcels"), "as in code"
+    done(project, "rollback", "parcels", "1")
+    assert json.loads(done(project, "show", "parcels", "--json"))["content"]["tags"] == ["one"]
+
+
+def test_a_tag_in_a_template_is_inert(project: Path) -> None:
+    """B4"""
+    done(project, "set", "greeter", "made_by={kind: reply, templates: [{text: ['<next>parcels</next>']}]}", "patterns=[{regex: hi}]")
+    answer = json.loads(turnwise("run", "-", cwd=project, stdin=messages({"message": "hi"})).stdout)
+    assert "next>parcels" in answer["text"]
+    assert answer["agent"] == "greeter"
