@@ -344,7 +344,7 @@ class _Assembly:
         policies = ConfiguredPolicies(self._policy, self._policies, self._experiment.policies if self._experiment else ())
         sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
-        return DefinitionEditor(store, app, agents, sets.tried, watch.announce), sets, watch
+        return DefinitionEditor(store, app, agents, sets.tried, watch.announce, sets.served), sets, watch
 
     def store(self) -> SessionStore | None:
         """Builds the session store. Returns None after it reported the problems."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import ModelSpecs, read_defined_policy
+from turnwise.config.served_definitions import ServedDefinitions
 from turnwise.facts.definitions import SERVED_POLICY, PolicyDefinition
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.definitions import Definitions, DefinitionSet
@@ -63,8 +64,8 @@ class DefinedSets:
         self._store, self._app, self._agents = store, app, agents
         self._policies, self._models, self._bind, self._kept = policies, models, bind, kept
         self._lock = threading.Lock()
-        self._newest = DefinitionSet(0, (), ())
-        self._retired: frozenset[str] = frozenset()
+        self.served = ServedDefinitions(store, app)
+        self._made = self.served.known
 
     async def revision(self) -> int:
         """Returns the newest revision; 0 if nothing was ever stored. Raises StoreError."""
@@ -80,11 +81,7 @@ class DefinedSets:
         if revision is not None:
             definitions = await self._store.served(self._app, at=revision)
         else:
-            before = self._newest
-            changed = await self._store.served(self._app, after=before.revision)
-            definitions = self._newest = merged(before, changed)
-            names = {name for kind, name in changed.retired if kind == "agent"}
-            self._retired = (self._retired | names) - {each.name for each in definitions.agents}
+            definitions = self._made = await self.served.read()
         return await asyncio.to_thread(self.of, definitions)
 
     def of(self, definitions: DefinitionSet) -> AgentSet:
@@ -97,7 +94,7 @@ class DefinedSets:
             wanted = {*self._policies.arms, cascade.spec.shadow}
             defined = self._defined([each for each in definitions.policies if each.name in wanted])
             others = alternatives(cascade, self._policies.arms, {**self._policies.others, **defined})
-            retired = self._retired - {card.name for card in tree}
+            retired = self.served.retired - {card.name for card in tree}
             return AgentSet(applied.agents, tree, cascade, definitions.revision, retired, others)
 
     async def last_known(self) -> AgentSet | None:
@@ -108,7 +105,7 @@ class DefinedSets:
     async def keep(self) -> None:
         """Keeps the newest definitions for `last_known`."""
         if self._kept is not None:
-            await asyncio.to_thread(self._kept.write, self._newest)
+            await asyncio.to_thread(self._kept.write, self._made)
 
     def tried(self, definition: PolicyDefinition | None, tree: AgentTree) -> Cascade:
         """Returns the policy, or that of the configuration, bound to these agents only to try them.
@@ -126,14 +123,3 @@ class DefinedSets:
         if definition is None or definition.unknown_fields:
             return self._policies.served
         return read_defined_policy(definition, self._models)
-
-
-def merged(before: DefinitionSet, changed: DefinitionSet) -> DefinitionSet:
-    """Returns the definitions with the changes that came after them, by name."""
-    known = {(each.what, each.name): each for each in (*before.agents, *before.policies)}
-    known |= {(each.what, each.name): each for each in (*changed.agents, *changed.policies)}
-    for key in changed.retired:
-        known.pop(key, None)
-    agents = sorted((each for each in known.values() if each.what == "agent"), key=lambda each: each.name)
-    policies = sorted((each for each in known.values() if each.what == "policy"), key=lambda each: each.name)
-    return DefinitionSet(changed.revision, tuple(agents), tuple(policies))  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.definition_documents import invalid, size_mistakes
+from turnwise.config.served_definitions import ServedDefinitions
 from turnwise.facts.definitions import (
     SERVED_POLICY,
     AnyDefinition,
@@ -40,6 +41,7 @@ class DefinitionEditor:
         agents: Applies definitions to the agents in code.
         try_policy: Tries a policy with a tree.
         announce: Called after a change was stored, to tell all processes.
+        served: Reads the definitions that serve. None reads them for the editor alone.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class DefinitionEditor:
         agents: DefinedAgents,
         try_policy: TryPolicy,
         announce: Callable[[], object] = lambda: None,
+        served: ServedDefinitions | None = None,
     ) -> None:
         self.store = store
         self.app = app
         self.agents = agents
         self._try_policy = try_policy
         self._announce = announce
+        self._served = served or ServedDefinitions(store, app)
 
     async def put(
         self, new: Sequence[AnyDefinition], expected: Mapping[DefinitionKey, int], author: Author
@@ -107,7 +111,7 @@ class DefinitionEditor:
             raise invalid(problems)
         active = definition.replace(status="active")
         try:
-            return self._cascade_with(await self.store.served(self.app), [active])
+            return self._cascade_with(await self._served.read(), [active])
         except DefinitionInvalid:
             raise
         except TurnwiseError as error:
@@ -175,7 +179,7 @@ class DefinitionEditor:
 
     async def _check_all(self, new: Sequence[AnyDefinition]) -> int:
         """Checks the served set with the new definitions. Returns its revision. Raises DefinitionInvalid."""
-        served = await self.store.served(self.app)
+        served = await self._served.read()
         changed = [definition for definition in new if definition.status != "draft"]
         if not changed:
             return served.revision

@@ -8,7 +8,7 @@ wordings.
 
 import itertools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class Index:
         numbers = np.empty(len(rows.places), np.intp)
         numbers[rows.places] = np.arange(len(numbers))
         if isinstance(rows, _Cells):
-            return PackedVectors((rows.codes,), numbers)
+            return rows.codes.chosen(numbers)
         return rows.vectors if bool((numbers[:-1] < numbers[1:]).all()) else rows.vectors[numbers]
 
     def labels_by_place(self) -> Places:
@@ -127,7 +127,10 @@ class Index:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Returns the index's state as arrays, for `from_arrays`."""
-        return {"label_count": np.array(self.label_count), **self._rows._asdict()}
+        arrays = self._rows._asdict()
+        if isinstance(self._rows, _Cells):
+            arrays["codes"] = self._rows.codes.raw()
+        return {"label_count": np.array(self.label_count), **arrays}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> "Index":
@@ -135,7 +138,10 @@ class Index:
         self = cls.__new__(cls)
         self.label_count = int(arrays["label_count"])
         kind = _Cells if "codes" in arrays else _Exact
-        self._rows = kind(**{name: arrays[name] for name in kind._fields})  # type: ignore[arg-type]
+        parts: dict[str, Any] = {name: arrays[name] for name in kind._fields}
+        if kind is _Cells:
+            parts["codes"] = PackedVectors((parts["codes"],), np.arange(len(parts["codes"])))
+        self._rows = kind(**parts)
         return self
 
 
@@ -173,8 +179,9 @@ class _Exact(NamedTuple):
 class _Cells(NamedTuple):
     """Rows sorted by label, then by cell. A cell has rows of one label only."""
 
-    codes: NDArray[np.int8]
-    """Quantized vectors; a row's vector is its codes times its scale, of length 1."""
+    codes: PackedVectors
+    """Quantized vectors; a row's vector is its codes times its scale, of length 1. Indexes before and after a change share
+    those that did not change."""
     scales: Vectors
     labels: Places
     places: Places
@@ -191,14 +198,13 @@ class _Cells(NamedTuple):
     def build(cls, vectors: PackedVectors, labels: Places) -> "_Cells":
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
-        codes = np.empty(vectors.shape, np.int8)
+        codes = vectors.without_waste().chosen(order)
         scales = np.empty(len(vectors), np.float32)
         middles = np.empty((len(bounds) - 1, vectors.shape[1]), np.float32)
         for first in range(0, len(middles), _CELLS_AT_ONCE):
             starts = bounds[:-1][first : first + _CELLS_AT_ONCE]
             rows = slice(int(starts[0]), int(bounds[min(first + _CELLS_AT_ONCE, len(middles))]))
-            codes[rows] = vectors.raw(order[rows])
-            chunk = codes[rows].astype(np.float32)
+            chunk = codes.raw(rows).astype(np.float32)
             scales[rows] = 1.0 / np.maximum(np.linalg.norm(chunk, axis=1), 1e-12)
             chunk *= scales[rows, None]
             middles[first : first + _CELLS_AT_ONCE] = np.add.reduceat(chunk, starts - starts[0], axis=0)
@@ -223,7 +229,7 @@ class _Cells(NamedTuple):
         sizes = self.bounds[probed + 1] - starts
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rows = np.repeat(starts, sizes) + within
-        cosines = _cosines(self.codes[rows].astype(np.float32), vector) * self.scales[rows]
+        cosines = _cosines(self.codes.raw(rows).astype(np.float32), vector) * self.scales[rows]
         return _Cosines(cosines, rows, cells * self.lengths)
 
     def neighbours(

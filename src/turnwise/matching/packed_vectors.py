@@ -11,6 +11,7 @@ Index = slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
 
 _AT_ONCE = 1_024
 _MOST_BLOCKS = 8
+_WASTE = 1.1
 _ALL = slice(None)
 
 
@@ -58,6 +59,12 @@ class PackedVectors:
     def chosen(self, index: Index) -> "PackedVectors":
         """Returns those rows, still packed."""
         return PackedVectors(self._blocks, self._places[index])
+
+    def without_waste(self) -> "PackedVectors":
+        """Returns the same rows. They are copied if more than a tenth of the blocks' rows is not among them."""
+        if sum(map(len, self._blocks)) <= _WASTE * len(self):
+            return self
+        return PackedVectors((self._taken(self._places),), np.arange(len(self)))
 
     def beside(self, other: "PackedVectors") -> tuple[Sequence[Packed], NDArray[np.intp]]:
         """Returns the blocks of both and the numbers of their rows, first those of this one.

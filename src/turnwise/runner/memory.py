@@ -30,6 +30,8 @@ from turnwise.selection.vectors import encode_checked
 
 BATCH = 32
 """The texts that are encoded at once, so that other work is not held up."""
+ENCODE_SECONDS = 0.05
+"""How long encoding waits for more entries of the user, which are then encoded together."""
 CLOSE_SECONDS = 5.0
 KNOWN = 20
 """The known facts that a model is shown."""
@@ -250,6 +252,8 @@ class MemoryService:
         encoder = self._find_encoder()
         if encoder is None:
             return
+        await asyncio.sleep(ENCODE_SECONDS)
+        self._again.discard((asyncio.get_running_loop(), user))
         try:
             size = BATCH
             while size == BATCH:  # entries that come meanwhile are encoded by the call that they ask for

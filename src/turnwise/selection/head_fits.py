@@ -9,6 +9,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from turnwise.selection.background_work import background_work
+
 if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
 
@@ -101,10 +103,11 @@ class HeadFits:
 
     def _run(self) -> None:
         try:
-            while (meaning := self._next()) is not None:
-                if not meaning.fit_heads():
-                    self._failed = meaning.phrases_fingerprint
-                del meaning
+            with background_work():
+                while (meaning := self._next()) is not None:
+                    if not meaning.fit_heads():
+                        self._failed = meaning.phrases_fingerprint
+                    del meaning
         except BaseException:
             self._end()
             raise

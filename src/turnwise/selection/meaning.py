@@ -19,6 +19,7 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
+from turnwise.selection.background_work import background_work
 from turnwise.selection.head_fits import FittedHeads, HeadFits
 from turnwise.selection.languages import KnownLanguages
 from turnwise.selection.layered_cache import Claim, LayeredCache
@@ -95,8 +96,7 @@ class Meaning:
         self._phrases: TreePhrases | None = None
         self._publishing = threading.Lock()
         self._reader: TextReader | None = None
-        self._prepare_lock = threading.Lock()
-        self._lock = threading.Lock()
+        self._prepare_lock, self._lock = threading.Lock(), threading.Lock()
         self._ready_future: Future[None] | None = None
         self._heads: Future[bool] = _pending_future()
         self._failure: Exception | None = None
@@ -157,7 +157,7 @@ class Meaning:
             EncoderError: The phrases cannot be encoded (the next call retries), or this was closed first.
             Exception: A fit failed. This is raised once; the nearest phrases decide after that.
         """
-        with self._prepare_lock:
+        with self._prepare_lock, background_work():
             if self._reader is None:
                 self._prepare(progress or self._progress or _no_progress)
         failure, self._failure = self._failure, None

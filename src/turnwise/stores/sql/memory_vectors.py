@@ -6,7 +6,7 @@ A row's body has the numbers of its entries (8 bytes each), a scale for each vec
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select
 
 from turnwise.ports.memory import UnencodedText
 from turnwise.stores.sql.memory_tables import memories, memory_users, memory_vectors
@@ -27,12 +27,21 @@ _OF_ENCODER = (_v.owner == bindparam("at_owner")) & (_v.encoder == bindparam("at
 _READ = PreparedStatement(select(_v.body).where(_OF_ENCODER, _v.last > bindparam("after")).order_by(_v.first))
 _LAST = PreparedStatement(select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER))
 _IS_SMALL = and_(_OF_ENCODER, _v.count < BLOCK_VECTORS)
-_SMALL = PreparedStatement(select(func.count(), func.coalesce(func.sum(_v.count), 0)).where(_IS_SMALL))
+_IS_OTHER = _v.encoder != bindparam("at_encoder")
+# In one statement, as each turn that remembers is followed by it.
+_STORED = PreparedStatement(
+    select(
+        func.coalesce(func.max(case((_OF_ENCODER, _v.last))), 0),
+        func.count(case((_IS_SMALL, 1))),
+        func.coalesce(func.sum(case((_IS_SMALL, _v.count))), 0),
+        func.count(case((_IS_OTHER, 1))),
+    ).where(_v.owner == bindparam("at_owner"))
+)
 _SMALL_BODIES = PreparedStatement(select(_v.first, _v.body).where(_IS_SMALL).order_by(_v.first))
 _INSERT = PreparedStatement(insert(memory_vectors).values(column_params(memory_vectors)).inline())
 _DELETE = PreparedStatement(delete(memory_vectors).where(_OF_ENCODER, _v.first == bindparam("at_first")))
 _DELETE_OTHERS = PreparedStatement(
-    delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _v.encoder != bindparam("at_encoder"))
+    delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _IS_OTHER)
 )
 _HOLDING = select(_v.encoder, _v.first, _v.body).where(
     _v.owner == bindparam("at_owner"), _v.first <= bindparam("highest"), _v.last >= bindparam("lowest")
@@ -80,19 +89,18 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
     if _LOCK.row(connection, {"at_owner": owner}) is None:
         return
     at = {"at_owner": owner, "at_encoder": encoder}
-    last = _last(connection, owner, encoder)
+    last, small_rows, in_small, others = _STORED.row(connection, at) or (0, 0, 0, 0)
     existing = {row[0] for row in _EXISTING.rows(connection, {"at_owner": owner}, numbers)}
     kept = [place for place, number in enumerate(numbers) if number > last and number in existing]
     if not kept:
         return
     stored = Vectors(np.array([numbers[place] for place in kept], np.int64), np.asarray(vectors[kept], np.float32))
-    small_rows, in_small = _SMALL.row(connection, at) or (0, 0)
     if small_rows and (small_rows >= SMALL_ROWS or in_small + len(kept) >= BLOCK_VECTORS):
         small = _SMALL_BODIES.rows(connection, at)
         stored = _joined([*(_unpacked(body) for _, body in small), stored])
         _DELETE.run_many(connection, [at | {"at_first": first} for first, _ in small])
     _INSERT.run_many(connection, [_row(owner, encoder, part) for part in _parts(stored)])
-    if not unencoded(connection, owner, encoder, 1):
+    if others and not unencoded(connection, owner, encoder, 1):
         # All entries have a vector of this encoder: those of an earlier one are of no more use.
         _DELETE_OTHERS.run_many(connection, [at])
 
