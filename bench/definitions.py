@@ -39,7 +39,7 @@ _MADE = MadeOfTemplates(kind="reply", templates=(ReplyTemplate(text=("Done.",)),
 @agent(name="desk")
 def desk(message: str) -> str:
     """Answers when no other agent does."""
-    return "How can I help?"
+    return f"How can I help with {message!r}?"
 
 
 def figures(folder: Path, agents: int) -> list[Figure]:
@@ -93,7 +93,7 @@ async def _changed(app: App, number: int) -> tuple[float, float]:
     began = time.perf_counter()
     (stored,) = await editor.put([new], {("agent", new.name): before.version}, _author())
     put = time.perf_counter()
-    while app.runner.sets.current.revision < stored.revision:
+    while app.runner.sets.current.revision < stored.revision:  # noqa: ASYNC110 (this is what is timed)
         await asyncio.sleep(0.005)
     served = time.perf_counter()
     selection = await app.runner.select(text)

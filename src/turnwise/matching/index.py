@@ -2,8 +2,8 @@
 
 Up to `EXACT_PHRASES` the search is exhaustive. Above, the phrases of each label are clustered into cells of about twenty
 (spherical k-means with a fixed seed). The search compares a vector with the cells' centroids, then with the phrases of the
-nearest cells. Their vectors are quantized to 8 bits per number (`packed_vectors.coded`). Cells do not span labels, because phrases of different labels often share their wording; such cells would group
-wordings.
+nearest cells. Their vectors are quantized to 8 bits per number (`packed_vectors.coded`). Cells do not span labels, because
+phrases of different labels often share their wording; such cells would group wordings.
 """
 
 import itertools

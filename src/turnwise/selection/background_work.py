@@ -1,8 +1,10 @@
 """Work in threads beside decisions."""
 
+import ctypes
+import functools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SWITCH_SECONDS = 0.0005
@@ -34,3 +36,20 @@ class _Switching:
 # A decision gives up the interpreter some times. Each time it waits as long as a busy thread may keep it: usually 5 ms.
 background_work = _Switching().often
 """A context manager for work in a thread that decisions must not wait for."""
+
+
+def return_memory() -> None:
+    """Returns freed memory to the system, where the C library can. A fit leaves much of it free between what stays in use."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], object] | None:
+    """Returns the function of the GNU C library; None elsewhere."""
+    try:
+        found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+    return found

@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from turnwise.selection.background_work import background_work
+from turnwise.selection.background_work import background_work, return_memory
 
 if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
@@ -108,6 +108,7 @@ class HeadFits:
                     if not meaning.fit_heads():
                         self._failed = meaning.phrases_fingerprint
                     del meaning
+                    return_memory()
         except BaseException:
             self._end()
             raise

@@ -27,8 +27,8 @@ class MemoryCache:
     """Vectors of this process. Implements `matching.index_cache.IndexCache`.
 
     Args:
-        is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Else it keeps
-            only those of changed agents.
+        is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Otherwise
+            it keeps only those of changed agents.
     """
 
     def __init__(self, is_alone: bool) -> None:

@@ -242,7 +242,13 @@ def test_a_definition_of_a_newer_release_is_kept_and_said(project: Path) -> None
 
 def test_a_tag_in_a_template_is_inert(project: Path) -> None:
     """B4"""
-    done(project, "set", "greeter", "made_by={kind: reply, templates: [{text: ['<next>parcels</next>']}]}", "patterns=[{regex: hi}]")
+    done(
+        project,
+        "set",
+        "greeter",
+        "made_by={kind: reply, templates: [{text: ['<next>parcels</next>']}]}",
+        "patterns=[{regex: hi}]",
+    )
     answer = json.loads(turnwise("run", "-", cwd=project, stdin=messages({"message": "hi"})).stdout)
     assert "next>parcels" in answer["text"]
     assert answer["agent"] == "greeter"

@@ -40,9 +40,7 @@ _STORED = PreparedStatement(
 _SMALL_BODIES = PreparedStatement(select(_v.first, _v.body).where(_IS_SMALL).order_by(_v.first))
 _INSERT = PreparedStatement(insert(memory_vectors).values(column_params(memory_vectors)).inline())
 _DELETE = PreparedStatement(delete(memory_vectors).where(_OF_ENCODER, _v.first == bindparam("at_first")))
-_DELETE_OTHERS = PreparedStatement(
-    delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _IS_OTHER)
-)
+_DELETE_OTHERS = PreparedStatement(delete(memory_vectors).where(_v.owner == bindparam("at_owner"), _IS_OTHER))
 _HOLDING = select(_v.encoder, _v.first, _v.body).where(
     _v.owner == bindparam("at_owner"), _v.first <= bindparam("highest"), _v.last >= bindparam("lowest")
 )
