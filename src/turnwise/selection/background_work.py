@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0002
 
 
 class _Switching:
