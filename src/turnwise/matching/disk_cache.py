@@ -25,7 +25,7 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from turnwise.matching.packed_vectors import PackedVectors
+from turnwise.matching.packed_vectors import Packed, PackedVectors
 
 DIGEST_BYTES = 32
 KEY_FILE = "key"
@@ -88,10 +88,10 @@ class Vectors:
         rows: Their rows. They are not copied.
     """
 
-    def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
+    def __init__(self, keys: Keys, rows: Packed) -> None:
         self._set(keys, (rows,), np.arange(len(keys)))
 
-    def _set(self, keys: Keys, blocks: Sequence[NDArray[np.float16]], numbers: NDArray[np.intp]) -> None:
+    def _set(self, keys: Keys, blocks: Sequence[Packed], numbers: NDArray[np.intp]) -> None:
         if bool((keys[:-1] > keys[1:]).any()):
             order = np.argsort(keys, kind="stable")
             keys, numbers = keys[order], numbers[order]

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from turnwise.matching.index import NO_PHRASE, Index
+from turnwise.matching.packed_vectors import PackedVectors, coded
 
 Floats = NDArray[np.float32]
 
@@ -138,3 +139,35 @@ def test_arrays_make_the_same_index(exact: int) -> None:
         assert np.array_equal(again.search(text).best, index.search(text).best)
     with pytest.raises(KeyError):
         Index.from_arrays({"label_count": np.array(3)})
+
+
+def test_codes_are_shared_before_and_after_a_change() -> None:
+    """F3: an index of the vectors of another one, with some more, has their numbers, and no copy of them."""
+    vectors, owners, texts = crowd(1_000, 30)
+    before = Index(vectors, owners, 30, exact=100)
+    codes = before.vectors()
+    assert isinstance(codes, PackedVectors)
+    more = coded(texts[:8])
+    both = PackedVectors(*codes.beside(more))
+    labels = np.append(owners, np.repeat(29, 8))
+    shared, anew = Index(both, labels, 30, exact=100), Index(np.concatenate([vectors, texts[:8]]), labels, 30, exact=100)
+    for name, array in anew.arrays().items():
+        assert np.array_equal(shared.arrays()[name], array), name
+    for text in texts[:20]:
+        assert np.array_equal(shared.search(text).places, anew.search(text).places)
+        assert np.array_equal(shared.search(text).best, anew.search(text).best)
+    assert all(any(block is known for known in both._blocks) for block in shared._rows.codes._blocks)  # type: ignore[union-attr]
+    few = Index(both.chosen(np.arange(500)), labels[:500], 30, exact=100)
+    assert len(few._rows.codes._blocks[0]) == 500, "waste is not kept"  # type: ignore[union-attr]
+
+
+def test_codes_depend_on_their_row_alone() -> None:
+    """E9: the same bytes from float32, from float16 and from codes, in any company."""
+    vectors, _, _ = crowd(300, 10)
+    codes = coded(vectors)
+    packed = PackedVectors((vectors.astype(np.float16),), np.arange(300))
+    assert np.abs(codes[:] - vectors).max() < 0.01
+    assert np.einsum("ij,ij->i", codes[:], vectors) == pytest.approx(np.ones(300), abs=0.001)
+    assert np.array_equal(coded(packed.chosen(np.arange(5))).raw(), coded(packed).raw(slice(0, 5)))
+    assert np.array_equal(coded(codes[:]).raw(), codes.raw()), "codes of unpacked codes are the same"
+    assert coded(codes) is codes

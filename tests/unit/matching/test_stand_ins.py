@@ -10,6 +10,7 @@ from turnwise.matching.heads import Floats, directions
 from turnwise.matching.index import Index
 from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
+from turnwise.matching.packed_vectors import coded
 from turnwise.matching.scorers import SHORTLISTED_ABOVE
 from turnwise.matching.stand_ins import fit_stand_ins
 
@@ -125,3 +126,19 @@ def test_an_index_of_changes_is_as_long_as_its_phrases() -> None:
     base = Index(of(vectors, phrases), np.repeat(np.arange(6), 5), 6)
     assert base.labels_by_place().tolist() == np.repeat(np.arange(6), 5).tolist()
     assert len(base) == 30
+
+
+def test_of_very_many_phrases_a_fit_takes_the_vectors_from_the_index_before() -> None:
+    """F3, E9: only new phrases are encoded, and the codes are those of a process that starts now."""
+    phrases, vectors = world(2_100, 5)
+    base = nearest(phrases[:10_200], of(vectors, phrases[:10_200]))
+    now = [*phrases[5:100], *phrases[101:105], Phrase("agent 20", "text 2099 4"), *phrases[105:10_205]]
+    fetched: list[str] = []
+
+    def fetch(texts: Sequence[str]) -> Floats:
+        fetched.extend(texts)
+        return of(vectors, [Phrase("", text) for text in texts])
+
+    found = base.vectors_for(now, fetch)
+    assert fetched == ["text 2099 4", *(phrase.text for phrase in phrases[10_200:10_205])]
+    assert np.array_equal(coded(found).raw(), coded(of(vectors, now)).raw())
