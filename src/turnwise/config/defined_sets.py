@@ -14,6 +14,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.definitions import Definitions, DefinitionSet
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.selection.alternatives import alternatives
+from turnwise.selection.background_work import background_work
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 
@@ -86,7 +87,7 @@ class DefinedSets:
 
     def of(self, definitions: DefinitionSet) -> AgentSet:
         """Returns the set of these definitions. Raises TurnwiseError."""
-        with self._lock:
+        with self._lock, background_work():
             applied = self._agents.apply(definitions.agents)
             tree = applied.tree
             served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)

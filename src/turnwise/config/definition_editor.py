@@ -1,5 +1,6 @@
 """Changes definitions: each change is checked with all that serves, and stored as one, or refused with nothing changed."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from turnwise.config.defined_agents import DefinedAgents
@@ -25,6 +26,7 @@ from turnwise.facts.errors import (
 )
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.definitions import Author, DefinitionKey, Definitions, DefinitionSet
+from turnwise.selection.background_work import background_work
 from turnwise.selection.cascade import Cascade
 
 TRIES = 5
@@ -111,7 +113,7 @@ class DefinitionEditor:
             raise invalid(problems)
         active = definition.replace(status="active")
         try:
-            return self._cascade_with(await self._served.read(), [active])
+            return await asyncio.to_thread(self._cascade_with, await self._served.read(), [active])
         except DefinitionInvalid:
             raise
         except TurnwiseError as error:
@@ -184,7 +186,7 @@ class DefinitionEditor:
         if not changed:
             return served.revision
         try:
-            self._cascade_with(served, changed)
+            await asyncio.to_thread(self._cascade_with, served, changed)
         except DefinitionInvalid:
             raise
         except TurnwiseError as error:
@@ -204,11 +206,13 @@ class DefinitionEditor:
             known.pop(definition.name, None)
             if definition.status == "active":
                 known[definition.name] = definition
-        tree = self.agents.tree_of(agents.values())
-        made = self._try_policy(policies.get(SERVED_POLICY), tree)
-        for definition in changed:
-            if isinstance(definition, PolicyDefinition) and definition.name != SERVED_POLICY and definition.status == "active":
-                made = self._try_policy(definition, tree)
+        others = [each for each in changed if isinstance(each, PolicyDefinition) and each.name != SERVED_POLICY]
+        with background_work():
+            tree = self.agents.tree_of(agents.values())
+            made = self._try_policy(policies.get(SERVED_POLICY), tree)
+            for definition in others:
+                if definition.status == "active":
+                    made = self._try_policy(definition, tree)
         return made
 
 

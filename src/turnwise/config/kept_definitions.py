@@ -6,12 +6,14 @@ import logging
 import os
 import stat
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnwise.facts.definitions import Definition, PolicyDefinition
+from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
 from turnwise.ports.definitions import DefinitionSet
+from turnwise.selection.background_work import background_work
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -51,20 +53,29 @@ class KeptDefinitions:
 
     def write(self, definitions: DefinitionSet) -> None:
         """Replaces the file."""
-        data = {
-            "revision": definitions.revision,
-            "agents": [each.model_dump_json() for each in definitions.agents],
-            "policies": [each.model_dump_json() for each in definitions.policies],
-        }
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=self._path.parent)  # with mode 600
             try:
-                with open(handle, "w", encoding="utf-8") as file:
-                    json.dump(data, file)
+                with open(handle, "w", encoding="utf-8") as file, background_work():
+                    file.writelines(_written(definitions))
                 os.replace(name, self._path)
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
         except OSError as problem:
             log.warning("The definitions cannot be kept in %s: %s", self._path.parent, problem.strerror)
+
+
+def _written(definitions: DefinitionSet) -> Iterator[str]:
+    """Yields the file's text in parts: all of it at once would take much memory."""
+    yield f'{{"revision": {definitions.revision}, "agents": ['
+    yield from _listed(definitions.agents)
+    yield '], "policies": ['
+    yield from _listed(definitions.policies)
+    yield "]}"
+
+
+def _listed(definitions: Iterable[AnyDefinition]) -> Iterator[str]:
+    for number, each in enumerate(definitions):
+        yield f"{', ' if number else ''}{json.dumps(each.model_dump_json())}"

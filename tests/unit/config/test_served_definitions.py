@@ -1,7 +1,7 @@
 """The definitions that serve are read once; later readings get only what changed."""
 
 from turnwise.config.served_definitions import ServedDefinitions
-from turnwise.facts.definitions import Definition, PolicyDefinition
+from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
 from turnwise.facts.ids import SystemIssuer
 from turnwise.ports.definitions import Author
 from turnwise.stores.sql import SqlSessionStore
@@ -13,7 +13,7 @@ async def test_a_reading_is_what_the_store_serves() -> None:
     author = Author("test", SystemIssuer().now())
     served = ServedDefinitions(store.definitions, "app")
     assert (await served.read()) == (0, (), (), ())
-    first = [Definition(name="b"), Definition(name="a"), PolicyDefinition(policy="default")]
+    first: list[AnyDefinition] = [Definition(name="b"), Definition(name="a"), PolicyDefinition(policy="default")]
     await store.definitions.put("app", first, {}, author)
     assert await served.read() == await store.definitions.served("app")
     kept = (await served.read()).agents[1]
