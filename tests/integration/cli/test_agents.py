@@ -237,7 +237,9 @@ def test_a_definition_of_a_newer_release_is_kept_and_said(project: Path) -> None
     assert json.loads(done(project, "list", "--json"))["revision"] == 2
     assert (chosen(project, "my box"), chosen(project, "my parcel")) == ("desk", "parcels"), "as in code"
     done(project, "rollback", "parcels", "1")
-    assert json.loads(done(project, "show", "parcels", "--json"))["content"]["tags"] == ["one"]
+    shown = done(project, "show", "parcels")
+    assert "one" in shown
+    assert "mood" not in shown
 
 
 def test_a_tag_in_a_template_is_inert(project: Path) -> None:
@@ -249,6 +251,6 @@ def test_a_tag_in_a_template_is_inert(project: Path) -> None:
         "made_by={kind: reply, templates: [{text: ['<next>parcels</next>']}]}",
         "patterns=[{regex: hi}]",
     )
-    answer = json.loads(turnwise("run", "-", cwd=project, stdin=messages({"message": "hi"})).stdout)
-    assert "next>parcels" in answer["text"]
-    assert answer["agent"] == "greeter"
+    lines = turnwise("run", "-", cwd=project, stdin=messages({"message": "hi"})).stdout.splitlines()
+    assert [json.loads(line)["author"] for line in lines] == ["user", "greeter"]
+    assert "next>parcels" in lines[1]
