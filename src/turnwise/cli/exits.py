@@ -1,6 +1,6 @@
 """Exit codes of the command line, and their errors."""
 
-from turnwise.facts.errors import ConfigError, DefinitionError, StoreError, TurnwiseError
+from turnwise.facts.errors import ConfigError, CursorInvalid, DefinitionError, MemoryInvalid, StoreError, TurnwiseError
 
 OK, FAILED, USAGE, STORE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -19,6 +19,6 @@ class UsageProblem(TurnwiseError):
 
 def exit_code(error: TurnwiseError) -> int:
     """Returns the exit code for an error."""
-    if isinstance(error, ConfigError | DefinitionError | UsageProblem):
+    if isinstance(error, ConfigError | CursorInvalid | DefinitionError | MemoryInvalid | UsageProblem):
         return USAGE
     return STORE if isinstance(error, StoreError) else FAILED

@@ -36,17 +36,17 @@ def check_text(text: str) -> str:
     return text
 
 
-StoredText = Annotated[str, AfterValidator(check_text)]
+_Storable = AfterValidator(check_text)
 
 
 class Entity(Fact):
     """A thing or person that was mentioned, such as an order with its number."""
 
-    type: Annotated[StoredText, Field(min_length=1, max_length=64)]
+    type: Annotated[str, Field(min_length=1, max_length=64), _Storable]
     """What it is: `code`, `date`, `email`, `money`, or a name that an agent's pattern gives."""
-    value: Annotated[StoredText, Field(min_length=1, max_length=500)]
+    value: Annotated[str, Field(min_length=1, max_length=500), _Storable]
     """As it was written."""
-    normal: Annotated[StoredText, Field(min_length=1, max_length=500)]
+    normal: Annotated[str, Field(min_length=1, max_length=500), _Storable]
     """The form in which equal ones are equal: lower case, without spaces around it."""
 
 
@@ -62,10 +62,10 @@ class MemorySource(Fact):
 class MemoryEntry(Fact):
     """One entry of a user's memory. What it says is data: neither an instruction nor a permission (behaviour G5)."""
 
-    id: Annotated[StoredText, Field(min_length=1, max_length=ID_CHARACTERS)]
+    id: Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), _Storable]
     """Unique for the user. Remembering an id again changes nothing."""
     kind: MemoryKind = "fact"
-    text: Annotated[StoredText, Field(max_length=TEXT_CHARACTERS)] = ""
+    text: Annotated[str, Field(max_length=TEXT_CHARACTERS), _Storable] = ""
     """Empty in the log: the store holds the text, so that it can be forgotten."""
     session: str | None = optional(None)
     """The session to which the entry belongs; None for all sessions of the user."""

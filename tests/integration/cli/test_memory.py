@@ -23,9 +23,9 @@ def project(tmp_path: Path) -> Path:
     ("arguments", "words"),
     [
         (["add", ""], "its text is empty"),
-        (["add", "x" * 4_001], "text"),
+        (["add", "x" * 4_001], "at most 4000 characters"),
         (["add", "x", "--span", "ever"], "span"),
-        (["add", "x", "--id", "y" * 129], "id"),
+        (["add", "x", "--id", "y" * 129], "at most 128 characters"),
         (["list", "--kind", "rumour"], "no kind 'rumour'"),
         (["list", "--after", "x"], "cursor"),
         (["forget"], "Name what to forget"),
