@@ -8,6 +8,7 @@ from sqlalchemy import update
 from turnwise.facts.errors import StorageUsed
 from turnwise.facts.memory import ENTRIES, MemoryEntry
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.memory_tables import memory_users
 
 
@@ -18,6 +19,7 @@ def entry(name: str) -> MemoryEntry:
 async def test_one_entry_too_many_is_refused_and_nothing_is_stored() -> None:
     """G7: entries that are stored already need no room."""
     store = SqlSessionStore("sqlite://")
+    assert isinstance(store.memory, SqlMemory)
     await store.memory.remember("app", "ann", [entry("first")])
     full = update(memory_users).values(entries=ENTRIES)
     await store.memory._executor.write(lambda connection: connection.execute(full).rowcount)
