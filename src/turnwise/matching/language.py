@@ -37,7 +37,7 @@ _FEWEST_OTHER_LETTERS = 4  # another script says by itself that a text is not En
 _CLEAR, _CLEAR_TOGETHER = 0.6, 0.75
 _ENGLISH_AT_MOST = 0.02
 _ENGLISH_SHARE = 8  # English, if at least one word in so many is
-_CACHE_SIZE = 1_024
+_CACHE_SIZE = 4_096  # with room for the agents' texts, which are read after each change
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 

@@ -340,7 +340,7 @@ class Meaning:
 
     def _vectors(self, texts: Sequence[str], progress: Progress) -> "PackedVectors":
         cache = self._cache(few=len(texts) <= _FEW_TEXTS)
-        return packed_vectors_of(texts, self.encoder, cache=cache, progress=progress)
+        return packed_vectors_of(texts, self.encoder, cache=cache, progress=progress, in_parts=self._cache_folder is None)
 
     def patch_from(self, base: FittedHeads) -> None:
         """Decides with the heads of earlier agents from now on, unless heads of these agents are in use."""

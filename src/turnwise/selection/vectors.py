@@ -20,6 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 _BATCH = 128
 _MOST_AT_ONCE, _MOST_ALONE = 1_000, 10_000
+_PART = 20_000
 _SURPLUS = 1.05
 
 
@@ -114,14 +115,20 @@ def vectors_of(
 
 
 def packed_vectors_of(
-    texts: Sequence[str], encoder: Encoder, *, cache: "IndexCache | None", progress: Progress
+    texts: Sequence[str], encoder: Encoder, *, cache: "IndexCache | None", progress: Progress, in_parts: bool = False
 ) -> "PackedVectors":
     """Returns one row for each text, from the cache where possible.
 
     All rows are rounded to float16, so that they are equal in every process. New rows are cached even when the encoder fails
     half way or `progress` raises.
+
+    Args:
+        in_parts: Rows of very many texts are made part by part, as codes, which needs a third of the memory.
     """
     import numpy as np
+
+    if in_parts and len(texts) > _MOST_ALONE:
+        return _coded_vectors_of(texts, encoder, cache, progress)
 
     from turnwise.matching.disk_cache import text_keys
     from turnwise.matching.packed_vectors import PackedVectors
@@ -151,6 +158,20 @@ def packed_vectors_of(
     if done:
         progress("encoding", done, done)
     return PackedVectors((rows,), np.searchsorted(unique, keys))
+
+
+def _coded_vectors_of(
+    texts: Sequence[str], encoder: Encoder, cache: "IndexCache | None", progress: Progress
+) -> "PackedVectors":
+    import numpy as np
+
+    from turnwise.matching.packed_vectors import PackedVectors, coded
+
+    codes = np.empty((len(texts), encoder.dimensions), np.int8)
+    for start in range(0, len(texts), _PART):
+        some = texts[start : start + _PART]
+        codes[start : start + len(some)] = coded(packed_vectors_of(some, encoder, cache=cache, progress=progress)).raw()
+    return PackedVectors((codes,), np.arange(len(texts)))
 
 
 class CachedEncoder:

@@ -10,7 +10,8 @@ from words import Words
 
 from turnwise.facts.errors import EncoderError
 from turnwise.matching.disk_cache import DiskCache
-from turnwise.selection.vectors import CachedEncoder, vectors_of
+from turnwise.matching.packed_vectors import coded
+from turnwise.selection.vectors import CachedEncoder, packed_vectors_of, vectors_of
 
 
 def silent(what: str, done: int, total: int) -> None: ...
@@ -102,3 +103,11 @@ def test_what_is_no_number_is_an_error_and_never_kept(wrong: float, tmp_path: Pa
         with pytest.raises(EncoderError, match="gave something else than 2 rows of 128 numbers"):
             vectors_of(["one", "two"], encoder, cache=DiskCache(tmp_path), progress=silent)
     assert not [*tmp_path.iterdir()]
+
+
+def test_very_many_texts_in_parts_have_the_codes_of_all_at_once() -> None:
+    """E9"""
+    texts = [f"text {number % 300}" for number in range(21_000)]
+    parts, whole = (packed_vectors_of(texts, Words(), cache=None, progress=silent, in_parts=each) for each in (True, False))
+    assert (parts.is_coded, whole.is_coded) == (True, False)
+    assert np.array_equal(parts.raw(), coded(whole).raw())
