@@ -76,6 +76,13 @@ class RevisionWatch:
 
     async def forever(self) -> None:
         """Serves each new revision, until it is cancelled. Problems of the store pass; the first of a series is logged."""
+        warming = asyncio.create_task(self._warm())
+        try:
+            await self._follow()
+        finally:
+            warming.cancel()
+
+    async def _follow(self) -> None:
         with self._signals.watch(self._key) as watch:
             while True:
                 try:
@@ -88,6 +95,13 @@ class RevisionWatch:
                 except Exception:
                     log.exception("The definitions cannot be followed.")
                 await watch.next(self._seconds)
+
+    async def _warm(self) -> None:
+        """Loads what new agents need, so that the first of them do not wait for it."""
+        try:
+            await self._sets.current.cascade.warm()
+        except EncoderError as problem:
+            log.warning("The agents' texts cannot be compared yet: %s", problem)
 
     async def look(self) -> None:
         """Reads the revision, and serves it if it is new. Raises StoreError."""

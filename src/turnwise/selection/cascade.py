@@ -119,11 +119,12 @@ class Cascade:
         self.spec = spec
         self.tree = tree
         self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep, shared=shared)
+        self._make_meaning = partial(meaning_of, tree, encoder, keep, default=spec.default, shared=shared)
         inputs = build_context(
             spec,
             tree,
             custom or {},
-            lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default, shared=shared),
+            lambda: meaning or self._make_meaning(),
             patterns=before._patterns if before is not None else None,
         )
         refuse_unknown_agents(inputs, "'default'", (spec.default,))
@@ -137,6 +138,8 @@ class Cascade:
         self._roles = frozenset(role for card in tree for role in card.roles)
         self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
         self.meaning = inputs.made()
+        self._spare: Meaning | None = None
+        """Has what the first agent with words needs, so that it need not wait for it."""
         self._patterns: PatternIndex | None = inputs.made_patterns()
         self._resolved: list[object] = [_resolved(order) for order in self._stage_orders]
         self._resolved += [["several", spec.several]] if spec.several is not None else []
@@ -187,16 +190,21 @@ class Cascade:
 
         With `aside`, they are only tried: preparing and closing it does not touch this one. Raises as the constructor.
         """
-        meaning = self.meaning
+        meaning = self.meaning or self._spare
         if meaning is not None and (aside or tree is not self.tree or spec.default != self.spec.default):
             meaning = meaning.changed(tree, default=spec.default, aside=aside)
-        return self._recreate(spec, tree=tree, meaning=meaning, before=self)
+        made = self._recreate(spec, tree=tree, meaning=meaning, before=self)
+        made._spare = self._spare
+        return made
 
     async def warm(self) -> None:
-        """Prepares what a first decision needs, without waiting for heads. Raises EncoderError."""
-        if self.meaning is not None:
-            await asyncio.to_thread(self.meaning.prepare)
-            await asyncio.to_thread(self.meaning.languages.prepare)
+        """Prepares what a first decision needs, without waiting for heads; and later agents. Raises EncoderError."""
+        meaning = self.meaning or self._spare
+        if meaning is None and any(stage.kind in BY_MEANING for order in self._stage_orders for stage in order.stages):
+            meaning = self._spare = self._make_meaning()
+        if meaning is not None:
+            await asyncio.to_thread(meaning.prepare)
+            await asyncio.to_thread(meaning.languages.prepare)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
         """Returns every stage's options with defaults filled in, by stage name.
