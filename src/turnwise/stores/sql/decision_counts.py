@@ -177,7 +177,7 @@ def recent_sessions(
     ids = _candidate_ids(connection, app, user, wanted, before)
     found, seen, last = list[RecentSession](), set[SessionKey](), before
     for start in range(0, len(ids), 200):
-        for row in connection.execute(_rows(ids[start : start + 200], state, by_words=bool(wanted))):
+        for row in connection.execute(_rows(app, ids[start : start + 200], state, by_words=bool(wanted))):
             key = SessionKey(app, row.user_id, row.session_id)
             if len(found) == limit and key not in seen:
                 return Page(tuple(found), cursor("recent", last))
@@ -210,7 +210,7 @@ def _candidate_ids(connection: Connection, app: str, user: str | None, words: An
     return list(connection.execute(query.where(id_ < before).order_by(id_.desc()).limit(SCAN)).scalars())
 
 
-def _rows(ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
+def _rows(app: str, ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
     """Returns the query of those decisions that are the newest of their sessions; with words, of all of them."""
     other = decisions.alias()
     same = (other.c.owner == _d.owner, other.c.session == _d.session)
@@ -222,7 +222,8 @@ def _rows(ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
     query = select(
         _d.id, _s.user_id, _s.session_id, _d.text, _d.agent, _d.created_at, title.label("title"), last_state.label("last_state")
     ).select_from(joined)
-    query = query.where(_d.id.in_(ids)).order_by(_d.id.desc())
+    # Ids are found by their index only within an app.
+    query = query.where(_d.app == app, _d.id.in_(ids)).order_by(_d.id.desc())
     if not by_words:
         query = query.where(~newest)
     return query if state is None else query.where(last_state == state)
