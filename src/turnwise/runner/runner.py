@@ -140,10 +140,12 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         shared = getattr(store, "index_cache", None)
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
-        others = alternatives(cascade, experiment.policies if experiment is not None else (), policies)
+        # An experiment that is started later may name any of the app's policies.
+        others = alternatives(cascade, [*(experiment.policies if experiment is not None else ()), *(policies or ())], policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        self.experiments = ExperimentAssignments(_experiments_of(store, experiment), app, experiment, self._issuer.now)
+        kept = _experiments_of(store, experiment)
+        self.experiments = ExperimentAssignments(kept, app, experiment, self._issuer.now, may_start=bool(policies))
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()

@@ -106,13 +106,16 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
 
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
-    query = select(*_COLUMNS).where(_d.app == app)
+    query = select(*_COLUMNS)
     if user is not None:
+        # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index, and all rows of others.
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
-    elif filter_.agent is not None:
-        query = query.where(_d.agent == filter_.agent)
-    elif filter_.method is not None:
-        query = query.where(_d.method == filter_.method)
+    else:
+        query = query.where(_d.app == app)
+        if filter_.agent is not None:
+            query = query.where(_d.agent == filter_.agent)
+        elif filter_.method is not None:
+            query = query.where(_d.method == filter_.method)
     low = first_decision_id(filter_.since) if filter_.since else 0
     high = first_decision_id(filter_.until) if filter_.until else _LAST_ID
     return query.where(_d.id >= low, _d.id < high).order_by(_d.id.desc()).limit(limit)
