@@ -56,7 +56,7 @@ async def start_experiment(body: StartExperiment, services: TheServices) -> Expe
     One experiment runs at a time, and `turnwise.yaml` must have none. The arms name `policies` of `turnwise.yaml`. Needs the
     permission `definitions:write`.
     """
-    return _row(await services.experiments.start(Experiment.model_validate(body.model_dump())))
+    return _row(await services.experiments.start(Experiment.model_validate_json(body.model_dump_json())))
 
 
 @router.get(
