@@ -43,7 +43,7 @@ def learn(
         typer.Option(
             "--trust",
             metavar="KEY_ID",
-            help="A credential that speaks for many users, such as your server's: its users count as separate sources. Repeat it.",
+            help="The key of a server that speaks for many users: they count as separate sources. May be repeated.",
         ),
     ] = None,
     min_gain: Annotated[

@@ -71,7 +71,10 @@ class Review:
 
 
 class Experiments:
-    """Shows experiments, for operators; starts and ends them, for admins. All methods raise the gateway's errors and Unreached."""
+    """Shows experiments, for operators; starts and ends them, for admins.
+
+    All methods raise the gateway's errors and Unreached.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -89,7 +92,10 @@ class Experiments:
         return await self._gateway.ask(PairedShown, get("/shadow"))
 
     async def start(self, experiment: Experiment) -> ExperimentRow:
-        """Starts an experiment. Its arms name `policies` of the app. Raises RequestInvalid for an unknown policy, and StaleWriter while another one runs."""
+        """Starts an experiment, whose arms name `policies` of the app.
+
+        Raises RequestInvalid for an unknown policy, and StaleWriter while another one runs.
+        """
         body = experiment.model_dump(mode="json")
         return await self._gateway.ask(ExperimentRow, ApiRequest("POST", "/experiments", body=body))
 

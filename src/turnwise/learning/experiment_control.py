@@ -1,4 +1,4 @@
-"""Starts and ends experiments: by a promotion, a rollback or a stop, or by themselves when an arm is worse (behaviours H4, H7)."""
+"""Starts and ends experiments: by a request, or by themselves when an arm is worse (behaviours H4, H7)."""
 
 import asyncio
 import logging

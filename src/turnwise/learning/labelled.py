@@ -168,4 +168,3 @@ def _agree(alike: Sequence[Labelled], expected: str | None) -> bool:
     total = sum(weights.values())
     own = sum(weight for (name, _), weight in weights.items() if name == expected)
     return own >= AGREED_SHARE * total > 0
-

@@ -61,9 +61,9 @@ def newest_started(records: Iterable[ExperimentRecord]) -> ExperimentRecord | No
 class ExperimentAssignments:
     """Assigns sessions to the arms of the app's experiment. Safe to use from several event loops.
 
-    The first message that a process decides starts the experiment of the configuration. Without one, the newest experiment that
-    was started over the API holds. While the store cannot be read, what was read last holds; a process that never read it decides
-    with the app's own policy.
+    The first message that a process decides starts the experiment of the configuration. Without one, the newest experiment
+    that was started over the API holds. While the store cannot be read, what was read last holds; a process that never read it
+    decides with the app's own policy.
 
     Args:
         store: The store of experiments.

@@ -108,7 +108,7 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
     query = select(*_COLUMNS)
     if user is not None:
-        # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index, and all rows of others.
+        # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index and others' rows.
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
     else:
         query = query.where(_d.app == app)

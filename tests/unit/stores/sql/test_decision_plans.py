@@ -164,7 +164,11 @@ def sqlite_costs(connection: Connection, statements: Sequence[tuple[str, Any]]) 
     driver: Any = connection.connection.driver_connection
     for statement, parameters in statements:
         steps = [row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
-        whole = [step for step in steps if step.startswith("SCAN turnwise_") and "USING" not in step and "VIRTUAL TABLE INDEX" not in step]
+        whole = [
+            step
+            for step in steps
+            if step.startswith("SCAN turnwise_") and "USING" not in step and "VIRTUAL TABLE INDEX" not in step
+        ]
         assert not whole, (steps, statement)
         ticks = [0]
 
