@@ -34,7 +34,7 @@ function drawRail(current) {
   replace(rail,
     h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
-    h("button", { class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("button", { class: ON_PHONE.includes(current) ? "more" : "more here", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
       h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
       h("button", { class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
@@ -143,7 +143,7 @@ function palette() {
   const draw = () => {
     const words = field.value.trim().toLowerCase();
     options = [...PAGES.map(([path, name, text]) => [text, path, name]), ...destinations.map((name) => [name, `agents/${encodeURIComponent(name)}`, "agents"])]
-      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, 12);
+      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, PAGES.length);
     if (words) options.push([`Search decisions for “${field.value.trim()}”`, `decisions?words=${encodeURIComponent(field.value.trim())}`, "search"]);
     at = Math.min(at, options.length - 1);
     replace(list, options.map(([text, path, name], i) => h("li", { role: "option", id: `o${i}`, "aria-selected": i === at, onclick: () => choose(path) }, icon(name), text)));
