@@ -106,7 +106,10 @@ def holders(connection: Connection, app: str) -> list[Holder]:
     """Returns the holders with a heartbeat."""
     held = {row.lease_holder: row.sessions for row in connection.execute(_HELD, {"at_app": app})}
     rows = connection.execute(_ALIVE).all()
-    return [Holder(row.name, moment(row.started_at), row.age, row.seconds, held.get(row.name, 0)) for row in rows]
+    # In a database in memory nothing beats: its holders live as long as their process.
+    in_memory = connection.engine.url.database in {None, "", ":memory:"}
+    ages = {row.name: 0.0 if in_memory else row.age for row in rows}
+    return [Holder(row.name, moment(row.started_at), ages[row.name], row.seconds, held.get(row.name, 0)) for row in rows]
 
 
 def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
@@ -387,7 +390,4 @@ class SqlLeases:
         return await self._executor.read(lambda connection: stop_requests(connection, holder))
 
     async def holders(self, app: str) -> Sequence[Holder]:
-        found = await self._executor.read(lambda connection: holders(connection, app))
-        # In a database in memory nothing beats: its holders live as long as their process.
-        is_alone = self._executor.separate_connection() is None
-        return [each._replace(silent_seconds=0.0) for each in found] if is_alone else found
+        return await self._executor.read(lambda connection: holders(connection, app))
