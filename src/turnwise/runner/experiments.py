@@ -66,11 +66,10 @@ class ExperimentAssignments:
     decides with the app's own policy.
 
     Args:
-        store: The store of experiments.
+        store: The store of experiments; None if the app has no policies that one could compare.
         app: The app's name.
         experiment: The experiment of the configuration; None = there is none.
         now: Returns the time.
-        may_start: Whether the app has policies that an experiment could compare. Without, the store is not read for one.
         clock: Monotonic seconds.
     """
 
@@ -81,15 +80,17 @@ class ExperimentAssignments:
         experiment: Experiment | None,
         now: Callable[[], datetime],
         *,
-        may_start: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self._app, self.experiment, self.now, self._clock = store, app, experiment, now, clock
-        self.is_possible = store is not None and (experiment is not None or may_start)
-        """Whether this app has an experiment, or may get one."""
         self._record: ExperimentRecord | None = None
         self._read_at: float | None = None
         self._is_away = self._was_warned = False
+
+    @property
+    def configured(self) -> str | None:
+        """The name of the configuration's experiment; None without one."""
+        return None if self.experiment is None else self.experiment.name
 
     async def of(self, session: Session, *, starts: bool = True) -> Assignment | None:
         """Returns the policy for the session's next message; None = no experiment concerns it.
@@ -98,7 +99,7 @@ class ExperimentAssignments:
             session: The session.
             starts: Whether this starts an experiment that has not started yet.
         """
-        if self.store is None or not self.is_possible:
+        if self.store is None:
             return None
         record = await self._current(self.store, session, starts=starts and self.experiment is not None)
         return None if record is None else assign(record, session.key, session.created_at)

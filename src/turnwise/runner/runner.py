@@ -140,12 +140,11 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         shared = getattr(store, "index_cache", None)
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
-        # An experiment that is started later may name any of the app's policies.
-        others = alternatives(cascade, [*(experiment.policies if experiment is not None else ()), *(policies or ())], policies)
+        others = alternatives(cascade, _arm_policies(experiment, policies), policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        kept = _experiments_of(store, experiment)
-        self.experiments = ExperimentAssignments(kept, app, experiment, self._issuer.now, may_start=bool(policies))
+        known = _experiments_of(store, experiment) if experiment or policies else None
+        self.experiments = ExperimentAssignments(known, app, experiment, self._issuer.now)
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
@@ -445,6 +444,11 @@ class Runner:
             raise blocked
         self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
+
+
+def _arm_policies(experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> list[str]:
+    """Returns the policies that arms name, or may name: an experiment that is started later names some of the app's."""
+    return [*(experiment.policies if experiment is not None else ()), *(policies or ())]
 
 
 def _experiments_of(store: object, experiment: Experiment | None) -> Experiments | None:

@@ -129,7 +129,7 @@ async def test_an_experiment_of_the_configuration_takes_precedence(make_runner: 
 async def test_of_two_that_are_started_at_once_the_first_stays(make_runner: MakeRunner) -> None:
     """H7: and an app without named policies reads no experiment."""
     runner, plain = make_runner(desk, **OPTIONS), make_runner(desk, app="plain")
-    assert not plain.experiments.is_possible
+    assert plain.experiments.store is None
     store, now = runner.experiments.store, datetime(2026, 1, 2, tzinfo=UTC)
     assert store is not None
     first = await store.replace("shop", ExperimentRecord(experiment=TRIAL, started_at=now, started_by="x"))

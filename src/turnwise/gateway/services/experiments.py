@@ -41,8 +41,7 @@ class Experiments:
     async def list(self) -> tuple[Sequence[ExperimentRecord], str | None]:
         """Returns the experiments that have started, and the name of the configured one."""
         self._scope.require("definitions:read")
-        configured = self._runner.experiments.experiment
-        return await self._store.all(self._runner.app), configured.name if configured is not None else None
+        return await self._store.all(self._runner.app), self._runner.experiments.configured
 
     async def show(self, name: str) -> ExperimentResult:
         """Returns the analysis of an experiment. Raises NothingHere."""
@@ -67,10 +66,10 @@ class Experiments:
             StaleWriter: The name is taken, another experiment is running, or the configuration has one.
         """
         self._scope.require("definitions:write")
-        store, configured = self._store, self._runner.experiments.experiment
+        store, configured = self._store, self._runner.experiments.configured
         if configured is not None:
             raise StaleWriter(
-                f"The configuration has the experiment {configured.name!r}.", fix="Take it out of turnwise.yaml, and restart."
+                f"The configuration has the experiment {configured!r}.", fix="Take it out of turnwise.yaml, and restart."
             )
         self._check_policies(experiment)
         return await start(store, self._runner.app, experiment, self._issuer.now(), actor=self._scope.caller.id)
