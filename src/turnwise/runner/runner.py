@@ -143,8 +143,9 @@ class Runner:
         others = alternatives(cascade, _arm_policies(experiment, policies), policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        known = _experiments_of(store, experiment) if experiment or policies else None
-        self.experiments = ExperimentAssignments(known, app, experiment, self._issuer.now)
+        self.experiments = ExperimentAssignments(
+            _experiments_of(store, experiment, policies), app, experiment, self._issuer.now
+        )
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
@@ -451,10 +452,15 @@ def _arm_policies(experiment: Experiment | None, policies: Mapping[str, PolicySp
     return [*(experiment.policies if experiment is not None else ()), *(policies or ())]
 
 
-def _experiments_of(store: object, experiment: Experiment | None) -> Experiments | None:
-    """Returns the store's experiments; None if it has none. Raises ConfigError if the experiment needs them."""
+def _experiments_of(
+    store: object, experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None
+) -> Experiments | None:
+    """Returns the store's experiments; None if it has none, or if the app has no policies to compare.
+
+    Raises ConfigError if the experiment needs them.
+    """
     if isinstance(store, ExperimentStore):
-        return store.experiments
+        return store.experiments if experiment is not None or policies else None
     if experiment is not None:
         fix = "Use a store that has `experiments`, such as SqlSessionStore."
         raise ConfigError(f"The session store cannot store the experiment {experiment.name!r}.", fix=fix)

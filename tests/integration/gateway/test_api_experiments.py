@@ -13,6 +13,7 @@ from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, Req
 from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.learning.experiment_control import start
+from turnwise.ports.experiments import ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 MakeRunner = Callable[..., Runner]
@@ -130,8 +131,9 @@ async def test_of_two_that_are_started_at_once_the_first_stays(make_runner: Make
     """H7: and an app without named policies reads no experiment."""
     runner, plain = make_runner(desk, **OPTIONS), make_runner(desk, app="plain")
     assert plain.experiments.store is None
-    store, now = runner.experiments.store, datetime(2026, 1, 2, tzinfo=UTC)
-    assert store is not None
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert isinstance(runner.store, ExperimentStore)
+    store = runner.store.experiments
     first = await store.replace("shop", ExperimentRecord(experiment=TRIAL, started_at=now, started_by="x"))
     assert first is not None
 
