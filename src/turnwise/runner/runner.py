@@ -143,9 +143,7 @@ class Runner:
         others = alternatives(cascade, _arm_policies(experiment, policies), policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        self.experiments = ExperimentAssignments(
-            _experiments_of(store, experiment, policies), app, experiment, self._issuer.now
-        )
+        self.experiments = ExperimentAssignments(_experiments(store, experiment, policies), app, experiment, self._issuer.now)
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
@@ -452,9 +450,7 @@ def _arm_policies(experiment: Experiment | None, policies: Mapping[str, PolicySp
     return [*(experiment.policies if experiment is not None else ()), *(policies or ())]
 
 
-def _experiments_of(
-    store: object, experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None
-) -> Experiments | None:
+def _experiments(store: object, experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> Experiments | None:
     """Returns the store's experiments; None if it has none, or if the app has no policies to compare.
 
     Raises ConfigError if the experiment needs them.
