@@ -54,9 +54,10 @@ class DecisionQueries:
         after: str | None = None,
         limit: int = 50,
         oldest_first: bool = False,
+        brief: bool = False,
     ) -> Page[Decision]:
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(partial(job, oldest_first=oldest_first))
+        return await self._executor.read(partial(job, oldest_first=oldest_first, brief=brief))
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))
