@@ -78,9 +78,9 @@ async def decisions_are_read_without_their_records(store: SessionStore) -> None:
     """H2: for a report over many of them; in a session alike."""
     key = fresh_key()
     await write(store, key, decided("i-1", reason="It spoke last.", segment="voice"))
-    for wanted in ({}, {"key": key}):
-        (whole,) = (await store.decisions.search(key.app, **wanted)).items
-        (brief,) = (await store.decisions.search(key.app, brief=True, **wanted)).items
+    for session in (None, key):
+        (whole,) = (await store.decisions.search(key.app, key=session)).items
+        (brief,) = (await store.decisions.search(key.app, key=session, brief=True)).items
         assert (whole.selection.reason, whole.selection.segment) == ("It spoke last.", "voice")
         assert (brief.selection.reason, brief.selection.segment) == ("", None)
         for name in ("agent", "method", "confidence", "outcome", "fingerprint"):
