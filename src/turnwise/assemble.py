@@ -101,10 +101,10 @@ class App:
             await self.watch.forever()
 
     async def watch_experiment(self) -> None:
-        """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once without one."""
-        store, assignments = self.runner.store, self.runner.experiments
-        if assignments.experiment is not None and isinstance(store, SqlSessionStore):
-            await watch_experiment(store.experiments, self.runner.app, assignments.experiment.name, assignments.now)
+        """Ends the app's experiment when an arm is surely worse, until it is cancelled. Returns at once if it can get none."""
+        store, known = self.runner.store, self.runner.experiments
+        if known.store is not None and isinstance(store, SqlSessionStore):
+            await watch_experiment(store.experiments, self.runner.app, known.configured, known.now)
 
 
 class Report(NamedTuple):
@@ -341,7 +341,7 @@ class _Assembly:
         def bind(spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade:
             return runner.cascade.changed(spec, tree, aside=aside)
 
-        policies = ConfiguredPolicies(self._policy, self._policies, self._experiment.policies if self._experiment else ())
+        policies = ConfiguredPolicies(self._policy, self._policies, tuple(runner.sets.current.policies))
         sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.tried, watch.announce, sets.served), sets, watch

@@ -8,7 +8,9 @@ from runner_play import ask, direct, key, runners
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.access.records import record_store_of
+from turnwise.facts.callers import credential_digest
 from turnwise.facts.labels import Label
+from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import read_cases
 from turnwise.learning.collect import Collected, collect_signals, newest_decisions
 from turnwise.learning.evaluate import evaluate
@@ -95,6 +97,36 @@ async def test_an_operator_overrules_signals(make: Callable[..., Runner]) -> Non
         ("My tomatoes wilt by the sink", "garden", True, "operator\nop"),
         ("No hot water today", "plumbing", False, ""),
     ]
+
+
+async def test_a_signal_is_the_credentials_that_sent_the_message(make: Callable[..., Runner]) -> None:
+    """H2: one credential may name any user, so its users count as one source unless it is trusted."""
+    runner = make(desk())
+    for number, sender in enumerate(("key-1", "key-1", "")):
+        credential = credential_digest(sender) if sender else ""
+        started = await runner.start(
+            "My tomatoes wilt by the sink", user=f"u{number}", session=str(number), credential=credential
+        )
+        await started.result()
+    await collected(runner)
+    rated = Label(source="user", author="key-1", agent="plumbing")
+    await record_store_of(runner.store).labels.put(SessionKey("app", "u1", "1"), 1, rated, actor="key-1")
+    one = f"credential\n{credential_digest('key-1')}"
+    traffic = await LogTraffic.read(runner.store, "app", runner.cascade)
+    assert {each.user: each.author for each in traffic.labelled} == {"u0": one, "u1": one, "u2": ""}
+    trusting = await LogTraffic.read(runner.store, "app", runner.cascade, trusted=["key-1", "other"])
+    assert {each.author for each in trusting.labelled} == {""}
+
+
+async def test_the_operators_newest_labels_come_first_when_there_are_too_many(make: Callable[..., Runner]) -> None:
+    """H2"""
+    runner = make(desk())
+    for number in range(4):
+        await ask(runner, "My tomatoes wilt by the sink", str(number))
+    await collected(runner)
+    await runner.store.decisions.label(key("1"), 1, "garden", actor="op")
+    traffic = await LogTraffic.read(runner.store, "app", runner.cascade, most=2)
+    assert [(each.session, each.by_operator) for each in traffic.labelled] == [("1", True), ("3", False)]
 
 
 async def test_labels_are_exported_as_cases_with_the_conversation(make: Callable[..., Runner], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.access.api_keys import caller_of, is_valid, matches, read_key
 from turnwise.access.rate_limit import RateLimiter
-from turnwise.facts.callers import ApiKey, Caller
+from turnwise.facts.callers import ApiKey, Caller, credential_digest
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
 from turnwise.facts.ids import Issuer, SystemIssuer
@@ -27,6 +27,11 @@ CACHE_ENTRIES = 10_000
 CREDENTIAL_CHARACTERS = 16_384
 IPV6_SITE_BITS = 64
 """The network part of an IPv6 address. Its owner chooses the other bits freely, so failures count by network."""
+
+
+def credential_of(caller: Caller) -> str:
+    """Returns the digest of the caller's credential, to be stored with messages; empty while authentication is off."""
+    return "" if caller == LOCAL else credential_digest(caller.id)
 
 
 def key_store_of(store: object) -> KeyStore:

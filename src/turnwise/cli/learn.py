@@ -38,6 +38,14 @@ def learn(
         datetime | None,
         typer.Option("--since", metavar="TIME", formats=_TIMES, help="Only decisions made then (UTC) or later."),
     ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust",
+            metavar="KEY_ID",
+            help="The key of a server that speaks for many users: they count as separate sources. May be repeated.",
+        ),
+    ] = None,
     min_gain: Annotated[
         float, typer.Option("--min-gain", min=0, max=1, metavar="0..1", help="The least gain of accuracy on later decisions.")
     ] = 0.0,
@@ -64,7 +72,8 @@ def learn(
 
     if output is not None:
         check_writable(output, "--output")
-    found, drafts, judged = asyncio.run(_learn(config, cases or [], since, _Bounds(min_gain, max_loss, seed), draft))
+    reads = _Reads(cases or [], since, trust or [])
+    found, drafts, judged = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
     if as_json:
         terminal.print_json({**found.data(), **worn_data(judged), "drafts": drafts_data(drafts)})
     else:
@@ -74,6 +83,16 @@ def learn(
         write_report(output, proposal_yaml(found.proposal))
         terminal.print_note(f"proposal: {output}")
     raise typer.Exit(OK if found.proposal is not None else FAILED)
+
+
+class _Reads(NamedTuple):
+    """What is learned from."""
+
+    cases: list[Path]
+    """Files; empty for the log."""
+    since: datetime | None
+    trusted: list[str]
+    """Ids of credentials whose users are told apart."""
 
 
 class _Bounds(NamedTuple):
@@ -90,7 +109,7 @@ cannot count.
 """
 
 
-async def _learn(config: Path | None, cases: list[Path], since: datetime | None, bounds: _Bounds, draft: bool) -> _Result:
+async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: bool) -> _Result:
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
@@ -99,7 +118,7 @@ async def _learn(config: Path | None, cases: list[Path], since: datetime | None,
     from turnwise.learning.learn import learn
     from turnwise.learning.traffic import CaseTraffic
 
-    read = read_cases(cases) if cases else []
+    read = read_cases(reads.cases) if reads.cases else []
     async with open_app(config) as app:
         if draft and app.editor is None:
             problem = "The session store of this app keeps no definitions, so it keeps no drafts."
@@ -108,20 +127,21 @@ async def _learn(config: Path | None, cases: list[Path], since: datetime | None,
         await prepare(cascade)
         with work_bar("learning"):
             traffic: Traffic
-            traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, since)
+            traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, reads)
             found = await learn(cascade, traffic, **bounds._asdict())
         is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
-        judged = await _counted(app.runner, cases, found) if is_kept else None
+        judged = await _counted(app.runner, reads.cases, found) if is_kept else None
         return found, await _drafted(app, found, bounds.seed) if draft else None, judged
 
 
-async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
+async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
     from datetime import UTC
 
     from turnwise.learning.traffic import LogTraffic
 
+    since = reads.since
     since = since.replace(tzinfo=UTC) if since is not None and since.tzinfo is None else since
-    return await LogTraffic.read(runner.store, runner.app, runner.cascade, since=since)
+    return await LogTraffic.read(runner.store, runner.app, runner.cascade, since=since, trusted=reads.trusted)
 
 
 async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from turnwise.client.gateway import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, session_path
+from turnwise.facts.experiments import Experiment
 from turnwise.wire.experiments import ExperimentList, ExperimentRow, ExperimentShown, PairedShown
 from turnwise.wire.labels import DecisionSignals, QueuedDecision, ReviewQueue, SignalShown
 from turnwise.wire.reports import DecisionReportShown, EvaluationList, EvaluationShown
@@ -70,7 +71,10 @@ class Review:
 
 
 class Experiments:
-    """Shows experiments, for operators, and ends them, for admins. All methods raise the gateway's errors and Unreached."""
+    """Shows experiments, for operators; starts and ends them, for admins.
+
+    All methods raise the gateway's errors and Unreached.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -86,6 +90,14 @@ class Experiments:
     async def shadow(self) -> PairedShown:
         """Compares the policy with its shadow, outside of experiments."""
         return await self._gateway.ask(PairedShown, get("/shadow"))
+
+    async def start(self, experiment: Experiment) -> ExperimentRow:
+        """Starts an experiment, whose arms name `policies` of the app.
+
+        Raises RequestInvalid for an unknown policy, and StaleWriter while another one runs.
+        """
+        body = experiment.model_dump(mode="json")
+        return await self._gateway.ask(ExperimentRow, ApiRequest("POST", "/experiments", body=body))
 
     async def promote(self, name: str, arm: str) -> ExperimentRow:
         """Lets an arm decide for new sessions. Raises NothingHere, and StaleWriter after a rollback."""

@@ -36,7 +36,7 @@ class ConfiguredPolicies(NamedTuple):
     others: Mapping[str, PolicySpec] = {}
     """The policies that arms and shadows may name."""
     arms: Sequence[str] = ()
-    """The names of the policies of an experiment's arms."""
+    """The names of the policies that an experiment's arms name, or may name."""
 
 
 class DefinedSets:

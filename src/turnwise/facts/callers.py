@@ -1,6 +1,7 @@
 """Callers as their credentials identify them, and stored API keys."""
 
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Literal
 
 from pydantic import Field
@@ -43,6 +44,11 @@ class Caller(Fact):
     """The roles that grant access to agents (behaviour C20); None means any role that a request names."""
     scopes: tuple[Permission, ...] | None = None
     """The permitted subset of the role's permissions; None means all of them."""
+
+
+def credential_digest(id: str) -> str:
+    """Returns the digest of a credential's id that is stored with messages. The id itself is no secret."""
+    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class ApiKey(Fact):

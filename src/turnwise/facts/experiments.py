@@ -90,6 +90,8 @@ class ExperimentRecord(Fact):
     state: ExperimentState = "running"
     started_at: datetime
     """Sessions that began earlier are not in the experiment."""
+    started_by: str = ""
+    """Who started it over the API; empty for an experiment of the configuration, which starts with its first message."""
     ended_at: datetime | None = None
     """Sessions that begin later are not in the experiment; None while it runs."""
     promoted: str | None = None

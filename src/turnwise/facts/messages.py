@@ -58,3 +58,5 @@ class Message(Fact):
     """The changes that guardrails made before the message was accepted. A blocked message is stored without content."""
     digest: str = optional("")
     """The digest of the request, to detect a different request under the same id; empty when unknown."""
+    credential: str = optional("")
+    """A digest of the id of the credential that sent the message; empty without one. It is not the credential."""

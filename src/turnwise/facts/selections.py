@@ -123,4 +123,6 @@ class Selection(Fact):
     """The experiment that the decision counts for; None without one."""
     arm: str | None = optional(None)
     """The arm of the experiment whose policy decided."""
+    credential: str = optional("")
+    """A digest of the id of the credential that sent the message; empty without one. Learning limits each credential by it."""
     ms: float = 0.0

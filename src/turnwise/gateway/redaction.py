@@ -75,7 +75,7 @@ class Redactor:
     def selection(self, selection: Selection) -> Selection:
         """Returns the selection without agents that the caller may not use, and without texts that name them.
 
-        Ignored rules are removed, too, because they may depend on such agents.
+        Ignored rules are removed, too, because they may depend on such agents; and so is the digest of the credential.
         """
         if self.inside:
             return selection
@@ -85,6 +85,7 @@ class Redactor:
             excluded=excluded,
             excluded_count=len(excluded),
             verdicts=tuple(map(self._verdict, selection.verdicts)),
+            credential="",
         )
 
     def _actions(self, actions: Actions) -> Actions:

@@ -128,15 +128,22 @@ def _is_hand_over(found: Found) -> bool:
 
 
 async def newest_decisions(
-    store: SessionStore, app: str, *, since: datetime | None = None, labelled: bool | None = None, limit: int = MAX_DECISIONS
+    store: SessionStore,
+    app: str,
+    *,
+    since: datetime | None = None,
+    labelled: bool | None = None,
+    limit: int = MAX_DECISIONS,
+    brief: bool = False,
 ) -> AsyncIterator[Decision]:
-    """Yields the newest decisions of an app, newest first; with `labelled`, only those with a label, or without. Raises
-    StoreError.
+    """Yields the newest decisions of an app, newest first; with `labelled`, only those with a label, or without.
+
+    `brief` leaves out their records, as the store's search does. Raises StoreError.
     """
     count, after, wanted = 0, None, DecisionFilter(since=since, labelled=labelled)
     while count < limit:
         size = min(_PAGE, limit - count)
-        page = await store.decisions.search(app, filter=wanted, after=after, limit=size)
+        page = await store.decisions.search(app, filter=wanted, after=after, limit=size, brief=brief)
         for each in page.items:
             yield each
         count, after = count + len(page.items), page.next
@@ -171,7 +178,7 @@ async def decision_signals(
 async def _decided(store: SessionStore, app: str, since: datetime | None, limit: int) -> dict[SessionKey, _Decided]:
     """Returns the newest decisions by session."""
     sessions: defaultdict[SessionKey, _Decided] = defaultdict(_Decided)
-    async for each in newest_decisions(store, app, since=since, limit=limit):
+    async for each in newest_decisions(store, app, since=since, limit=limit, brief=True):
         sessions[each.key].at[each.sequence] = each.created_at
         sessions[each.key].chosen[each.selection.agent] += 1
     return dict(sessions)

@@ -237,7 +237,7 @@ async def decision_report(
     judged = judged_decisions([each for each in labels if since is None or each.decided_at >= since], default)
     counts = _Counts(default, Reservoir(sample, seed), Reservoir(sample, seed))
     texts: dict[int, str] = {}
-    async for each in newest_decisions(store, app, since=since, limit=limit):
+    async for each in newest_decisions(store, app, since=since, limit=limit, brief=True):
         known = judged.get((each.key, each.sequence))
         counts.add(each, known)
         if known is not None and not known.is_right:

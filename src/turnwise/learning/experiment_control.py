@@ -1,4 +1,4 @@
-"""Ends experiments: by a promotion, a rollback or a stop, or by themselves when an arm is worse (behaviours H4, H7)."""
+"""Starts and ends experiments: by a request, or by themselves when an arm is worse (behaviours H4, H7)."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from turnwise.facts.errors import NothingHere, StaleWriter, StoreError
-from turnwise.facts.experiments import ExperimentRecord, ExperimentState
+from turnwise.facts.experiments import Experiment, ExperimentRecord, ExperimentState
 from turnwise.learning.experiments import read_result
 from turnwise.ports.audit import Act
 from turnwise.ports.experiments import Experiments
@@ -35,6 +35,43 @@ async def find_experiment(store: Experiments, app: str, name: str) -> Experiment
             return record
     names = ", ".join(record.name for record in known) or "none; one starts with the first message"
     raise NothingHere(f"App {app!r} has no experiment {name!r}.", fix=f"Experiments: {names}.")
+
+
+async def start(store: Experiments, app: str, experiment: Experiment, now: datetime, *, actor: str) -> ExperimentRecord:
+    """Starts an experiment. Sessions that begin from now on are in it, in all processes within a second.
+
+    Raises:
+        StaleWriter: The app has an experiment of that name, or one that is running.
+        StoreError: The store cannot be used.
+    """
+    await _check_free(store, app, experiment.name)
+    begun = ExperimentRecord(experiment=experiment, started_at=now, started_by=actor)
+    act = Act(actor, "experiment.started", details={"experiment": experiment.name})
+    stored = await store.replace(app, begun, act=act)
+    if stored is None:
+        raise _taken(experiment.name)
+    others = [each for each in await store.all(app) if each.state == "running" and each.name != experiment.name]
+    if any((each.started_at, each.name) < (now, experiment.name) for each in others):
+        # Another one was started at the same time. The first one stays.
+        await stop(store, app, experiment.name, now, actor=actor)
+        raise _running(others[0].name)
+    return stored
+
+
+async def _check_free(store: Experiments, app: str, name: str) -> None:
+    for record in await store.all(app):
+        if record.name == name:
+            raise _taken(name)
+        if record.state == "running":
+            raise _running(record.name)
+
+
+def _taken(name: str) -> StaleWriter:
+    return StaleWriter(f"There is an experiment {name!r} already.", fix="Choose another name.")
+
+
+def _running(name: str) -> StaleWriter:
+    return StaleWriter(f"The experiment {name!r} is running.", fix="Stop it, promote an arm, or roll it back first.")
 
 
 async def promote(store: Experiments, app: str, name: str, arm: str, now: datetime, *, actor: str) -> ExperimentRecord:
@@ -92,8 +129,14 @@ async def _end(
     raise StaleWriter(f"The experiment {name!r} kept being changed by others.", fix="Try again.")
 
 
-async def end_if_worse(store: Experiments, app: str, name: str, now: datetime) -> ExperimentRecord | None:
+async def end_if_worse(store: Experiments, app: str, name: str | None, now: datetime) -> ExperimentRecord | None:
     """Rolls a running experiment back when an arm is surely worse than the control by more than the bound.
+
+    Args:
+        store: The store of experiments.
+        app: The app.
+        name: The experiment; None = the one that was started over the API.
+        now: The time.
 
     Returns:
         The ended experiment; None if it goes on, or another process looked within the last minute.
@@ -101,8 +144,9 @@ async def end_if_worse(store: Experiments, app: str, name: str, now: datetime) -
     Raises:
         StoreError: The store cannot be used.
     """
-    record = next((each for each in await store.all(app) if each.name == name), None)
-    if record is None or record.state != "running":
+    running = [each for each in await store.all(app) if each.state == "running"]
+    record = next((each for each in running if (each.started_by if name is None else each.name == name)), None)
+    if record is None:
         return None
     if record.looked_at is not None and now - record.looked_at < timedelta(seconds=LOOK_SECONDS):
         return None
@@ -117,11 +161,11 @@ async def end_if_worse(store: Experiments, app: str, name: str, now: datetime) -
         f"Arm {worst.arm!r} was surely worse than {control!r} by more than {claimed.experiment.worse_by:g} "
         f"({worst.metric}), after {worst.harmful_after} units."
     )
-    return await roll_back(store, app, name, now, actor=BY_ITSELF, reason=reason)
+    return await roll_back(store, app, record.name, now, actor=BY_ITSELF, reason=reason)
 
 
 async def watch_experiment(
-    store: Experiments, app: str, name: str, now: Callable[[], datetime], *, seconds: float = LOOK_SECONDS
+    store: Experiments, app: str, name: str | None, now: Callable[[], datetime], *, seconds: float = LOOK_SECONDS
 ) -> None:
     """Calls `end_if_worse` about once a minute, until it is cancelled. Problems of the store are logged."""
     while True:
@@ -129,10 +173,10 @@ async def watch_experiment(
         try:
             ended = await end_if_worse(store, app, name, began)
             if ended is not None:
-                log.warning("The experiment %r ended by itself: %s", name, ended.reason)
+                log.warning("The experiment %r ended by itself: %s", ended.name, ended.reason)
         except StoreError as problem:
-            log.warning("The experiment %r cannot be analysed: %s", name, problem)
+            log.warning("The app's experiment cannot be analysed: %s", problem)
         except Exception:
-            log.exception("The experiment %r cannot be analysed.", name)
+            log.exception("The app's experiment cannot be analysed.")
         # A long analysis is repeated less often, so that it takes at most a twentieth of the time.
         await asyncio.sleep(max(seconds, 20 * (now() - began).total_seconds()))

@@ -18,6 +18,14 @@ AGREED_SHARE = 0.8
 """The share of the weight that one label of nearly equal texts must have."""
 SOURCE_SHARE, SOURCE_LEAST = 0.1, 5
 """A user, a session and an author may each give this share of the labels that no operator gave, or that many."""
+MOST_LABELS = 20_000
+"""How many labelled messages are learned from: the operators' newest, then the newest of others. Learning compares all of them
+with each other, in blocks.
+"""
+
+
+BLOCK = 128
+"""How many messages are compared with all others at once. It bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +42,7 @@ class Labelled:
     at: float
     """When it was decided, in seconds. Only the order counts."""
     author: str = ""
-    """Who labelled it, within the source; empty for a label that the user's conversation implies."""
+    """Who labelled it. For users' ratings and conversations it is the credential; empty if that is the user's, or not known."""
     by_operator: bool = True
     """Operators overrule: their labels have no cap."""
     opens: bool = True
@@ -115,8 +123,12 @@ def split(
     left = [index for index in which if index not in set(final)]
     if not final or not left:
         return Split(tuple(left), tuple(sorted(final)), 0)
-    nearest = (vectors[left] @ vectors[final].T).max(axis=1)
-    learn = [index for index, cosine in zip(left, nearest.tolist(), strict=True) if cosine <= NEARLY_EQUAL]
+    judging = vectors[final].T
+    learn: list[int] = []
+    for start in range(0, len(left), BLOCK):
+        some = left[start : start + BLOCK]
+        nearest = (vectors[some] @ judging).max(axis=1)
+        learn += [index for index, cosine in zip(some, nearest.tolist(), strict=True) if cosine <= NEARLY_EQUAL]
     return Split(tuple(learn), tuple(sorted(final)), len(left) - len(learn))
 
 
@@ -137,9 +149,9 @@ def without_contradictions(labelled: Sequence[Labelled], which: Sequence[int], v
         return []
     kept = []
     own = vectors[indices]
-    for start in range(0, len(indices), _BLOCK):
-        cosines = own[start : start + _BLOCK] @ own.T
-        for row, index in zip(cosines, indices[start : start + _BLOCK], strict=True):
+    for start in range(0, len(indices), BLOCK):
+        cosines = own[start : start + BLOCK] @ own.T
+        for row, index in zip(cosines, indices[start : start + BLOCK], strict=True):
             alike = [labelled[indices[at]] for at in (row > NEARLY_EQUAL).nonzero()[0].tolist()]
             by_operators = {each.expected for each in alike if each.by_operator}
             if by_operators == {labelled[index].expected} or (not by_operators and _agree(alike, labelled[index].expected)):
@@ -156,6 +168,3 @@ def _agree(alike: Sequence[Labelled], expected: str | None) -> bool:
     total = sum(weights.values())
     own = sum(weight for (name, _), weight in weights.items() if name == expected)
     return own >= AGREED_SHARE * total > 0
-
-
-_BLOCK = 512

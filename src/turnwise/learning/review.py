@@ -83,11 +83,11 @@ async def read_queue(
         StoreError: The store cannot be read.
     """
     known, labels = record_store_of(store).labels, dict[tuple[SessionKey, int], list[Label]]()
-    labelled = [each async for each in newest_decisions(store, app, labelled=True, limit=limit)]
-    others = [each async for each in newest_decisions(store, app, labelled=False, limit=limit)]
-    newest = sorted([*labelled, *others], key=lambda each: (each.created_at, each.key, each.sequence), reverse=True)[:limit]
+    newest = [each async for each in newest_decisions(store, app, limit=limit)]
     places = {(each.key, each.sequence) for each in newest}
-    for each in labelled:
+    since = newest[-1].created_at if newest else None
+    # A decision of `newest` does not tell a label of nobody from none.
+    async for each in newest_decisions(store, app, since=since, labelled=True, limit=limit):
         if (each.key, each.sequence) in places:
             labels[each.key, each.sequence] = [found.label for found in await known.of(each.key, each.sequence)]
     default = cascade.spec.default or cascade.tree.root

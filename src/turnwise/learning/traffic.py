@@ -1,18 +1,19 @@
 """Labelled messages to learn from: out of the log of a store, or out of files of cases."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from turnwise.facts.callers import credential_digest
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
+from turnwise.facts.labels import BY_USER, OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.adaptation import Scored, contextual_stage
 from turnwise.learning.cases import Case
 from turnwise.learning.evaluate import evaluate
-from turnwise.learning.labelled import Labelled
+from turnwise.learning.labelled import MOST_LABELS, Labelled
 from turnwise.learning.outcomes import Outcome, chosen_of
 from turnwise.learning.replay import Place, replay
 from turnwise.ports.decisions import DecisionFilter
@@ -43,7 +44,16 @@ class LogTraffic:
     labelled: tuple[Labelled, ...]
 
     @classmethod
-    async def read(cls, store: SessionStore, app: str, cascade: Cascade, *, since: datetime | None = None) -> "LogTraffic":
+    async def read(
+        cls,
+        store: SessionStore,
+        app: str,
+        cascade: Cascade,
+        *,
+        since: datetime | None = None,
+        trusted: Collection[str] = (),
+        most: int = MOST_LABELS,
+    ) -> "LogTraffic":
         """Reads the labelled decisions that can be made again, oldest first.
 
         Args:
@@ -51,6 +61,9 @@ class LogTraffic:
             app: The app.
             cascade: Its default agent counts as nobody, in labels and in decisions.
             since: Only decisions made at this time or later.
+            trusted: Ids of credentials whose users are told apart, such as the app's own server. Each of the others is one
+                source of labels, whatever users it names.
+            most: The most labelled decisions: the operators' newest, then the newest of others.
 
         Raises:
             ConfigError: The store keeps no labels.
@@ -60,6 +73,7 @@ class LogTraffic:
         default = cascade.spec.default or cascade.tree.root
         counted = await _counted_labels(store, app, since)
         shown = await _share_shown(store, app, since, counted.values())
+        counted, known = _newest(counted, most), frozenset(map(credential_digest, trusted))
         places: list[Place] = []
         labelled: list[Labelled] = []
         async for each in replay(store, cascade, [Place(*at, None) for at in counted]):
@@ -76,7 +90,7 @@ class LogTraffic:
                     user=each.place.key.user,
                     session=each.place.key.id,
                     at=decision.decided_at.timestamp(),
-                    author="" if label.source == SIGNAL else f"{label.source}\n{label.author}",
+                    author=_author(label, each.before, known),
                     by_operator=label.source == OPERATOR,
                     opens=(expected or default) != each.active_agent,
                     sequence=each.place.sequence,
@@ -108,6 +122,14 @@ class LogTraffic:
         async for each in replay(self.store, cascade, wanted):
             found[each.place.key, each.place.sequence] = each.after
         return [found.get((place.key, place.sequence)) for place in wanted]
+
+
+def _author(label: Label, decided: Selection, trusted: Collection[str]) -> str:
+    """Returns who gave the label. Users' ratings and signals are those of the credential, which may name any user."""
+    if label.source not in (SIGNAL, BY_USER):
+        return f"{label.source}\n{label.author}"
+    credential = decided.credential if label.source == SIGNAL else credential_digest(label.author)
+    return "" if not credential or credential in trusted else f"credential\n{credential}"
 
 
 async def _share_shown(
@@ -147,6 +169,17 @@ async def _counted_labels(
     return dict(sorted(counted.items(), key=lambda item: (item[1].decided_at, item[0])))
 
 
+def _newest(
+    counted: dict[tuple[SessionKey, int], LabelledDecision], most: int
+) -> dict[tuple[SessionKey, int], LabelledDecision]:
+    """Returns at most that many, in the same order: the operators' newest, then the newest of others."""
+    if len(counted) <= most:
+        return counted
+    newest_last = sorted(counted, key=lambda at: (counted[at].label.source == OPERATOR, counted[at].decided_at, at))
+    kept = set(newest_last[-most:])
+    return {at: each for at, each in counted.items() if at in kept}
+
+
 class CaseTraffic:
     """The cases of files: a dialogue is a session of a user of its own, and later cases are later in time.
 
@@ -183,7 +216,7 @@ class CaseTraffic:
                         )
                     )
                     before = expected
-        return cls(cases, labelled, turns)
+        return cls(cases, labelled[-MOST_LABELS:], turns[-MOST_LABELS:])
 
     async def choices(self, cascade: Cascade, which: Sequence[int]) -> list[str | None]:
         default = cascade.spec.default or cascade.tree.root

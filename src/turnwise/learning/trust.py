@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from turnwise.learning.labelled import Labelled
+from turnwise.learning.labelled import BLOCK, Labelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ SUPPORT = 1.0
 """A text becomes an example if labels of that weight in total say the same of it, and of similar texts by other users."""
 _SIMILAR = 0.5
 """The cosine above which texts say something of each other: nothing at this value, as much as themselves at 1."""
-_UNKNOWN, _PASSES, _BLOCK = 0.5, 3, 512
+_UNKNOWN, _PASSES = 0.5, 3
 _USER_PRIOR = 3.0
 """How many labels of an average user are added to each user's, so that few labels change little."""
 _LEAST_TRUST, _CERTAIN = 0.02, 0.98
@@ -134,8 +134,8 @@ class _Neighbours:
         import numpy as np
 
         found = np.zeros((len(beliefs), len(self.names)))
-        for start in range(0, len(beliefs), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        for start in range(0, len(beliefs), BLOCK):
+            rows = slice(start, start + BLOCK)
             near = np.clip((self._own[rows] @ self._own.T - _SIMILAR) / (1.0 - _SIMILAR), 0.0, 1.0) * beliefs
             near[(self._sources[rows, None] == self._sources) & ~self._is_operator] = 0.0
             near[np.arange(len(near)), np.arange(start, start + len(near))] = 0.0

@@ -172,6 +172,7 @@ class Decisions(Protocol):
         after: str | None = None,
         limit: int = 50,
         oldest_first: bool = False,
+        brief: bool = False,
     ) -> Page[Decision]:
         """Returns decisions, newest first, of all users and sessions or of one. Raises CursorInvalid.
 
@@ -181,6 +182,8 @@ class Decisions(Protocol):
         Args:
             after: The cursor of a page with the same filter and order.
             oldest_first: The other order: the end of a long list costs what its beginning does.
+            brief: Leaves out the records, which cost the most to read: a selection then has only the agent, method,
+                confidence, outcome and fingerprint.
         """
         ...
 

@@ -191,7 +191,7 @@ class Holder(NamedTuple):
     name: str
     started_at: datetime
     silent_seconds: float
-    """The age of its heartbeat."""
+    """The age of its heartbeat; 0 in a database in memory, which has no other process."""
     timeout_seconds: float
     """It counts as dead when its heartbeat is older."""
     sessions: int

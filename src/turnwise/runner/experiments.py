@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -52,14 +52,21 @@ def deciding_policy(agent_set: AgentSet, assigned: Assignment | None) -> Decidin
     return DecidingPolicy(cascade, assigned, agent_set.policies.get(named) if named is not None else None)
 
 
+def newest_started(records: Iterable[ExperimentRecord]) -> ExperimentRecord | None:
+    """Returns the newest of the experiments that were started over the API; None without one."""
+    started = [record for record in records if record.started_by]
+    return max(started, key=lambda record: (record.started_at, record.name), default=None)
+
+
 class ExperimentAssignments:
     """Assigns sessions to the arms of the app's experiment. Safe to use from several event loops.
 
-    The first message that a process decides starts the experiment. While the store cannot be read, what was read last holds;
-    a process that never read it decides with the app's own policy.
+    The first message that a process decides starts the experiment of the configuration. Without one, the newest experiment
+    that was started over the API holds. While the store cannot be read, what was read last holds; a process that never read it
+    decides with the app's own policy.
 
     Args:
-        store: The store of experiments.
+        store: The store of experiments; None if the app has no policies that one could compare.
         app: The app's name.
         experiment: The experiment of the configuration; None = there is none.
         now: Returns the time.
@@ -80,6 +87,11 @@ class ExperimentAssignments:
         self._read_at: float | None = None
         self._is_away = self._was_warned = False
 
+    @property
+    def configured(self) -> str | None:
+        """The name of the configuration's experiment; None without one."""
+        return None if self.experiment is None else self.experiment.name
+
     async def of(self, session: Session, *, starts: bool = True) -> Assignment | None:
         """Returns the policy for the session's next message; None = no experiment concerns it.
 
@@ -87,28 +99,29 @@ class ExperimentAssignments:
             session: The session.
             starts: Whether this starts an experiment that has not started yet.
         """
-        if self.experiment is None or self.store is None:
+        if self.store is None:
             return None
-        record = await self._current(self.store, self.experiment, session, starts=starts)
+        record = await self._current(self.store, session, starts=starts and self.experiment is not None)
         return None if record is None else assign(record, session.key, session.created_at)
 
-    async def _current(
-        self, store: Experiments, wanted: Experiment, session: Session, *, starts: bool
-    ) -> ExperimentRecord | None:
+    async def _current(self, store: Experiments, session: Session, *, starts: bool) -> ExperimentRecord | None:
         now = self._clock()
         if self._read_at is not None and now - self._read_at < FRESH_SECONDS and (self._record is not None or not starts):
             return self._record
         self._read_at = now  # concurrent messages decide by what was read before
         try:
-            self._record = await self._read(store, wanted, session, starts=starts)
+            self._record = await self._read(store, session, starts=starts)
             self._is_away = False
         except StoreError as problem:
             if not self._is_away:
-                log.warning("The experiment %r cannot be read: %s", wanted.name, problem)
+                log.warning("The app's experiment cannot be read: %s", problem)
             self._is_away = True
         return self._record
 
-    async def _read(self, store: Experiments, wanted: Experiment, session: Session, *, starts: bool) -> ExperimentRecord | None:
+    async def _read(self, store: Experiments, session: Session, *, starts: bool) -> ExperimentRecord | None:
+        wanted = self.experiment
+        if wanted is None:
+            return newest_started(await store.all(self._app))
         found = next((each for each in await store.all(self._app) if each.name == wanted.name), None)
         if found is None and starts:
             # A new session that starts the experiment is in it.

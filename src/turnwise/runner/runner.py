@@ -140,10 +140,10 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         shared = getattr(store, "index_cache", None)
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
-        others = alternatives(cascade, experiment.policies if experiment is not None else (), policies)
+        others = alternatives(cascade, _arm_policies(experiment, policies), policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        self.experiments = ExperimentAssignments(_experiments_of(store, experiment), app, experiment, self._issuer.now)
+        self.experiments = ExperimentAssignments(_experiments(store, experiment, policies), app, experiment, self._issuer.now)
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
@@ -191,6 +191,7 @@ class Runner:
         context: MessageContext | None = None,
         config: RunConfig | None = None,
         digest: str = "",
+        credential: str = "",
         revision: int | None = None,
     ) -> Invocation:
         """Accepts the message and returns once it is stored; the run continues in the background.
@@ -203,6 +204,7 @@ class Runner:
             context: Further facts about the message.
             config: The configuration of this run.
             digest: As of `Message`; stored with it.
+            credential: As of `Message`; stored with it and with the decision.
             revision: Accepts a new message only while the session has this revision and no queued messages. None
                 means any.
 
@@ -216,7 +218,8 @@ class Runner:
             StaleWriter: The session does not have the revision. Nothing was stored.
             StoreError: The store failed.
         """
-        run = self._run(message, self.key(user, session), message_id, context, config, digest, revision)
+        key = self.key(user, session)
+        run = self._run(message, key, message_id, context, config, digest=digest, credential=credential, revision=revision)
         if message_id is not None and await self._follow_if_started(run):
             return run.invocation
         await self._loop_runtimes.current.queues.submit(run)
@@ -283,6 +286,7 @@ class Runner:
         *,
         context: MessageContext | None = None,
         config: RunConfig | None = None,
+        credential: str = "",
         revision: int | None = None,
     ) -> Invocation:
         """Rewinds the session to before the invocation and answers its message again, in the same context unless another is
@@ -295,6 +299,7 @@ class Runner:
             invocation_id: The invocation.
             context: The context; None means that of the message.
             config: The configuration of the run; None means that of the message.
+            credential: As of `Message`; that of whoever asks for the new answer.
             revision: As for `Sessions.rewind`.
 
         Raises:
@@ -306,7 +311,7 @@ class Runner:
         """
         asked = await self.sessions.message_of(key, invocation_id)
         config = (config or asked.config or self.config).replace(when_busy="queue")
-        run = self._run(asked.content, key, None, context or asked.context, config)
+        run = self._run(asked.content, key, None, context or asked.context, config, credential=credential)
         await self._loop_runtimes.current.driver.prepare(run)
         if run.blocked:
             raise run.blocked
@@ -398,7 +403,9 @@ class Runner:
         message_id: str | None,
         context: MessageContext | None,
         config: RunConfig | None,
+        *,
         digest: str = "",
+        credential: str = "",
         revision: int | None = None,
     ) -> MessageRun:
         check_config(config)
@@ -406,7 +413,7 @@ class Runner:
         content = checked_message(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
-        sent = Message(id=id_, content=content, context=known, config=config, digest=digest)
+        sent = Message(id=id_, content=content, context=known, config=config, digest=digest, credential=credential)
         return MessageRun(key, sent, config or self.config, copy_context(), revision)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
@@ -438,10 +445,18 @@ class Runner:
         return True
 
 
-def _experiments_of(store: object, experiment: Experiment | None) -> Experiments | None:
-    """Returns the store's experiments; None if it has none. Raises ConfigError if the experiment needs them."""
+def _arm_policies(experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> list[str]:
+    """Returns the policies that arms name, or may name: an experiment that is started later names some of the app's."""
+    return [*(experiment.policies if experiment is not None else ()), *(policies or ())]
+
+
+def _experiments(store: object, experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> Experiments | None:
+    """Returns the store's experiments; None if it has none, or if the app has no policies to compare.
+
+    Raises ConfigError if the experiment needs them.
+    """
     if isinstance(store, ExperimentStore):
-        return store.experiments
+        return store.experiments if experiment is not None or policies else None
     if experiment is not None:
         fix = "Use a store that has `experiments`, such as SqlSessionStore."
         raise ConfigError(f"The session store cannot store the experiment {experiment.name!r}.", fix=fix)

@@ -147,6 +147,7 @@ async def test_the_palette_the_keys_and_the_theme() -> None:
         await it.page.get_by_role("heading", name="On this page").wait_for()
         await it.page.keyboard.press("Escape")
         await it.page.keyboard.press("Control+k")
+        await it.page.get_by_role("option", name="Operations").wait_for()
         await it.page.get_by_role("combobox").fill("orde")
         await it.page.get_by_role("option", name="orders", selected=True).wait_for()
         await it.page.keyboard.press("Enter")

@@ -206,3 +206,38 @@ async def test_users_rate_their_own_decisions(make_runner: MakeRunner) -> None:
             await rate(ann, 404, path, rating="down")
         others = await client.post(f"{one}/feedback?user=ann", json={"rating": "up"}, headers=olga)
         assert others.status_code == 403
+
+
+async def test_a_decision_keeps_a_digest_of_the_credential(make_runner: MakeRunner) -> None:
+    """H2: operators see one digest for one credential, whatever users it names; the credential itself is nowhere."""
+    runner = make_runner(desk, policy="staples")
+    async with served(runner, LOCKED) as client:
+        own, server = await key_for(runner), await key_for(runner, acts_for_users=True)
+        await client.send_message("my order", headers=own)
+        for user in ("ben", "cat"):
+            await client.send_message("my order", params={"user": user}, headers=server)
+        operator = await key_for(runner, role="operator", user="op")
+        found = (await client.get(f"{API}/decisions", headers=operator)).json()["decisions"]
+        digests = {each["user"]: each["selection"]["credential"] for each in found}
+        assert len(digests["ann"]) == 16
+        assert digests["ben"] == digests["cat"] != digests["ann"]
+        path = f"{API}/sessions/s/decisions/1"
+        assert "credential" not in (await client.get(path, headers=own)).json()["selection"]
+        again = await client.post(f"{API}/sessions/s/invocations/{await last_invocation(runner)}/regenerate", headers=own)
+        assert again.status_code == 200
+        stored = (await runner.store.decisions.search("app", user="ann")).items[0].selection
+        assert stored.credential == digests["ann"]
+        events = await runner.store.events(runner.key("ann", "s"))
+        assert digests["ann"] not in "".join(each.model_dump_json() for each in events if each.author != "user")
+
+
+async def test_without_authentication_there_is_no_credential(make_runner: MakeRunner) -> None:
+    runner = make_runner(desk, policy="staples")
+    async with served(runner) as client:
+        await client.send_message("my order")
+        (found,) = (await client.get(f"{API}/decisions")).json()["decisions"]
+        assert "credential" not in found["selection"]
+
+
+async def last_invocation(runner: Runner) -> str:
+    return (await runner.store.decisions.search(runner.app, user="ann")).items[0].invocation_id

@@ -1,6 +1,7 @@
 """Experiments, the review queue, signals and the report over our own API and by the client (behaviours H2, H7)."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,9 +9,11 @@ from gateway_play import key_for, served
 
 from turnwise import Runner, agent
 from turnwise.client import Client
-from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, StaleWriter
-from turnwise.facts.experiments import Arm, Experiment
+from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, RequestInvalid, StaleWriter
+from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.learning.experiment_control import start
+from turnwise.ports.experiments import ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 MakeRunner = Callable[..., Runner]
@@ -78,6 +81,77 @@ async def test_operators_see_an_experiment_and_admins_end_it(make_runner: MakeRu
                 await client.experiments.stop("trial")
         acts = (await http.get("/api/v1/audit", headers=operator)).json()["entries"]
         assert [each["action"] for each in acts] == ["experiment.rolled_back", "experiment.promoted"]
+
+
+async def test_admins_start_an_experiment_that_the_configuration_does_not_have(make_runner: MakeRunner) -> None:
+    """H7: audited, one at a time, and new sessions are in it."""
+    runner = make_runner(desk, **OPTIONS)
+    async with served(runner, LOCKED) as http:
+        user, operator, admin = [await key_for(runner, user="ann", role=role) for role in ("user", "operator", "admin")]
+        await http.send_message("my order", "before", headers=user)
+        async with client_of(http.address, operator) as client:
+            with pytest.raises(Forbidden):
+                await client.experiments.start(TRIAL)
+        async with client_of(http.address, admin) as client:
+            for arms, wrong in (("other", "no policy 'other'"), (None, "No arm names a policy")):
+                given = Experiment(name="trial", arms=(Arm(name="today"), Arm(name="b", policy=arms)))
+                with pytest.raises(RequestInvalid, match=wrong):
+                    await client.experiments.start(given)
+            begun = await client.experiments.start(TRIAL.replace(least_units=20))
+            assert (begun.name, begun.state, begun.actor) == ("trial", "running", "")
+            assert begun.started_by
+            for again, wrong in ((TRIAL, "an experiment 'trial' already"), (TRIAL.replace(name="b"), "'trial' is running")):
+                with pytest.raises(StaleWriter, match=wrong):
+                    await client.experiments.start(again)
+            runner.experiments._read_at = None  # instead of waiting for a second
+            for session in ("before", "s1", "s2", "s3", "s4", "s5"):
+                await http.send_message("my order", session, headers=user)
+            shown = await client.experiments.show("trial")
+            assert sum(arm.units for arm in shown.arms) == 5
+            await client.experiments.promote("trial", "fresh")
+            other = await client.experiments.start(TRIAL.replace(name="b"))
+            assert other.state == "running"
+        acts = (await http.get("/api/v1/audit", headers=operator)).json()["entries"]
+        assert [each["action"] for each in acts] == ["experiment.started", "experiment.promoted", "experiment.started"]
+        twice = {"name": "c", "arms": [{"name": "a"}, {"name": "a", "policy": "fresh"}]}
+        refused = await http.post("/api/v1/experiments", json=twice, headers=admin)
+        assert refused.status_code == 422
+        assert "same name" in refused.text
+
+
+async def test_an_experiment_of_the_configuration_takes_precedence(make_runner: MakeRunner) -> None:
+    """H7"""
+    runner = make_runner(desk, experiment=TRIAL, **OPTIONS)
+    async with served(runner, LOCKED) as http, client_of(http.address, await key_for(runner, role="admin", user="a")) as client:
+        with pytest.raises(StaleWriter, match="configuration has the experiment 'trial'"):
+            await client.experiments.start(TRIAL.replace(name="other"))
+
+
+async def test_of_two_that_are_started_at_once_the_first_stays(make_runner: MakeRunner) -> None:
+    """H7: and an app without named policies reads no experiment."""
+    runner, plain = make_runner(desk, **OPTIONS), make_runner(desk, app="plain")
+    assert plain.experiments.store is None
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert isinstance(runner.store, ExperimentStore)
+    store = runner.store.experiments
+    first = await store.replace("shop", ExperimentRecord(experiment=TRIAL, started_at=now, started_by="x"))
+    assert first is not None
+
+    class Late:
+        """The first look sees no other experiment."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        async def all(self, app: str) -> Any:
+            self.looks += 1
+            return [] if self.looks == 1 else await store.all(app)
+
+        replace = store.replace
+
+    with pytest.raises(StaleWriter, match="'trial' is running"):
+        await start(Late(), "shop", TRIAL.replace(name="zz"), now, actor="y")  # type: ignore[arg-type]
+    assert {each.name: each.state for each in await store.all("shop")} == {"trial": "running", "zz": "stopped"}
 
 
 async def test_the_review_queue_hands_over_how_each_decision_was_picked(make_runner: MakeRunner) -> None:

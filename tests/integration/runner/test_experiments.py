@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from runner_play import ask, direct, key
 
-from turnwise import MessageContext, Runner, SqlSessionStore, agent
+from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.errors import ConfigError, NothingHere, PolicyError, StaleWriter, StoreUnavailable
 from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.labels import Label
-from turnwise.facts.sessions import SessionKey
 from turnwise.learning.experiment_control import end_if_worse, promote, roll_back, stop
 from turnwise.learning.experiments import read_result
 from turnwise.runner import Result
@@ -303,10 +302,20 @@ async def test_what_was_read_last_holds_while_the_store_is_away(running: Runner)
     assert store.reads == reads + 1
 
 
-async def test_no_experiment_reads_nothing(make_runner: MakeRunner) -> None:
-    store = Away()
-    found = ExperimentAssignments(store, "app", None, SystemIssuer().now)  # type: ignore[arg-type]
-    runner = make_runner(desk, **OPTIONS)
-    await ask(runner, "hi", context=MessageContext(channel="web"))
-    assert await found.of(await runner.sessions.get(SessionKey("app", "ada", "s"))) is None
-    assert store.reads == 0
+async def test_without_an_experiment_a_started_one_is_looked_for_once_a_second(running: Runner) -> None:
+    """H7: that of an earlier configuration does not come back."""
+    await ask(running, "hi")
+    session = await running.sessions.get(key())
+    store, clock = Away(), [0.0]
+    found: Any = ExperimentAssignments(store, "app", None, running.experiments.now, clock=lambda: clock[0])  # type: ignore[arg-type]
+    earlier = ExperimentRecord(experiment=an_experiment(), started_at=session.created_at, version=1)
+    store.record = earlier
+    assert await found.of(session) is None
+    store.record = earlier.replace(started_by="key-1")
+    assert await found.of(session) is None
+    assert store.reads == 1
+    clock[0] = 2.0
+    assigned = await found.of(session)
+    assert assigned is not None
+    assert assigned.experiment == earlier.name
+    assert store.reads == 2

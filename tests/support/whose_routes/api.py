@@ -126,6 +126,7 @@ ROUTES: Routes = {
     ("GET", "/api/v1/decision-report"): (Asked("decisions:label", names=""),),
     ("GET", "/api/v1/evaluations"): (Asked("decisions:label", names=""),),
     ("GET", "/api/v1/experiments"): (Asked("definitions:read", names=""),),
+    ("POST", "/api/v1/experiments"): (_writes(name="n", arms=[{"name": "a"}, {"name": "b", "policy": "p"}])._replace(ok=422),),
     ("GET", "/api/v1/shadow"): (Asked("definitions:read", names=""),),
     ("GET", _EXPERIMENT): (_READS,),
     ("POST", f"{_EXPERIMENT}/promote"): (_writes(arm="a"),),

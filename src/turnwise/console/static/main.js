@@ -24,7 +24,7 @@ const SUB = { sessions: () => import("./pages/session.js"), decisions: () => imp
 const rail = h("nav", { class: "rail", "aria-label": "Pages" });
 const title = h("div", { class: "title" });
 const main = h("main", { id: "main", tabindex: -1 });
-let leave = null, pageKeys = [];
+let leave = null, pageKeys = [], drawKeys = () => {};
 
 const here = () => location.pathname.slice(ROOT.pathname.length).split("/").filter(Boolean).map(decodeURIComponent);
 const link = (path) => new URL(path || "./", ROOT).href;
@@ -34,7 +34,7 @@ function drawRail(current) {
   replace(rail,
     h("a", { class: "brand", href: link("") }, h("span", { class: "mark" }, icon("decisions")), h("span", null, "Turnwise")),
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
-    h("button", { class: "more", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
+    h("button", { class: ON_PHONE.includes(current) ? "more" : "more here", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
       h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
       h("button", { class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
@@ -74,7 +74,7 @@ async function show(focus) {
       replace(title, h("h1", null, text), ...more);
       document.title = `${text} · ${me.app || "Turnwise"}`;
     },
-    keys: (list) => { pageKeys = list; },
+    keys: (list) => { pageKeys = list; drawKeys(); },
   };
   try {
     if (!known) throw null;
@@ -143,7 +143,7 @@ function palette() {
   const draw = () => {
     const words = field.value.trim().toLowerCase();
     options = [...PAGES.map(([path, name, text]) => [text, path, name]), ...destinations.map((name) => [name, `agents/${encodeURIComponent(name)}`, "agents"])]
-      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, 12);
+      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, PAGES.length);
     if (words) options.push([`Search decisions for “${field.value.trim()}”`, `decisions?words=${encodeURIComponent(field.value.trim())}`, "search"]);
     at = Math.min(at, options.length - 1);
     replace(list, options.map(([text, path, name], i) => h("li", { role: "option", id: `o${i}`, "aria-selected": i === at, onclick: () => choose(path) }, icon(name), text)));
@@ -172,12 +172,16 @@ const WORDS = [
 function help() {
   const general = [["/", "search this page, or everything"], ["Ctrl K", "go to a page or an agent"], ["g then c s d r a p o", "Chat, Sessions, Decisions, Review, Agents, Policy, Overview"], ["?", "this list"], ["Esc", "close"]];
   const list = (pairs) => h("dl", { class: "keys" }, pairs.map(([key, what]) => [h("dt", null, key.split(" ").map((each) => (each === "then" ? " then " : h("kbd", null, each)))), h("dd", null, what)]));
-  const box = dialog("help", [h("h2", null, "Keys"), pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null,
+  const own = h("div");
+  // A page that is still being loaded tells its keys later.
+  drawKeys = () => replace(own, pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null);
+  drawKeys();
+  const box = dialog("help", [h("h2", null, "Keys"), own,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
-    h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))]);
+    h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))], () => { drawKeys = () => {}; });
 }
 
-let prefix = 0;
+let prefix = false;
 const JUMPS = { c: "chat", s: "sessions", d: "decisions", r: "review", a: "agents", p: "policy", o: "" };
 addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
@@ -185,14 +189,15 @@ addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing) { event.target.blur(); return; }
   if (typing) return;
-  if (Date.now() - prefix < 1500 && event.key in JUMPS) {
-    prefix = 0;
+  const jumps = prefix && event.key in JUMPS;
+  prefix = false;
+  if (jumps) {
     event.preventDefault();
     go(JUMPS[event.key]);
     return;
   }
   const own = pageKeys.find(([key]) => key === event.key);
-  if (own?.[2]) { event.preventDefault(); own[2](event); } else if (event.key === "g") prefix = Date.now();
+  if (own?.[2]) { event.preventDefault(); own[2](event); } else if (event.key === "g") prefix = true;
   else if (event.key === "?") { event.preventDefault(); help(); } else if (event.key === "/") { event.preventDefault(); palette(); }
 });
 

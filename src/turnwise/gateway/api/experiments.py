@@ -1,10 +1,10 @@
-"""Routes that show experiments and end them. Operators read, admins write."""
+"""Routes that show experiments, start and end them. Operators read, admins write."""
 
 from typing import Annotated, Any
 
 from fastapi import Path
 
-from turnwise.facts.experiments import ExperimentRecord
+from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheServices
@@ -17,6 +17,7 @@ from turnwise.wire.experiments import (
     PointShown,
     PromoteArm,
     RollBackExperiment,
+    StartExperiment,
 )
 from turnwise.wire.messages import PLAIN
 
@@ -39,6 +40,23 @@ async def list_experiments(services: TheServices) -> ExperimentList:
     """Lists the experiments that have started, by name. Needs the permission `definitions:read`."""
     records, configured = await services.experiments.list()
     return ExperimentList(experiments=[_row(each) for each in records], configured=configured)
+
+
+@router.post(
+    "/experiments",
+    status_code=201,
+    summary="Start an experiment",
+    response_model=ExperimentRow,
+    response_description="The experiment.",
+    responses=problems(404, 409, body=True),
+)
+async def start_experiment(body: StartExperiment, services: TheServices) -> ExperimentRow:
+    """Starts an experiment: sessions that begin from now on are in it, in all processes within a second.
+
+    One experiment runs at a time, and `turnwise.yaml` must have none. The arms name `policies` of `turnwise.yaml`. Needs the
+    permission `definitions:write`.
+    """
+    return _row(await services.experiments.start(Experiment.model_validate_json(body.model_dump_json())))
 
 
 @router.get(
@@ -117,6 +135,7 @@ def _row(record: ExperimentRecord) -> ExperimentRow:
         metric=experiment.metric,
         arms=[ArmShown(name=arm.name, weight=arm.weight, policy=arm.policy) for arm in experiment.arms],
         started_at=record.started_at,
+        started_by=record.started_by,
         ended_at=record.ended_at,
         promoted=record.promoted,
         reason=record.reason,

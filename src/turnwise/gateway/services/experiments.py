@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from turnwise.facts.errors import NothingHere
-from turnwise.facts.experiments import ExperimentRecord
+from turnwise.facts.errors import NothingHere, RequestInvalid, StaleWriter
+from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import BackgroundTasks, Kept
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.learning.experiment_control import find_experiment, promote, roll_back, stop
+from turnwise.learning.experiment_control import find_experiment, promote, roll_back, start, stop
 from turnwise.learning.experiments import ExperimentResult, read_result, read_shadow
 from turnwise.learning.paired import Paired
 from turnwise.ports.experiments import Experiments as Store, ExperimentStore
@@ -30,7 +30,7 @@ class Analyses:
 
 
 class Experiments:
-    """Shows and ends experiments. Reading needs `definitions:read`, ending them `definitions:write`.
+    """Shows, starts and ends experiments. Reading needs `definitions:read`, the rest `definitions:write`.
 
     All methods raise Forbidden and the store's errors, and NothingHere if the store keeps no experiments.
     """
@@ -41,8 +41,7 @@ class Experiments:
     async def list(self) -> tuple[Sequence[ExperimentRecord], str | None]:
         """Returns the experiments that have started, and the name of the configured one."""
         self._scope.require("definitions:read")
-        configured = self._runner.experiments.experiment
-        return await self._store.all(self._runner.app), configured.name if configured is not None else None
+        return await self._store.all(self._runner.app), self._runner.experiments.configured
 
     async def show(self, name: str) -> ExperimentResult:
         """Returns the analysis of an experiment. Raises NothingHere."""
@@ -58,6 +57,32 @@ class Experiments:
         self._scope.require("definitions:read")
         store, app = self._store, self._runner.app
         return await self._analyses.shadows.of(app, lambda: read_shadow(store, app))
+
+    async def start(self, experiment: Experiment) -> ExperimentRecord:
+        """Starts an experiment.
+
+        Raises:
+            RequestInvalid: An arm names a policy that is none of the app's `policies`, or no arm names one.
+            StaleWriter: The name is taken, another experiment is running, or the configuration has one.
+        """
+        self._scope.require("definitions:write")
+        store, configured = self._store, self._runner.experiments.configured
+        if configured is not None:
+            raise StaleWriter(
+                f"The configuration has the experiment {configured!r}.", fix="Take it out of turnwise.yaml, and restart."
+            )
+        self._check_policies(experiment)
+        return await start(store, self._runner.app, experiment, self._issuer.now(), actor=self._scope.caller.id)
+
+    def _check_policies(self, experiment: Experiment) -> None:
+        known = self._runner.sets.current.policies
+        names = f"Policies: {', '.join(sorted(known))}." if known else "Add it to `policies` in turnwise.yaml."
+        for place, arm in enumerate(experiment.arms):
+            if arm.policy is not None and arm.policy not in known:
+                where = ("body", "arms", place, "policy")
+                raise RequestInvalid(f"The app has no policy {arm.policy!r}.", fix=names, where=where)
+        if not experiment.policies:
+            raise RequestInvalid("No arm names a policy.", fix=names, where=("body", "arms"))
 
     async def promote(self, name: str, arm: str) -> ExperimentRecord:
         """Lets an arm decide for new sessions. Raises NothingHere and StaleWriter."""

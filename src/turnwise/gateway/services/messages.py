@@ -4,6 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from typing import NamedTuple
 
+from turnwise.access.authenticator import credential_of
 from turnwise.access.quotas import Quotas
 from turnwise.access.rights import may_report_late_results, roles_of
 from turnwise.facts.callers import Caller
@@ -167,7 +168,10 @@ class Messages:
         slot = await self._slots.acquire(self._scope.caller, key.user)
         try:
             with as_precondition(expected):
-                invocation = await self._runner.regenerate(key, invocation_id, context=context, revision=revision)
+                sender = credential_of(self._scope.caller)
+                invocation = await self._runner.regenerate(
+                    key, invocation_id, context=context, credential=sender, revision=revision
+                )
         except BaseException:
             await slot.aclose()
             raise
@@ -238,6 +242,7 @@ class Messages:
                 context=request.context,
                 config=config,
                 digest=request.digest,
+                credential=credential_of(self._scope.caller),
                 revision=revision,
             )
         if request.alone:

@@ -207,6 +207,8 @@ class Planner:
         self._versions.note(run.key.app, selection, policy.cascade)
         guardrails = MemoryGuard(self._services.guardrails, run.config.limits.guardrail_seconds)
         selection = agent_set.stamped(policy.stamped(await guardrails.selection(selection)))
+        if run.message.credential:
+            selection = selection.replace_valid(credential=run.message.credential)
         continues = None
         if selection.outcome == "chosen":
             roles, answers = run.message.context.roles, run.message.context.answers

@@ -54,9 +54,10 @@ class DecisionQueries:
         after: str | None = None,
         limit: int = 50,
         oldest_first: bool = False,
+        brief: bool = False,
     ) -> Page[Decision]:
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(partial(job, oldest_first=oldest_first))
+        return await self._executor.read(partial(job, oldest_first=oldest_first, brief=brief))
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))
@@ -106,13 +107,16 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
 
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
-    query = select(*_COLUMNS).where(_d.app == app)
+    query = select(*_COLUMNS)
     if user is not None:
+        # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index and others' rows.
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
-    elif filter_.agent is not None:
-        query = query.where(_d.agent == filter_.agent)
-    elif filter_.method is not None:
-        query = query.where(_d.method == filter_.method)
+    else:
+        query = query.where(_d.app == app)
+        if filter_.agent is not None:
+            query = query.where(_d.agent == filter_.agent)
+        elif filter_.method is not None:
+            query = query.where(_d.method == filter_.method)
     low = first_decision_id(filter_.since) if filter_.since else 0
     high = first_decision_id(filter_.until) if filter_.until else _LAST_ID
     return query.where(_d.id >= low, _d.id < high).order_by(_d.id.desc()).limit(limit)
@@ -177,7 +181,7 @@ def recent_sessions(
     ids = _candidate_ids(connection, app, user, wanted, before)
     found, seen, last = list[RecentSession](), set[SessionKey](), before
     for start in range(0, len(ids), 200):
-        for row in connection.execute(_rows(ids[start : start + 200], state, by_words=bool(wanted))):
+        for row in connection.execute(_rows(app, ids[start : start + 200], state, by_words=bool(wanted))):
             key = SessionKey(app, row.user_id, row.session_id)
             if len(found) == limit and key not in seen:
                 return Page(tuple(found), cursor("recent", last))
@@ -210,7 +214,7 @@ def _candidate_ids(connection: Connection, app: str, user: str | None, words: An
     return list(connection.execute(query.where(id_ < before).order_by(id_.desc()).limit(SCAN)).scalars())
 
 
-def _rows(ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
+def _rows(app: str, ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
     """Returns the query of those decisions that are the newest of their sessions; with words, of all of them."""
     other = decisions.alias()
     same = (other.c.owner == _d.owner, other.c.session == _d.session)
@@ -222,7 +226,8 @@ def _rows(ids: list[int], state: str | None, *, by_words: bool) -> Select[Any]:
     query = select(
         _d.id, _s.user_id, _s.session_id, _d.text, _d.agent, _d.created_at, title.label("title"), last_state.label("last_state")
     ).select_from(joined)
-    query = query.where(_d.id.in_(ids)).order_by(_d.id.desc())
+    # Ids are found by their index only within an app.
+    query = query.where(_d.app == app, _d.id.in_(ids)).order_by(_d.id.desc())
     if not by_words:
         query = query.where(~newest)
     return query if state is None else query.where(last_state == state)

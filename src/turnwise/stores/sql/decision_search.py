@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision, DecisionFilter, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.decisions import COLUMNS, WITH_SESSION, decision_of
+from turnwise.stores.sql.decisions import BRIEF_COLUMNS, COLUMNS, WITH_SESSION, decision_of
 from turnwise.stores.sql.ids import first_decision_id
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import AnyRow, tenth_of
@@ -48,6 +48,8 @@ class Wanted:
     """The fingerprints of the wanted policy."""
     dialect: str
     oldest_first: bool
+    brief: bool = False
+    """Whether the records are left out."""
 
     def kind(self, of: str) -> str:
         """Returns the kind of the cursors of this order."""
@@ -108,6 +110,7 @@ def search(
     limit: int,
     *,
     oldest_first: bool = False,
+    brief: bool = False,
 ) -> Page[Decision]:
     check_limit(limit)
     words = words_of(filter_.words)
@@ -115,7 +118,7 @@ def search(
         return Page((), None)
     owner = key.user if key is not None else user
     fingerprints = _fingerprints(connection, app, filter_.policy) if filter_.policy is not None else ()
-    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name, oldest_first)
+    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name, oldest_first, brief)
     kind = wanted.kind(OF_APP if key is None else OF_SESSION)
     last = read_cursor(kind, after, int)[0] if after is not None else wanted.start
     if key is not None:
@@ -130,13 +133,14 @@ def _of_app(connection: Connection, wanted: Wanted, last: int, limit: int) -> Pa
     is_owner = (_d.owner == owner_of(wanted.app, wanted.user), _d.user_id == wanted.user) if wanted.user is not None else ()
     rows: list[AnyRow] = []
     for chunk in _chunks(found.places, limit):
-        query = _rows().where(_d.app == wanted.app, _d.id.in_(chunk), _s.number.is_not(None), *is_owner, *remaining)
+        query = _rows(wanted).where(_d.app == wanted.app, _d.id.in_(chunk), _s.number.is_not(None), *is_owner, *remaining)
         if wanted.words and "words" not in source.covers:
             query = query.where(has_words(wanted.dialect, wanted.app, wanted.user, wanted.words))
         rows += connection.execute(query.order_by(wanted.order(_d.id)).limit(limit + 1 - len(rows))).all()
         if len(rows) > limit:
             break
-    items = tuple(decision_of(SessionKey(wanted.app, row.user_id, row.session_id), row) for row in rows[:limit])
+    keys = [SessionKey(wanted.app, row.user_id, row.session_id) for row in rows[:limit]]
+    items = tuple(decision_of(key, row, brief=wanted.brief) for key, row in zip(keys, rows, strict=False))
     return Page(items, _next(wanted.kind(OF_APP), [row.id for row in rows], found, limit))
 
 
@@ -270,13 +274,13 @@ def _of_session(connection: Connection, key: SessionKey, wanted: Wanted, last: i
     rows: list[AnyRow] = []
     for chunk in _chunks(found.places, limit):
         places = [and_(_d.session == log, _d.sequence.in_(some)) for log, some in _by_log(chunk, logs).items()]
-        query = _rows().where(_d.owner == owner_of(key.app, key.user), or_(*places), *conditions)
+        query = _rows(wanted).where(_d.owner == owner_of(key.app, key.user), or_(*places), *conditions)
         if wanted.words:
             query = query.where(has_words(wanted.dialect, key.app, key.user, wanted.words))
         rows += connection.execute(query.order_by(wanted.order(_d.sequence)).limit(limit + 1 - len(rows))).all()
         if len(rows) > limit:
             break
-    items = tuple(decision_of(key, row) for row in rows[:limit])
+    items = tuple(decision_of(key, row, brief=wanted.brief) for row in rows[:limit])
     return Page(items, _next(wanted.kind(OF_SESSION), [row.sequence for row in rows], found, limit))
 
 
@@ -308,8 +312,8 @@ def _by_log(places: Sequence[int], logs: dict[int, int]) -> dict[int, list[int]]
     return found
 
 
-def _rows() -> Select[Any]:
-    return select(*COLUMNS).select_from(WITH_SESSION)
+def _rows(wanted: Wanted) -> Select[Any]:
+    return select(*(BRIEF_COLUMNS if wanted.brief else COLUMNS)).select_from(WITH_SESSION)
 
 
 def _chunks(places: list[int], limit: int) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision
 from turnwise.stores.sql.labels import place_of, put, remove_operators
-from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, moment, selection_of
+from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, brief_selection_of, moment, selection_of
 from turnwise.stores.sql.tables import decisions, sessions
 
 _s, _d = sessions.c, decisions.c
@@ -24,6 +24,8 @@ COLUMNS = (
     _d.label,
     _d.shadow,
 )
+BRIEF_COLUMNS = tuple(column for column in COLUMNS if column.name not in ("record", "shadow"))
+"""The columns without the record."""
 WITH_SESSION = decisions.outerjoin(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
 _IS_ONE = and_(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_log"), _d.sequence == bindparam("at_sequence"))
 _FIND = select(*(column for column in COLUMNS if column.table is not sessions)).where(_IS_ONE)
@@ -35,8 +37,12 @@ def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | N
     return decision_of(key, row) if row is not None else None
 
 
-def decision_of(key: SessionKey, row: AnyRow) -> Decision:
-    label, made = row.label or None, selection_of(row)
+def decision_of(key: SessionKey, row: AnyRow, *, brief: bool = False) -> Decision:
+    """Returns the decision of a row; `brief` for a row of `BRIEF_COLUMNS`."""
+    label = row.label or None
+    if brief:
+        return Decision(key, row.sequence, row.invocation_id, row.text, brief_selection_of(row), moment(row.created_at), label)
+    made = selection_of(row)
     shadow = Selection.model_validate_json(row.shadow) if row.shadow is not None else None
     return Decision(key, row.sequence, row.invocation_id, row.text, made, moment(row.created_at), label, shadow)
 

@@ -106,7 +106,10 @@ def holders(connection: Connection, app: str) -> list[Holder]:
     """Returns the holders with a heartbeat."""
     held = {row.lease_holder: row.sessions for row in connection.execute(_HELD, {"at_app": app})}
     rows = connection.execute(_ALIVE).all()
-    return [Holder(row.name, moment(row.started_at), row.age, row.seconds, held.get(row.name, 0)) for row in rows]
+    # In a database in memory nothing beats: its holders live as long as their process.
+    in_memory = connection.engine.url.database in {None, "", ":memory:"}
+    ages = {row.name: 0.0 if in_memory else row.age for row in rows}
+    return [Holder(row.name, moment(row.started_at), ages[row.name], row.seconds, held.get(row.name, 0)) for row in rows]
 
 
 def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:

@@ -220,6 +220,11 @@ def selection_of(row: AnyRow) -> Selection:
     return Selection.model_validate_json(f"{to_json(columns).decode()[:-1]}{',' if record != '}' else ''}{record}")
 
 
+def brief_selection_of(row: AnyRow) -> Selection:
+    """Returns the selection of a decision's row without its record."""
+    return Selection(**{name: getattr(row, name) for name in _SELECTION_COLUMNS})
+
+
 def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
     """Returns the rows of the jobs that an event requests, without the session's row id."""
     requested = {"app": session.app, "agent": event.author, "event_id": event.id}

@@ -74,6 +74,20 @@ async def decisions_are_paged(store: SessionStore) -> None:
     assert (await store.decisions.search(key.app, limit=7)).next is None
 
 
+async def decisions_are_read_without_their_records(store: SessionStore) -> None:
+    """H2: for a report over many of them; in a session alike."""
+    key = fresh_key()
+    await write(store, key, decided("i-1", reason="It spoke last.", segment="voice"))
+    for session in (None, key):
+        (whole,) = (await store.decisions.search(key.app, key=session)).items
+        (brief,) = (await store.decisions.search(key.app, key=session, brief=True)).items
+        assert (whole.selection.reason, whole.selection.segment) == ("It spoke last.", "voice")
+        assert (brief.selection.reason, brief.selection.segment) == ("", None)
+        for name in ("agent", "method", "confidence", "outcome", "fingerprint"):
+            assert getattr(brief.selection, name) == getattr(whole.selection, name)
+        assert whole._replace(selection=brief.selection) == brief
+
+
 async def write(store: SessionStore, key: SessionKey, *events: Event) -> None:
     await store.append(await store.open(key) or await store.create(key), events)
 
@@ -241,6 +255,7 @@ CASES: tuple[Case, ...] = (
     one_decision_is_found_by_its_place,
     decisions_are_paged,
     decisions_are_filtered,
+    decisions_are_read_without_their_records,
     decisions_are_found_by_words,
     a_fork_finds_what_it_inherits,
     versions_are_stored_once,
