@@ -145,6 +145,7 @@ class Allowances:
         return None if known is None or self._clock() - known.read_at >= USAGE_SECONDS else known
 
     async def _read(self, key: SessionKey, usage: Usage) -> int:
+        """Adds the artifacts' bytes to the usage just read, remembers it for the user, and returns the total bytes."""
         now = self._clock()
         artifacts = 0 if self._artifacts is None else await self._artifacts.used_bytes(key.app, key.user)
         if len(self._known) >= MOST_USERS:

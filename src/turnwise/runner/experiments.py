@@ -95,6 +95,7 @@ class ExperimentAssignments:
     async def _current(
         self, store: Experiments, wanted: Experiment, session: Session, *, starts: bool
     ) -> ExperimentRecord | None:
+        """Returns the experiment's record, read again after FRESH_SECONDS. When the store fails, the last one read."""
         now = self._clock()
         if self._read_at is not None and now - self._read_at < FRESH_SECONDS and (self._record is not None or not starts):
             return self._record
@@ -109,6 +110,7 @@ class ExperimentAssignments:
         return self._record
 
     async def _read(self, store: Experiments, wanted: Experiment, session: Session, *, starts: bool) -> ExperimentRecord | None:
+        """Returns the experiment's record from the store. If there is none and `starts`, stores it with its start."""
         found = next((each for each in await store.all(self._app) if each.name == wanted.name), None)
         if found is None and starts:
             # A new session that starts the experiment is in it.

@@ -194,6 +194,7 @@ class MemoryService:
         return [entry.replace(source=source) for entry in found.remembered] if found is not None else []
 
     async def _find_facts(self, key: SessionKey, log: LogPages, agent: str, now: datetime, until: int) -> Actions | None:
+        """Asks the model for new facts, given the known ones that are near the last words. None without a model."""
         if self._model is None:
             return None
         query = await last_words(log, until)
@@ -247,6 +248,7 @@ class MemoryService:
         return self._encoder
 
     async def _encode(self, user: str) -> None:
+        """Encodes the user's entries that have no vector yet, in batches, and stores the vectors. Logs problems."""
         encoder = self._find_encoder()
         if encoder is None:
             return

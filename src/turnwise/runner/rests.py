@@ -32,6 +32,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error and the errors that caused it, each once."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -41,6 +42,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_outage(error: BaseException) -> bool:
+    """Returns whether this one error, without its causes, says that a service cannot be reached or failed."""
     if isinstance(error, (AgentTimeout, ModelUnavailable, TimeoutError, ConnectionError)):
         return True
     if any(kind.__name__ in _TRANSPORT_ERRORS for kind in type(error).__mro__):
@@ -122,6 +124,10 @@ class AgentRests:
             await self._change(agent, Rest.after_success)
 
     async def _change(self, agent: str, change: Callable[[Rest], Rest]) -> Rest | None:
+        """Applies a change to an agent's stored rest, and again when another process changed it meanwhile.
+
+        Returns the stored rest; None if `change` changes nothing or the store failed.
+        """
         try:
             for _ in range(_TRIES):
                 before = self._known.get(agent, Rest(agent=agent))

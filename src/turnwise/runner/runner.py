@@ -401,6 +401,7 @@ class Runner:
         digest: str = "",
         revision: int | None = None,
     ) -> MessageRun:
+        """Validates the message and its context and returns them as a run. Stores nothing. Raises MessageError, ConfigError."""
         check_config(config)
         limits = (config or self.config).limits
         content = checked_message(message, limits)
@@ -410,6 +411,7 @@ class Runner:
         return MessageRun(key, sent, config or self.config, copy_context(), revision)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
+        """Returns a handle that follows all messages of a stored invocation. Raises InvocationMissing."""
         checked_id("invocation", invocation_id)
         asked, before = None, None
         while asked is None and (

@@ -215,6 +215,7 @@ class Guardrails:
         return text if verdict.content is None else verdict.content.text
 
     async def _run_all(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
+        """Runs all guardrails in order; each one checks what its predecessor left. Stops at the first block."""
         record: list[Guarded] = []
         for guardrail in self._guardrails:
             verdict = await self._verdict(guardrail, place, content, agent)
@@ -227,6 +228,7 @@ class Guardrails:
         return GuardrailResult(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        """Returns one guardrail's verdict. If it raises, times out or returns an invalid one, the verdict is a block."""
         clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
@@ -263,6 +265,7 @@ def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
 
 
 def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
+    """Yields the data that are valid tools, and skips the others."""
     for each in data:
         try:
             tool = OfferedTool.model_validate(each, strict=True)

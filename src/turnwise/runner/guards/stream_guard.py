@@ -52,6 +52,7 @@ class _Stream:
         """The number of characters shown so far."""
 
     async def feed(self, text: str) -> str:
+        """Returns the text that can be shown after this piece. After a block it returns only empty texts."""
         if self._stages is None:
             return ""
         for stage in self._stages:

@@ -154,6 +154,7 @@ class Planner:
         return PreparedMessage(invocation_id, content, versions, message.guarded, message.context.tools)
 
     async def _prepare(self, run: MessageRun) -> PreparedMessage:
+        """Runs the guardrails on the message and its offered tools, and saves its blobs as artifacts where the app wants it."""
         guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
         content, guarded = await guardrails.message(run.message.content)
         tools: tuple[OfferedTool, ...] = ()
@@ -196,6 +197,10 @@ class Planner:
         return prepared._replace(content=content, artifact_versions=versions)
 
     async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage, agent_set: AgentSet) -> Plan:
+        """Selects the agent for the prepared message, and plans the events: ends of expired waits, then the user's message.
+
+        Raises UnknownToolCall for a result or answer that nothing waits for.
+        """
         content = prepared.content
         self._check_results(content, session.head, run.message.context, agent_set.tree)
         over = await self._expiry_events(session, run, agent_set.tree)
@@ -366,6 +371,7 @@ class _Admission:
 def _shadow_of(
     run: MessageRun, head: Head, content: Content, policy: DecidingPolicy, selection: Selection, resting: frozenset[str]
 ) -> ShadowRequest | None:
+    """Returns what the shadow policy decides on after the answer; None without a shadow policy."""
     if policy.shadow is None:
         return None
     paired = policy.assigned if policy.assigned is not None and policy.assigned.shadow is not None else None

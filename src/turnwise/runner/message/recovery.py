@@ -128,6 +128,8 @@ class Recovery:
             return await self._resume_with(hold, unfinished)
 
     async def _resume_with(self, hold: Hold, unfinished: UnfinishedWork) -> Session | None:
+        """Starts the next attempt with the agents that the invocation began with. If the rules forbid it, ends the invocation.
+        """
         end = None
         try:
             await hold.switch(unfinished.revision)
@@ -144,6 +146,7 @@ class Recovery:
         return await self._driver.run(unfinished.run, recorder, _plan(unfinished), hold)
 
     async def _close(self, unfinished: UnfinishedWork, end: End) -> Session:
+        """Takes the lease, stores the invocation's end, and closes the feed. Returns the session after it."""
         recorder = self._driver.recorder(
             unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.orphan.open.attempt
         )

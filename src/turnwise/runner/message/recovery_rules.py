@@ -92,6 +92,7 @@ class UnknownAgents:
         return agent is not None and self._leaves(key, f"message {message_id}", agent)
 
     def _leaves(self, key: SessionKey, what: str, agent: str) -> bool:
+        """Returns whether this piece of work is still within its time for other processes. The first call starts that time."""
         if not self._seconds:
             return False
         now, piece = self._clock(), (key, what)

@@ -106,6 +106,7 @@ class Expiries:
             self._dispatcher.call_at(key, at)
 
     def _ended(self, task: "asyncio.Task[set[SessionKey]]") -> None:
+        """Runs when a pass is over: begins the next one if asked for, tries again later after an error, and logs it."""
         self._pass = None
         if task.cancelled():
             return

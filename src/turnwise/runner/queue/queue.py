@@ -113,6 +113,7 @@ class InboxQueue:
             self._put_or_follow(queue, run, receipt)
 
     def _put_or_follow(self, queue: SessionQueue, run: MessageRun, receipt: Receipt) -> None:
+        """Queues the run if its message waits in the inbox; follows the answer if the message was started or refused."""
         run.accept()
         if receipt.state != "queued":
             self._followers.follow(run, receipt)

@@ -194,6 +194,7 @@ def _model_calls(events: Iterable[Event]) -> dict[Branch, int]:
 
 
 def _replies(event: Event) -> dict[str, Content]:
+    """Returns the event's replies by the id of the wait that each one answers: tool results, and a reply to a question."""
     if event.content is None:
         return {}
     replies = {result.call_id: event.content for result in event.content.tool_results}

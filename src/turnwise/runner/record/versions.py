@@ -36,6 +36,7 @@ class VersionRecorder:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _put(self, app: str, kind: VersionKind, version: str, cascade: Cascade) -> None:
+        """Stores a version with its body. A failure is logged, and the version is tried again with the next decision."""
         try:
             # A tree may have thousands of cards.
             body = await asyncio.to_thread(_body, kind, cascade)

@@ -58,6 +58,7 @@ class AnswerSize:
             raise LimitReached("invocation_bytes", f"The invocation stored {self._total:,} bytes.")
 
     def _check(self, author: str, size: int) -> None:
+        """Raises LimitReached if one answer has more than `answer_bytes`."""
         if size > self._limits.answer_bytes:
             raise LimitReached(
                 "answer_bytes",
@@ -76,6 +77,7 @@ def is_long_content(content: Content | None) -> bool:
 
 
 def _least_bytes_of(part: Part, most: int) -> int:
+    """Returns a lower bound of the part's size as JSON, without serialising it."""
     match part:
         case TextPart() | ThinkingPart():
             return len(part.text)

@@ -213,6 +213,7 @@ class EventEmitter:
             await self._invocation.guardrails.check_names(what, names, self._agent)
 
     async def _store(self, event: Event, *, buffer: bool) -> Event:
+        """Stamps the event with agent, branch, invocation and pending writes, checks its names, and stores or buffers it."""
         stamped = self._with_writes(
             event.replace(
                 id=self._invocation.ids.own(event.id, partial=False),
@@ -237,6 +238,7 @@ class EventEmitter:
         return event
 
     def _with_writes(self, event: Event) -> Event:
+        """Returns the event with the run's pending writes, which are then cleared."""
         if not self._writes:
             return event
         complete = event.with_actions(

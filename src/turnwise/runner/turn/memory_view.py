@@ -65,6 +65,7 @@ class MemoryView:
         supersedes: Sequence[str] = (),
         id: str | None = None,
     ) -> MemoryEntry:
+        """Adds an entry to the user's memory; it is stored with the run's next event. A full memory stores nothing."""
         now = self._invocation.runtime.issuer.now()
         seconds = self._invocation.runtime.memory.config.seconds(span) if span in ("working", "short") else None
         entry = new_entry(
@@ -100,6 +101,7 @@ class MemoryView:
         said_by: Collection[Speaker] | None = None,
         key: str | None = None,
     ) -> list[Recalled]:
+        """Returns the entries nearest to the query that the agent may read, after guardrails. Recorded as a step."""
         wanted = MemoryFilter(kinds=kinds, spans=spans, said_by=said_by)
 
         async def search() -> Sequence[Recalled]:
@@ -117,6 +119,7 @@ class MemoryView:
     async def entities(
         self, type: str | None = None, *, normal: str | None = None, limit: int = 20, key: str | None = None
     ) -> list[MemoryEntry]:
+        """Returns the things that the user mentioned, by type or normal form, newest first. Recorded as a step."""
         types, normals = None if type is None else [type], None if normal is None else [normal]
 
         async def search() -> Sequence[Recalled]:
@@ -130,6 +133,8 @@ class MemoryView:
 
     @awaited("context.memory.forget")
     async def forget(self, *ids: str, key: str | None = None) -> int:
+        """Deletes those of the entries that the agent may read, and returns their number. Recorded as a step."""
+
         async def work() -> int:
             await self._flush()
             at = self._invocation.key
@@ -161,6 +166,7 @@ class MemoryView:
         return found
 
     async def _has_room(self) -> bool:
+        """Returns whether the memory has room for one more entry, pending ones included."""
         invocation = self._invocation
         allowances, limits = invocation.runtime.allowances, invocation.config.limits
         # What is not stored yet, no reading of the usage finds.

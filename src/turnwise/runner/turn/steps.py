@@ -76,6 +76,7 @@ class Steps:
         return said
 
     async def _say(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+        """Makes and emits the event of a `once` step, and records the step with it."""
         await self._invocation.recorder.confirm()
         self._emitter.start_new()
         with collect_writes() as written:
@@ -97,6 +98,7 @@ class Steps:
         await self._emitter.check_names("the key of a step", [key])
 
     def _find_record(self, full_key: str) -> StepRecord | None:
+        """Returns the recorded step; None for a new one. Its writes are applied when it is first reached."""
         known = self._invocation.steps.get(full_key)
         if known is not None and full_key not in self._seen_keys:
             if full_key in self._invocation.journal.inherited:
@@ -108,6 +110,7 @@ class Steps:
 
 
 def _record(key: str, written: PendingWrite, **values: Any) -> StepRecord:
+    """Returns the record of a step with the writes that it made."""
     return StepRecord(
         key=key,
         state_delta=written.state,

@@ -57,6 +57,7 @@ class HistoryView:
 
     @named("context.history.backwards")
     async def backwards(self, page: int = 40, *, transcript: bool = False) -> AsyncIterator[list[Event]]:
+        """Yields pages of visible events, the newest page first, each in log order, up to `history_events`."""
         left, before = self._invocation.config.limits.history_events, None
         await self._invocation.flush()
         while left > 0:
@@ -72,6 +73,7 @@ class HistoryView:
 
     @named("context.history.since")
     async def since(self, event: Event, *, transcript: bool = False) -> list[Event] | None:
+        """Returns the visible events after this one; None if the log no longer shows it, or too many follow."""
         await self._invocation.flush()
         limit = self._invocation.config.limits.history_events
         # The event itself is read, too: a rewind that hides an earlier event hides this one.
@@ -155,6 +157,7 @@ def as_json(what: str, value: object) -> JsonValue:
 
 
 def _checked(key: str, value: object, limits: Limits) -> JsonValue:
+    """Returns a JSON copy of a state value. Raises AgentFailed or LimitReached if it cannot be stored."""
     _check_state_size(key, least_bytes(value, limits.state_bytes), limits)
     copied = as_json(f"The state value of {key!r}", value)
     try:
@@ -208,6 +211,7 @@ class ArtifactsView:
 
     @awaited("context.artifacts.save")
     async def save(self, name: str, data: "bytes | str | BlobPart | TextPart", *, mime_type: str | None = None) -> ArtifactInfo:
+        """Saves a new version of an artifact. Raises ArtifactTooLarge, ArtifactName, or AgentFailed for an unknown type."""
         data, usual = _as_bytes(name, data)
         mime_type = usual if mime_type is None else mime_type
         if len(data) > self._limits.blob_bytes:
