@@ -58,6 +58,7 @@ class Connection(HttpToolsProtocol):
         self._served_app = self.app
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accepts a connection. Above the limit, it closes the one that has been idle for longest."""
         super().connection_made(transport)
         if self._is_over_limit():
             idle = [other for other in self.connections if isinstance(other, Connection) and other.is_idle]

@@ -88,6 +88,7 @@ class Redactor:
         )
 
     def _actions(self, actions: Actions) -> Actions:
+        """Returns the actions without what is internal: steps, briefs, notes, jobs, app state."""
         return actions.replace(
             steps=(),
             brief=None,
@@ -103,6 +104,7 @@ class Redactor:
         )
 
     def _verdict(self, verdict: Verdict) -> Verdict:
+        """Returns the verdict with only the agents that the caller may see, and without texts that name others."""
         known = [each for each in verdict.candidates if self.reaches(each.agent)]
         candidates = [each.replace(evidence=self._visible_text(each.evidence)) for each in known]
         return verdict.replace(
@@ -145,6 +147,7 @@ def _without_app_keys(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _parts(content: Content, awaited: str | None, *, partial: bool) -> Iterator[Part]:
+    """Yields the visible parts: no thinking, no private data; tool calls without arguments, except those the caller answers."""
     for part in content.parts:
         if isinstance(part, ThinkingPart) or (isinstance(part, DataPart) and part.private):
             continue

@@ -156,6 +156,7 @@ class UvicornServer(uvicorn.Server):
 
 
 def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connection]) -> uvicorn.Config:
+    """Returns uvicorn's configuration: our connection class, limits and proxies, none of its own logs."""
     configuration = Configuration(
         app,
         http=connection,

@@ -88,6 +88,10 @@ async def _attach(services: Services, body: RunBody) -> Invocation:
 
 
 async def _context(services: Services, body: RunBody, content: Content) -> MessageContext:
+    """Returns the message's context. A plain message with an invocation id answers that invocation's question.
+
+    Raises UnknownToolCall if it waits for no reply.
+    """
     attributes: dict[str, JsonValue] = dict(body.custom_metadata or {})
     answers = None
     if body.invocation_id is not None and not content.tool_results:
@@ -100,6 +104,7 @@ async def _context(services: Services, body: RunBody, content: Content) -> Messa
 
 
 async def _event_items(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
+    """Yields the invocation's visible events as server-sent items; an error becomes the last item."""
     writer = EventWriter(invocation.session, redactor_of(request))
     try:
         async for event in invocation.events():

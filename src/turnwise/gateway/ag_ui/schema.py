@@ -42,6 +42,7 @@ class RunBody(RunAgentInput):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, data: Any) -> Any:
+        """Drops messages with unknown roles and unknown content parts before validation. Refuses deep nesting."""
         if is_deep(data, MOST_DEEP):
             raise ValueError(f"nested more than {MOST_DEEP} levels deep")
         messages = data.get("messages") if isinstance(data, dict) else None

@@ -40,6 +40,7 @@ _IfMatch = Annotated[
 
 
 async def _expected(if_match: _IfMatch = None) -> Expected | None:
+    """Parses the header If-Match; None without it. Raises RequestInvalid."""
     if if_match is None:
         return None
     if if_match.strip() == "*":
@@ -55,6 +56,7 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
 
 
 async def _required(connection: HTTPConnection, if_match: _IfMatch = None) -> Expected:
+    """Parses the header If-Match, and raises PreconditionRequired without it."""
     await caller_of(connection)  # a request without a credential learns nothing else
     expected = await _expected(if_match)
     if expected is None:

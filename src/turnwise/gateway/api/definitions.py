@@ -61,6 +61,7 @@ def _shown(definition: AnyDefinition, response: Response) -> DefinitionShown:
 
 
 def _details(definition: AnyDefinition) -> DefinitionShown:
+    """Returns one version of a definition as the API shows it."""
     return DefinitionShown(
         kind=definition.what,
         name=definition.name,

@@ -152,6 +152,7 @@ async def regenerate_answer(
 
 
 def _given(body: AnswerWithText | AnswerWithResult | AnswerWithWord) -> WaitAnswer:
+    """Converts the body of an answer (text, approval or tool result) for the service."""
     if isinstance(body, AnswerWithText):
         return WaitAnswer(body.call_id, body.text, id=body.id)
     if isinstance(body, AnswerWithWord):

@@ -28,6 +28,7 @@ async def get_flow_plan(agent_name: AgentId, services: TheServices) -> FlowPlanS
 
 
 def _task(place: TaskPlace) -> PlannedTaskShown:
+    """Returns a planned task as the API shows it."""
     task = place.task
     return PlannedTaskShown(
         name=task.name,

@@ -60,6 +60,7 @@ def stream(front: Front, request: Request, invocation: Invocation) -> EventSourc
 
 
 async def _items(request: Request, invocation: Invocation, after: int) -> AsyncIterator[Item]:
+    """Yields the invocation's events that the caller may see, then the answer, or the problem."""
     view = redactor_of(request)
     try:
         async for event in invocation.events(after=after):

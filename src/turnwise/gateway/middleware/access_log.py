@@ -47,6 +47,7 @@ class AccessLog:
             self._write(scope, status, (time.perf_counter() - began) * 1000)
 
     def _write(self, scope: Scope, status: int, ms: float) -> None:
+        """Logs one request: method, route template, status, milliseconds, caller. Quiet paths are logged only on errors."""
         path = self._template(scope)
         if path in QUIET_PATHS and status < 500:
             return

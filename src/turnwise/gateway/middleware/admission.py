@@ -70,6 +70,7 @@ class _Body:
         self._began, self._came, self._complete = 0.0, 0, False
 
     async def receive(self) -> Message:
+        """Receives the next part of the body; errors are wrapped, so that the application does not handle them."""
         if self._complete:
             return await self._receive()
         try:
@@ -78,6 +79,7 @@ class _Body:
             raise RaisedProblem(error) from error
 
     async def _next(self) -> Message:
+        """Receives the next part within the timeout, after authentication, and counts its bytes against limit and quota."""
         if self._caller is None:
             self._check(self._announced or 0)
             self._caller = await self._enter(self._connection)
@@ -129,6 +131,7 @@ class PlainTextPaths:
 
 
 def _is_text(given: bytes) -> bool:
+    """Returns whether a path or query is UTF-8 without NUL once it is unquoted."""
     if b"%" not in given:
         return given.isascii() and b"\0" not in given
     plain = unquote_to_bytes(given)

@@ -132,6 +132,7 @@ class _HeadResponse:
         self.is_over = False
 
     async def send(self, message: Message) -> None:
+        """Sends the response's head without its body, and ends a stream at once."""
         if message["type"] != "http.response.start":
             if not message.get("more_body", False):
                 await self._end()

@@ -66,6 +66,7 @@ class Kept(Generic[T]):
         return await asyncio.shield(self._tasks.start(self._made(key, make)))
 
     async def _made(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Returns the kept result while it is fresh; otherwise makes it, keeps it and forgets the oldest."""
         async with self._lock:
             found = self._known.get(key)
             if found is not None and time.monotonic() - found[0] <= self._seconds:

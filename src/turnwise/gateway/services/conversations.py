@@ -271,6 +271,7 @@ class Conversations:
         new: bool = False,
         after: int | None = None,
     ) -> Session:
+        """Stores past turns in the session, from index `begin` on, and counts them against the caller's quota."""
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
         await self._prices.imports(key, len(past))
         return await self._runner.sessions.bring(key, past, author=request.agent, new=new, after=after)

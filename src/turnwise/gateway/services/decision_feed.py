@@ -79,6 +79,7 @@ class DecisionFeed:
                 self._task = None
 
     async def _read(self) -> None:
+        """Reads new decisions every PERIOD_SECONDS until it is cancelled. Problems of the store are logged."""
         began = datetime.now(UTC)
         self._seen.clear()
         while True:
@@ -89,6 +90,7 @@ class DecisionFeed:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def _tell(self, since: datetime) -> None:
+        """Reads the decisions since a time and gives each follower those that it has not seen and may follow."""
         filter_ = DecisionFilter(since=since)
         page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=MOST)
         fresh = [each for each in reversed(page.items) if _name(each) not in self._seen]

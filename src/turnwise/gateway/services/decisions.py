@@ -170,6 +170,7 @@ class Decisions:
         await labels.put(key, sequence, label, actor=author)
 
     def _check_named(self, rating: str | None, agent: str | None) -> None:
+        """Raises RequestInvalid for an agent beside any rating but `down`, or one that the caller does not reach."""
         if agent is None:
             return
         where = ("body", "agent")

@@ -140,6 +140,7 @@ class Invocations:
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
+        """Returns the invocation of an answer that was sent before with this id. Raises UnknownToolCall without one."""
         try:
             return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
         except InvocationMissing:

@@ -43,6 +43,7 @@ class Linting:
 
 
 def _report(cascade: Cascade) -> LintReport:
+    """Lints the agents of a policy. Examples are compared by meaning only while there are few."""
     tree, meaning, vectors = cascade.tree, cascade.meaning, None
     texts = [legible(text[:PHRASE_CHARACTERS]) for text in texts_of(tree)]
     if meaning is not None and 0 < len(texts) <= MOST_COMPARED:

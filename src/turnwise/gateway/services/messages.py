@@ -224,6 +224,7 @@ class Messages:
         return None
 
     async def _accept(self, key: SessionKey, request: MessageRequest) -> Invocation:
+        """Starts the message in the session, under the request's precondition."""
         expected, config, revision = request.expected, request.config, None
         if expected is not None:
             revision = expected.check(await self._runner.store.open(key))

@@ -145,6 +145,7 @@ class Pushes:
 
 
 def _check(config: PushConfig) -> None:
+    """Raises RequestInvalid for an id or text of the config that cannot be stored or sent as a header."""
     if not is_storable_id(config.id):
         raise RequestInvalid("The id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
     for name, most in MAX_CHARACTERS.items():

@@ -120,6 +120,7 @@ class Sessions:
         return page if blobs else page._replace(events=tuple(map(without_large_blobs, page.events)))
 
     async def _page(self, session: str, window: Window) -> Events:
+        """Reads a page of events, at most PAGE_BYTES, and where the next page begins; None after the last one."""
         key = self._scope.session("sessions:read", session)
         asked = window._asdict()
         if window.last is not None:

@@ -128,6 +128,7 @@ class ReaderStream:
                 yield MessageAborted(event, kind)
 
     def _pieces(self, event: Event) -> Iterator[StreamItem]:
+        """Yields the items of a partial event. If serial, pieces of other branches wait for the complete message."""
         if self._thinking and (thought := _thought(event)):
             self._thought.add(event.id)
             yield from self._piece(event, thought, None, "thinking")
@@ -146,6 +147,7 @@ class ReaderStream:
         yield from self._piece(event, event.text, event.offset, "text")
 
     def _piece(self, event: Event, text: str, offset: int | None, kind: MessageKind) -> Iterator[StreamItem]:
+        """Adds a piece to its open message and yields its new text, with the start of the message before the first."""
         _, partial = self._open.setdefault((event.id, kind), (event, PartialText()))
         begin = partial.length
         new = partial.add(text, offset)
@@ -155,6 +157,7 @@ class ReaderStream:
             yield TextPiece(event, new, begin, kind)
 
     def _stored(self, event: Event) -> Iterator[StreamItem]:
+        """Yields the items of a stored event: completed messages, tool calls and results, and a wait."""
         if self._thinking:
             yield from self._complete(event, _thought(event), "thinking", is_new=event.id not in self._thought)
             self._thought.add(event.id)

@@ -72,6 +72,7 @@ def _conversation_request(
     key: str | None,
     request: Request,
 ) -> ConversationRequest:
+    """Converts the body into a conversation request. The metadata become the context and its attributes."""
     agent = agent_of_model(services, body.model)
     history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
@@ -95,6 +96,7 @@ def _conversation_request(
 async def _completion_response(
     request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
+    """Waits for the result and returns the completion, or the error response of a failed one."""
     result = await invocation.result()
     if (failure := failure_of(result, redactor_of(request), request)) is not None:
         answer = error_response(failure)

@@ -42,6 +42,7 @@ def read_history(messages: Sequence[ChatMessage]) -> ChatHistory:
 
 
 def _read(message: ChatMessage, where: Where, told: Exchanges, instructions: list[str]) -> None:
+    """Adds one message to the past exchanges or, if it is a system message, to the instructions."""
     content = (*where, "content")
     if message.role in ("system", "developer"):
         instructions.append(_text(message.content, content))
@@ -74,6 +75,7 @@ def _part_text(part: ContentPart) -> str | None:
 
 
 def _part(part: ContentPart, where: Where) -> Part:
+    """Converts one content part. Raises for an unknown type, an invalid file, or one that would have to be fetched."""
     text = _part_text(part)
     place: Where
     if text is not None:

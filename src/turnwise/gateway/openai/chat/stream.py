@@ -56,6 +56,7 @@ class AnswerText:
         return self._take_waiting()
 
     def _text(self, item: StreamItem) -> str:
+        """Returns the text to send for one stream item. Texts of parallel agents wait until the open message is complete."""
         match item:
             case MessageStarted(event):
                 self._open = event

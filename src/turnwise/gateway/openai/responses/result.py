@@ -113,6 +113,7 @@ def _is_over(events: Sequence[Event]) -> bool:
 
 
 def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplete | None]:
+    """Returns the status of a finished response, and why it is incomplete."""
     last = next((event for event in reversed(events) if shown_text(event)), None)
     if end is not None and end.reason == "cancelled":
         return "cancelled", None
@@ -139,6 +140,7 @@ def _failure(events: Sequence[Event], end: End | None, view: Redactor) -> Failur
 
 
 def _tokens(events: Sequence[Event]) -> Tokens:
+    """Returns the token counts of all model calls."""
     used = token_usage(events)
     return Tokens(
         input_tokens=used.asked,

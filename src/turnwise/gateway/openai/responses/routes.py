@@ -169,6 +169,8 @@ def _delete_if_temporary(asked: StartedResponse) -> None:
 
 
 def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Response:
+    """Returns the streaming HTTP response. A session with only unstored responses is deleted when the stream ends."""
+
     async def events() -> AsyncIterator[Wire]:
         try:
             async for wire in telling.events():

@@ -101,6 +101,7 @@ async def start_response(
 async def _start_after_previous(
     services: Services, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
 ) -> Invocation:
+    """Continues from the response that `previous_response_id` names. An unstored one is found only on its own connection."""
     given = body.previous_response_id or ""
     name = parse_response_id(given)
     if name is not None and not name.stored and given not in known:
@@ -112,6 +113,11 @@ async def _start_after_previous(
 async def _start_elsewhere(
     front: Front, services: Services, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
 ) -> Invocation:
+    """Starts a response without `previous_response_id`.
+
+    In order: in the named conversation, after a response among the input items, in the session of an answered tool call, in the
+    session whose log matches the past items, in a new session.
+    """
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
         return await _naming_missing(services.messages.start(asked), "conversation", conversation)
@@ -134,6 +140,7 @@ async def _start_elsewhere(
 
 
 async def _start_after(services: Services, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
+    """Continues after that response, in its session or in a copy of it. Raises InvocationMissing for an unknown id."""
     if name is None:
         raise InvocationMissing("This is not the id of a response.")
     with as_missing(services.scope.named, name):

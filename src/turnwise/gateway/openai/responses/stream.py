@@ -111,6 +111,7 @@ class ResponseEvents:
         return self._event("error", code=code, message=message, param=param)
 
     def _message(self, item: MessageItem) -> Iterator[Wire]:
+        """Yields the events that complete a message: its beginning if it was not open, the missing text, the end."""
         if self._open is not None and self._open.item.id == item.id:
             saying, self._open = self._open, None
         else:
@@ -120,6 +121,7 @@ class ResponseEvents:
         yield from self._done(saying, item)
 
     def _begin(self, blank: MessageItem) -> Generator[Wire, None, "_MessageInProgress"]:
+        """Yields the events that begin a message, and returns the message in progress."""
         saying = _MessageInProgress(blank, self._index)
         self._index += 1
         yield self._event("response.output_item.added", output_index=saying.index, item=blank.model_dump(mode="json"))
@@ -147,6 +149,7 @@ class ResponseEvents:
             yield from self._done(saying, left)
 
     def _call(self, item: CallItem) -> Iterator[Wire]:
+        """Yields the events of a complete function call."""
         place = {"item_id": item.id, "output_index": self._index}
         blank = replaced(item, status="in_progress", arguments="")
         self._index += 1
@@ -210,6 +213,7 @@ class ResponseStream:
                 yield _padded(wire) if self._padded and "delta" in wire else wire
 
     async def _all(self) -> AsyncIterator[Wire]:
+        """Yields all events from the first; an error becomes the last one."""
         for wire in self._builder.begin():
             yield wire
         try:
@@ -222,6 +226,7 @@ class ResponseStream:
             yield self.problem(error)
 
     async def _of_invocation(self) -> AsyncIterator[Wire]:
+        """Yields the events of the running invocation. The earlier calls of a continued one are known first."""
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:

@@ -83,6 +83,7 @@ class _Connection:
             await self._send_closing()
 
     async def _read(self, group: asyncio.TaskGroup) -> None:
+        """Reads events until the client disconnects, and queues each on its lane. An invalid one is answered with an error."""
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -124,6 +125,7 @@ class _Connection:
         return lane if known is None else None
 
     async def _answer_all(self, lane: _Lane) -> None:
+        """Answers the requests of one lane in order."""
         while True:
             given = await lane.asked.get()
             async with self._active:
@@ -139,6 +141,7 @@ class _Connection:
                 lane.telling = None
 
     async def _start_stream(self, given: dict[str, Any]) -> ResponseStream:
+        """Starts the response of one `response.create` event. Raises for options that a web socket does not support."""
         if given.pop("generate", None) is False:
             raise invalid_parameter("generate", "Requests cannot be prepared in advance.")
         if given.get("background"):
@@ -178,6 +181,7 @@ class _Connection:
         await self._send({"type": "error", "status": problem.status, "error": told}, lane)
 
     async def _send(self, wire: Wire, lane: str | None = None) -> None:
+        """Sends one event, with the name of its lane. Raises _Closed when the client is gone."""
         named = wire if lane is None else {**wire, "stream_id": lane}
         async with self._sending:
             try:
@@ -201,6 +205,7 @@ class _Connection:
 
 
 def _event(given: str | bytes) -> dict[str, Any]:
+    """Parses a received event. Raises RequestInvalid for anything but a JSON object."""
     try:
         event = from_json(given, allow_inf_nan=False)
     except ValueError:
