@@ -144,6 +144,7 @@ class Cascade:
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
     def _segment(self, inputs: BuildContext, segment: SegmentSpec) -> _StageOrder:
+        """Builds the stages of one segment with its changed options. Raises PolicyError for an invalid one."""
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
             cause = f"{wrong[0]!r} is not a condition" if segment.when else "it has no condition"
@@ -391,6 +392,7 @@ def version() -> str:
 
 
 def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
+    """Builds the selectors of all stages, and adds a default stage if there is none. Raises PolicyError unless it is last."""
     inputs = replace(inputs, stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
     stages = [build(inputs, name, stage) for name, stage in inputs.stages.items()]
     kinds = [stage.kind for stage in stages]

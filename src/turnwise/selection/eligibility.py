@@ -88,6 +88,7 @@ def eligible(
 def _judged(
     tree: AgentTree, roles: frozenset[str], resting: Collection[str], *, routed: bool
 ) -> Iterator[tuple[str, Exclusion | None]]:
+    """Yields every agent, parents before children, with its exclusion; None when it may be chosen."""
     pending = [(tree.root, _Above())]
     while pending:
         name, above = pending.pop()
@@ -103,6 +104,7 @@ def _judged(
 
 
 def _exclusion(tree: AgentTree, name: str, here: _Above, resting: Collection[str], *, routed: bool) -> Exclusion | None:
+    """Returns the first rule that excludes the agent: disabled, role, resting, inside a composite, not routable; else None."""
     card = tree.card(name)
     if here.disabled is not None:
         detail = "it is disabled" if here.disabled == name else f"{here.disabled} above it is disabled"

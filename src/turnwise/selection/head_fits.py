@@ -85,6 +85,7 @@ class HeadFits:
         self.closed.set()
 
     def _start(self) -> None:
+        """Starts the thread of a fit. Without a free thread, the fit ends and nearest phrases go on deciding."""
         # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
         try:
             threading.Thread(target=self._run, name="turnwise-fit").start()
@@ -100,6 +101,7 @@ class HeadFits:
             newest.give_up_heads()
 
     def _run(self) -> None:
+        """Fits the newest agents, one fit after another, until none is wanted."""
         try:
             while (meaning := self._next()) is not None:
                 if not meaning.fit_heads():

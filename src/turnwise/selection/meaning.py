@@ -252,6 +252,7 @@ class Meaning:
         return pinned.reader
 
     async def _ensure_ready(self) -> TextReader:
+        """Returns the reader; the first call prepares it in a thread, and concurrent calls wait for the same one."""
         if self._reader is None:
             with self._lock:
                 ready_future = self._ready_future or _pending_future()
@@ -263,6 +264,7 @@ class Meaning:
         return self._reader
 
     def _prepare_in_thread(self, ready_future: "Future[None]") -> None:
+        """Prepares the reader and resolves the future. After an error, the next message tries again."""
         try:
             with self._prepare_lock:
                 if self._reader is None:
@@ -275,6 +277,7 @@ class Meaning:
             ready_future.set_result(None)
 
     def _prepare(self, progress: Progress) -> None:
+        """Makes the first reader: from cached heads, else nearest phrases until the heads are fitted in the background."""
         from turnwise.matching.smalltalk import SmallTalk
 
         progress = self._stoppable(progress, self._closed)
@@ -330,6 +333,7 @@ class Meaning:
             self._reader = self._reader or reader
 
     def _spelling(self, before: TextReader | None) -> "SpellingCorrector":
+        """Returns the spelling corrector for the agents' words, updated from the one before where there is one."""
         from turnwise.matching.spelling import SpellingCorrector
 
         known = None if self._before is None else self._before._phrases
@@ -365,6 +369,7 @@ class Meaning:
                 self._heads.set_result(False)
 
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
+        """Fits the heads for the phrases, or loads those that another process fitted. Returns whether they now decide."""
         from turnwise.matching.matcher import fit
         from turnwise.matching.strangers import shipped
 
@@ -423,6 +428,7 @@ class Meaning:
                 self._heads.set_result(heads)
 
     def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
+        """Returns a copy with scales fitted to labelled texts. This one stays as it is."""
         reader = self._reader
         assert reader is not None
         tuned = Meaning(self.tree, self.encoder, self._cache_folder, self._progress, default=self._default)
@@ -448,6 +454,8 @@ class Meaning:
         return LayeredCache(layers)
 
     def _stoppable(self, progress: Progress, stop: threading.Event) -> Progress:
+        """Returns a progress callback that raises EncodingStopped when `stop` is set or the program exits."""
+
         def step(what: str, done: int, total: int) -> None:
             # At exit, the main thread ends before the interpreter joins the other threads.
             if stop.is_set() or not threading.main_thread().is_alive():

@@ -92,6 +92,7 @@ class TreePhrases:
 
 
 def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) -> AgentPhrases:
+    """Returns the phrases of one card; those known before if the card is the same."""
     if known is not None and known.examples_only == examples_only and (known.card is card or known.card == card):
         return known
     phrases = tuple(_deduplicated(_phrases(card, examples_only)))

@@ -55,6 +55,7 @@ class Resume:
         self._novelty = novelty
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that waits for a reply, else the last speaker that may continue."""
         if request.occasion != "message":
             return abstained(self.name, "Only a user's message resumes a conversation.")
         question = open_question(request) if self._rule == "tree" or self._only else None
@@ -70,6 +71,7 @@ class Resume:
         return self._scan(request)
 
     def _scan(self, request: SelectionRequest) -> Verdict:
+        """Returns the verdict for the last speaker that may continue; records those that were passed over."""
         passed_over: list[Exclusion] = []
         failed = {each.agent: each for verdict in request.verdicts for each in verdict.passed_over if each.rule == "failed"}
         for claim in _claims(request.head, request.tree):
@@ -95,6 +97,7 @@ class ToolResult:
         self.name = name
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that made the tool call, or asked the question, that the message answers."""
         try:
             owner = tool_result_owner(request.message, request.head)
             replies = owner is None and request.context.answers is not None
@@ -134,6 +137,7 @@ class HoldOpenQuestion:
         return tuple(getattr(self._selector, "named_agents", ()))
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Returns the selector's verdict; abstains when it would leave an open question without enough confidence."""
         verdict = await self._selector.select(request)
         question = open_question(request)
         if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
@@ -272,6 +276,7 @@ def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
 
 
 def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
+    """Returns the reason of a resumption, with the agents that may not continue."""
     action = "was handed the floor and has not answered" if claim.handed else "spoke last"
     names = list(dict.fromkeys(each.agent for each in passed_over))
     if not names:

@@ -110,6 +110,7 @@ class Model:
         return Scores(shares / (shares.sum() + features.rest * math.exp(-highest)), features.novelty, smalltalk)
 
     def _during_conversation(self, features: Features, active: int) -> Scores:
+        """Returns the scores when an agent has the conversation: staying and moving compete."""
         weights, context = self.coefficients, np.concatenate([features.turn, features.conversation])
         gates = np.tanh(context @ weights.mixing) @ weights.gates
         utilities = features.claims @ (weights.claims + gates[:-2]) + _from_memory(features)

@@ -178,6 +178,7 @@ def _set_states(states: Mapping[int, str], after: Session, decisions: Sequence[d
 
 
 def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
+    """Returns the event with its number, as stored and as text. Raises ValueError for a partial event."""
     if event.partial:
         raise ValueError(f"Event {event.id!r} is partial: it can be streamed, not stored.")
     stored = storable(event)

@@ -55,6 +55,7 @@ class DecisionQueries:
         limit: int = 50,
         oldest_first: bool = False,
     ) -> Page[Decision]:
+        """Returns a page of decisions that match the filter."""
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
         return await self._executor.read(partial(job, oldest_first=oldest_first))
 
@@ -71,6 +72,7 @@ class DecisionQueries:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[RecentSession]:
+        """Returns a page of sessions by their newest decision, the newest first."""
         return await self._executor.read(lambda connection: recent_sessions(connection, app, user, words, state, after, limit))
 
 
@@ -106,6 +108,7 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
 
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
+    """Returns the query for the newest decisions of the app, user, agent or method, within the filter's times."""
     query = select(*_COLUMNS).where(_d.app == app)
     if user is not None:
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
@@ -148,6 +151,7 @@ def _width(low: int, high: int) -> int:
 def _over_time(
     connection: Connection, newest: FromClause, matching: list[ColumnElement[bool]], seconds: int
 ) -> tuple[TimeCount, ...]:
+    """Counts the matching decisions in intervals of equal length."""
     width = first_decision_id(_after_epoch(seconds))
     part = (newest.c.id - newest.c.id % width).label("part")
     clarified = func.sum(case((newest.c.outcome == "clarify", 1), else_=0)).label("clarified")
@@ -169,6 +173,7 @@ def recent_sessions(
     after: str | None,
     limit: int,
 ) -> Page[RecentSession]:
+    """Returns sessions by their newest decision, the newest first. Examines at most SCAN decisions a page."""
     check_limit(limit)
     before = read_cursor("recent", after, int)[0] if after is not None else _LAST_ID
     wanted = words_of(words)
@@ -189,6 +194,7 @@ def recent_sessions(
 
 
 def _recent(key: SessionKey, row: AnyRow) -> RecentSession:
+    """Returns the session that a row holds."""
     return RecentSession(
         key=key,
         title=row.title,
@@ -200,6 +206,7 @@ def _recent(key: SessionKey, row: AnyRow) -> RecentSession:
 
 
 def _candidate_ids(connection: Connection, app: str, user: str | None, words: Any, before: int) -> list[int]:
+    """Returns the ids of at most SCAN decisions before an id, newest first: of words, a user, or the app."""
     if words:
         query = candidates(connection.dialect.name, app, user, words)
     elif user is not None:

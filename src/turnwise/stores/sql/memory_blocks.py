@@ -110,6 +110,7 @@ def unpack_blocks(connection: Connection, owner: int, numbers: Iterable[int]) ->
 
 
 def _read(connection: Connection, owner: int, first: int, end: int) -> Rows:
+    """Reads the values of entries with numbers from `first` up to `end` as an array."""
     rows = _ROWS.rows(connection, {"at_owner": owner, "first": first, "end": end})
     values = np.empty(len(rows), ROW)
     if rows:

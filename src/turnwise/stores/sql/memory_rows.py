@@ -84,6 +84,7 @@ class MemoryRow:
         return body_of(self.values["body"])
 
     def entry(self) -> MemoryEntry:
+        """Returns the row as an entry."""
         values, session = self.values, self.values["session_id"]
         return MemoryEntry(
             id=self.id,

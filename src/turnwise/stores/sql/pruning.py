@@ -135,6 +135,7 @@ def named_revisions(connection: Connection, app: str, user: str) -> set[int]:
 
 @cache
 def _revisions(dialect: str) -> Select[Any]:
+    """Returns the query for the revisions of definitions that a user's decisions name."""
     if dialect == "postgresql":
         # PostgreSQL reads no JSON with an escaped NUL. Inside a text, the quotation marks of the key would be escaped.
         revision: ColumnElement[Any] = func.substring(_d.record, '"revision":([0-9]+)')
