@@ -142,6 +142,7 @@ class HistoryReader:
         return self._events
 
     async def _read_new(self) -> None:
+        """Reads the events after the last known one."""
         last = _sequence(self._events[-1])
         new: list[Event] = []
         async for page in self._history.backwards(NEWS):

@@ -52,6 +52,7 @@ class ReplyAgent:
         return f"ReplyAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Yields the text of the first template that fits the state, the channel and the known slots."""
         values = self._values(context)
         channel = context.message_context.channel
         fitting = (
@@ -95,6 +96,7 @@ class ReplyAgent:
 
 
 def _fields(text: str, agent: str, number: int) -> Iterator[str]:
+    """Yields the slots that a template names. Raises AgentDefinitionError for a single brace."""
     for found in _FIELD.finditer(text):
         if found[1] is not None:
             yield found[1]

@@ -312,6 +312,7 @@ def author(note: str) -> "Author":
 
 
 def _field(text: str) -> tuple[str, Any]:
+    """Parses KEY=VALUE; an empty value removes the key. Raises UsageProblem."""
     import yaml
 
     key, equals, value = text.partition("=")
@@ -326,6 +327,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 async def _all_of(store: "Definitions", app_name: str, what: "DefinitionKind") -> "list[AnyDefinition]":
+    """Returns all definitions of one kind, page after page."""
     found: list[AnyDefinition] = []
     cursor = None
     while True:
@@ -345,6 +347,7 @@ async def _change(
     expect: int | None,
     as_json: bool,
 ) -> None:
+    """Applies a change to the newest version of a definition and stores the result as the next version."""
     from turnwise.config.definition_documents import read_definition, written_definition
 
     newest = await editor.store.get(editor.app, what, name)
@@ -363,6 +366,9 @@ async def _switch(editor: "DefinitionEditor", name: str, note: str, as_json: boo
 def _extend(
     config: Path | None, name: str, key: str, more: Sequence[Any], note: str, expect: int | None, as_json: bool
 ) -> None:
+    """Appends values to a list field of an agent's definition. The first definition of an agent in code starts with its card.
+    """
+
     async def work(editor: "DefinitionEditor") -> None:
         def change(written: dict[str, Any]) -> dict[str, Any]:
             known = written.get(key)

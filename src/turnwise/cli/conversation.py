@@ -171,6 +171,7 @@ class Conversation:
             terminal.show_error(error)
 
     async def _follow(self, invocation: "Invocation") -> None:
+        """Shows the invocation's events as they come, and collects approvals that it asks for."""
         answer = AnswerView()
         async for event in invocation.events():
             if event.actions.selection is not None:
@@ -253,6 +254,7 @@ class AnswerView:
             self._streaming = None
 
     def _piece(self, event: Event) -> None:
+        """Prints a piece of a streamed answer, after the author's name at its start."""
         if self._streaming != event.id:
             self.close()
             self._streaming, self._streamed, self._cleaner = event.id, "", Cleaner()
@@ -276,6 +278,7 @@ class AnswerView:
             terminal.print_line(shown)
 
     def _acts(self, event: Event) -> None:
+        """Prints what an event does besides its text: saved artifacts, an error, a transfer, an unsuccessful end."""
         actions = event.actions
         if rendering.starts_attempt(event):
             terminal.print_line(rendering.attempt_line(event))

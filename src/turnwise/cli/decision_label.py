@@ -49,6 +49,7 @@ def label(
 
 
 def _given(agent: str | None, unsure: bool, note: str, picked: str | None, probability: float | None) -> "Label":
+    """Builds the label from the options. Raises UsageProblem for an invalid value."""
     from pydantic import ValidationError
 
     from turnwise.cli.records import ACTOR
@@ -62,6 +63,7 @@ def _given(agent: str | None, unsure: bool, note: str, picked: str | None, proba
 
 
 async def _label(config: Path | None, user: str, session: str, sequence: int, given: "Label | None", as_json: bool) -> None:
+    """Stores or removes the operator's label of a decision, and prints the result."""
     from turnwise.access.records import record_store_of
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app

@@ -51,6 +51,7 @@ def review(
 
 
 async def _review(config: Path | None, size: int, share: float, seed: int, limit: int) -> "list[Queued]":
+    """Returns the decisions to label next."""
     from turnwise.cli.options import open_app
     from turnwise.learning.review import read_queue
 
@@ -60,6 +61,7 @@ async def _review(config: Path | None, size: int, share: float, seed: int, limit
 
 
 def _lines(found: "list[Queued]") -> "Iterator[Text]":
+    """The table of the decisions to label next."""
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line, width
 

@@ -84,6 +84,7 @@ def run(
 
 
 def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
+    """Runs a flow with a message, asks its questions at the terminal, and returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import FlowConversation
@@ -183,6 +184,7 @@ def show(
 
 
 async def _load_details(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
+    """Returns the flow's graph, and with a session its last run."""
     from turnwise.cli.options import open_app
 
     async with open_app(config) as turnwise:
@@ -296,6 +298,7 @@ def resume(
 
 
 def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext", *, as_json: bool) -> int:
+    """Continues the newest open run of a flow in the session, and returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import FlowConversation

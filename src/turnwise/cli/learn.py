@@ -91,6 +91,7 @@ cannot count.
 
 
 async def _learn(config: Path | None, cases: list[Path], since: datetime | None, bounds: _Bounds, draft: bool) -> _Result:
+    """Learns a proposal from the cases, or from the labels of the log, and stores it as a draft if wanted."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
@@ -116,6 +117,7 @@ async def _learn(config: Path | None, cases: list[Path], since: datetime | None,
 
 
 async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
+    """Reads the labelled traffic of the session store since that time; without a zone it is UTC."""
     from datetime import UTC
 
     from turnwise.learning.traffic import LogTraffic
@@ -125,6 +127,7 @@ async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
 
 
 async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
+    """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
     from turnwise.cli.records import ACTOR
     from turnwise.learning.wear import count_draft
     from turnwise.ports.holds import RecordStore
@@ -136,6 +139,7 @@ async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int
 
 
 async def _drafted(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
+    """Stores the proposal as drafts of definitions; None without a proposal."""
     from turnwise.cli.agents import author
     from turnwise.cli.learn_output import points
     from turnwise.config.learned_drafts import store_drafts

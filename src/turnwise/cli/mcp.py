@@ -68,6 +68,7 @@ def _reserve_stdio() -> Iterator[_Descriptors]:
 
 
 async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
+    """Loads the app and serves it until the input ends or a signal comes. Returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli.options import require_mcp, require_server
     from turnwise.cli.serve_output import build_telemetry
@@ -90,6 +91,7 @@ async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
 async def _serve_until_stopped(
     app: "App", user: str, wire: _Descriptors, watched: "Telemetry", answering: "RunningAnswers"
 ) -> int:
+    """Serves the MCP client and works on waiting sessions, then stops gracefully. Returns the exit code."""
     from turnwise.cli.shutdown import IDLE_SECONDS, Interrupts, exit_at_once, stop_gracefully
     from turnwise.cli.worker import check_store
 
@@ -133,6 +135,7 @@ def _local_front(app: "App", watched: "Telemetry") -> "Front":
 
 
 def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, writer: ThreadPoolExecutor) -> "StdioServer":
+    """Builds the MCP server for one local user. Raises for an invalid user name."""
     from turnwise.access.authenticator import LOCAL
     from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
@@ -193,6 +196,7 @@ async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "as
 
 
 async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
+    """Prepares the policy once the store has been checked, then takes over unfinished work."""
     from turnwise.cli.progress import prepare
     from turnwise.cli.worker import following_definitions
 

@@ -26,6 +26,7 @@ def scan_files(folder: Path) -> Files:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """Yields the watched files below the folder with time and size."""
     for place, folders, names in os.walk(folder):
         at = Path(place)
         folders[:] = [name for name in folders if not _is_skipped(at / name)]
@@ -64,6 +65,7 @@ class _Reloader:
         self._asked = False
 
     def run(self) -> int:
+        """Runs the server, and starts it again after each change. Returns its exit code once a signal has come."""
         signals = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self._stop) for number in signals}
         try:

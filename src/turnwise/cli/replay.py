@@ -107,6 +107,7 @@ async def _replay(
     wanted: "DecisionFilter",
     limit: int,
 ) -> "ReplayResult":
+    """Decides recorded messages again, with another policy or other agents if given, and returns the differences."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar

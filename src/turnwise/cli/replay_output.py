@@ -46,6 +46,7 @@ def _labelled(found: ReplayResult) -> Iterator[Text]:
 
 
 def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
+    """The lines of what could not be decided again, and of changed decisions."""
     for reason, count in found.obstacles.items():
         yield styled(f"not decided again: {count:,} ({OBSTACLES[reason]})", "yellow")
     if found.flips:
@@ -56,6 +57,7 @@ def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
 
 
 def _flips(found: ReplayResult, width: int | None) -> Iterator[Text]:
+    """The table of changed decisions by old and new agent."""
     columns = ("decisions", "from", "to", "now right", "now wrong", "a message")
     rows = [
         (

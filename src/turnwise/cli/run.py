@@ -46,6 +46,7 @@ def run(
 
 
 async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progress: "Progress") -> int:
+    """Answers all lines, at most `jobs` at a time, and returns how many failed. Ctrl-C ends it."""
     from turnwise.cli.answers import BatchRun
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import prepare

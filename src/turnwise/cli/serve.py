@@ -104,6 +104,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
+    """Loads the app with telemetry and serves it. Returns the exit code."""
     from turnwise.cli.serve_output import build_telemetry
     from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
@@ -125,6 +126,7 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
 
 
 async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Telemetry", answering: "RunningAnswers") -> int:
+    """Serves until a signal comes or the store fails, then stops gracefully. Returns the exit code."""
     from turnwise.cli.serve_output import startup_lines
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.server import Serving, bound_socket, front_for
@@ -165,6 +167,7 @@ async def _close(app: "App", serving: "Serving") -> None:
 
 
 async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
+    """Prepares the policy, reports the gateway as ready, and takes over unfinished work."""
     from turnwise.cli.progress import prepare
     from turnwise.cli.worker import following_definitions, run_recovery
 

@@ -153,6 +153,7 @@ def transcript_lines(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
 
 
 def _with_heading(entry: Entry, lines: list[Text]) -> Iterator[Text]:
+    """Yields an event's lines, the first one with number, author and marks."""
     event = entry.event
     head = rendering.styled(f"{event.sequence:>5}  ", "dim")
     head.append(one_line(event.author), style="bold cyan" if event.author != USER else "bold")

@@ -48,6 +48,7 @@ class Interrupts:
             self._hint.cancel()
 
     def _pressed(self) -> None:
+        """Handles a signal: the first one calls the callback, the second one exits at once."""
         if not self._asked:
             self._asked = True
             if self._hints:
@@ -129,6 +130,7 @@ class RunningAnswers:
         """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
+        """Notes a stored event that begins an answer or another attempt."""
         again = starts_attempt(event)
         if again:
             about = {"session": key.id, "invocation": event.invocation_id}

@@ -37,6 +37,7 @@ def export(
 
 
 async def _export(config: Path | None, user: str, output: Path) -> None:
+    """Writes the user's data to a file."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 

@@ -82,6 +82,7 @@ class WorkLog:
         self._tell(key, event.invocation_id, what)
 
     def _ended(self, key: SessionKey, invocation_id: str, reason: str, end: Text, news: str) -> None:
+        """Prints the end of an answer with its duration, and counts the end."""
         began = self._began.pop(invocation_id, None)
         if began is None:
             self._closed[reason] += 1
@@ -168,6 +169,7 @@ class _WarningHandler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Prints a log record as a warning, with its exception."""
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]

@@ -80,6 +80,7 @@ class AgentFactory:
             await self.registered.guard.check(self._expanded(definition.name, definition.made_by.remote))
 
     def _make(self, definition: Definition) -> Agent:
+        """Makes the agent in the way that its definition names. Raises AgentDefinitionError."""
         made, name = definition.made_by, definition.name
         card = definition.card_of()
         if isinstance(made, MadeByFactory):
@@ -93,6 +94,7 @@ class AgentFactory:
         raise AgentDefinitionError(f"The definition {name!r} does not say how its agent is made.", fix="Add `made_by`.")
 
     def _by_factory(self, name: str, made: MadeByFactory, card: AgentCard) -> Agent:
+        """Calls the registered maker with the options. Raises AgentDefinitionError if it gives no agent."""
         maker = _known(
             self.registered.makers, made.use, f"The agent {name!r} is made by {{}}, which is not registered.", "makers"
         )
@@ -118,6 +120,7 @@ class AgentFactory:
         return FunctionAgent(agent, AgentCard(name=name, description=card.description))
 
     def _by_model(self, name: str, made: MadeByModel, card: AgentCard) -> Agent:
+        """Makes an LLM agent with registered model and tools."""
         model = _known(
             self.registered.models, made.model, f"The agent {name!r} uses the model {{}}, which is not registered.", "models"
         )
@@ -126,6 +129,7 @@ class AgentFactory:
         return LlmAgent(name, model=model, description=card.description, instructions=made.instructions, tools=tools)
 
     def _remote(self, name: str, made: MadeRemotely, card: AgentCard) -> Agent:
+        """Makes an adapter for a remote agent, whose addresses the guard checks."""
         from turnwise.agents.adapters.a2a import A2aAgent
 
         url = self._expanded(name, made.remote)
@@ -135,6 +139,7 @@ class AgentFactory:
         return A2aAgent(url, name=name, description=card.description, headers=headers, connect=connect)
 
     def _expanded_value(self, name: str, value: JsonValue) -> JsonValue:
+        """Returns the JSON value with environment variables expanded in its texts."""
         if isinstance(value, str):
             return self._expanded(name, value)
         if isinstance(value, list):
@@ -144,6 +149,7 @@ class AgentFactory:
         return value
 
     def _expanded(self, name: str, text: str) -> str:
+        """Returns the text with environment variables expanded. Raises AgentDefinitionError for an unreleased one."""
         found = expand_variables(text, self.registered.environment)
         if found.malformed:
             raise AgentDefinitionError(f"The agent {name!r}: {found.malformed[0]!r} is not a reference to a variable.")

@@ -59,6 +59,7 @@ ReferenceItem = Annotated[Reference, BeforeValidator(_path_alone, json_schema_in
 
 
 def _no_place(value: Any) -> PydanticCustomError:
+    """Returns the mistake of a value that is no import path."""
     if isinstance(value, dict):
         return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
     if value is None:
@@ -297,6 +298,7 @@ _BY_NAME_ALONE = [name for name, section in GUARDRAILS.items() if required_keys(
 
 
 def _known_guardrail(name: str) -> str:
+    """Returns the name of a guardrail that needs no options. Raises the mistake otherwise."""
     if ":" in name:
         return name
     if name not in GUARDRAILS:
@@ -309,6 +311,7 @@ def _known_guardrail(name: str) -> str:
 
 
 def _no_guardrail(value: Any) -> PydanticCustomError:
+    """Returns the mistake of a value that is no guardrail."""
     if not isinstance(value, dict):
         return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
     if "use" not in value:

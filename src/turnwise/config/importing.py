@@ -40,6 +40,7 @@ def resolve(path: str, folder: Path) -> Any:
 
 
 def _module(name: str, folder: Path, path: str) -> ModuleType:
+    """Imports a module, from the configuration's folder too. Raises ImportPathError."""
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.insert(0, place)
@@ -72,6 +73,7 @@ def _refuse_shadowed(name: str, folder: Path) -> None:
 
 
 def _import_failure(name: str, error: BaseException) -> ImportPathError:
+    """Returns the error for a module that raises when it is imported, with the place."""
     message = traceback.format_exception_only(error)[-1].strip()
     at = _innermost(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:

@@ -182,6 +182,7 @@ def _is_tool(given: Any) -> bool:
 
 
 def _distinct(tools: Sequence[Any], agent: str) -> Sequence[Tool]:
+    """Returns the tools. Raises AgentDefinitionError for a reserved or repeated name."""
     names: set[str] = set()
     for tool in tools:
         name = tool.spec.name

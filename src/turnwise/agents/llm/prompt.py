@@ -111,6 +111,7 @@ def _missing_error(key: str, artifact: str | None, agent: str) -> AgentFailed:
 
 
 def _text(artifact: Artifact, agent: str) -> str:
+    """Decodes an artifact that the instructions name. Raises AgentFailed unless it is UTF-8."""
     try:
         return artifact.data.decode("utf-8")
     except UnicodeDecodeError:
@@ -135,6 +136,7 @@ async def _filled(given: Instructions, context: AgentContext) -> str:
 
 
 def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Iterator[str]:
+    """Yields the instructions of this turn: transfers, team, memory, assignment, structured output."""
     if toolbox.transfer is not None:
         yield _transfers(context, toolbox.transfer.spec.name)
     if design.names_next:

@@ -164,6 +164,7 @@ class ToolRunner:
         await self._make_last([job for job in jobs if job.is_open])
 
     async def _new_job(self, place: str, call: ToolCallPart, event: Event) -> ToolCallJob:
+        """Returns the job of one call. A refused call, or one of an unknown tool, has its failed outcome already."""
         problem = refusal_reason(call, event)
         if call.offered and not problem:
             return self._caller_job(place, call)
@@ -206,6 +207,8 @@ class ToolRunner:
         return await approval.is_needed(job.tool, self._call(job))
 
     async def _ask_approval(self, job: ToolCallJob) -> None:
+        """Asks a person to approve the call. If a guardrail blocks the question, the call fails."""
+
         async def make(_: Show) -> Event:
             return approval.question(self._context, job.part)
 

@@ -77,6 +77,7 @@ class Toolbox:
                 await self._load(place, toolset)
 
     async def _load(self, place: int, toolset: Toolset) -> None:
+        """Loads the tools of one toolset. A failure is kept as a problem of the set; the others stay usable."""
         try:
             tools = await toolset.tools(self._context)
             names = {tool.spec.name for tool in tools}
