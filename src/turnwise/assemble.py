@@ -299,6 +299,7 @@ class _Assembly:
     def _build_runner(
         self, agents: AgentBuilder, root: Agent, policy: PolicySpec, selectors: _Selectors, parts: dict[str, Any]
     ) -> Runner | None:
+        """Builds the runner; None if there are problems, which are reported."""
         assert self.tree is not None
         try:
             if self.problems:
@@ -374,6 +375,7 @@ class _Assembly:
         return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
+        """Imports the app's own selectors by name, and reports those that fail."""
         made = {}
         for name, (where, reference) in self._user_selectors().items():
             factory = self._resolve(where, reference)
@@ -382,6 +384,7 @@ class _Assembly:
         return made
 
     def _parts(self) -> dict[str, Any]:
+        """Builds what the runner is made of besides agents and policy."""
         file = self.settings.file
         encoder = self._encoder(file.encoder)
         guardrails = [self._guardrail(("guardrails", index), item, encoder) for index, item in enumerate(file.guardrails)]
@@ -422,6 +425,7 @@ class _Assembly:
         return url if relative is None else f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
 
     def _artifacts(self, place: str | Reference | None) -> Any:
+        """Builds the artifact store that the configuration names; None without one, or after reporting a problem."""
         if place is None or isinstance(place, Reference):
             return self._instantiate(("artifacts",), place) if place else None
         if place == "memory":
@@ -431,6 +435,7 @@ class _Assembly:
         return self._try(("artifacts",), lambda: self._artifact_store(place))
 
     def _encoder(self, place: str | EndpointEncoderSection | Reference | None) -> Any:
+        """Builds the encoder that the configuration names; None for the bundled one, or after reporting a problem."""
         if isinstance(place, Reference):
             return self._instantiate(("encoder",), place)
         if isinstance(place, EndpointEncoderSection):
@@ -444,6 +449,7 @@ class _Assembly:
         return self._try(("encoder",), lambda: OnnxEncoder(self._document.folder.resolve() / place))
 
     def _artifact_store(self, place: str) -> Any:
+        """Returns the artifact store of a place: memory, a URL, or a folder."""
         if place == IN_MEMORY:
             from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
@@ -489,6 +495,7 @@ class _Assembly:
 
 
 def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:
+    """Calls the imported factory with its options. Raises ConfigError for any error in it."""
     try:
         return factory(**reference.options)
     except TurnwiseError:

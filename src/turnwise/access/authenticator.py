@@ -113,6 +113,7 @@ class Authenticator:
         return caller
 
     async def _authenticate(self, credential: str, *, key_only: bool) -> Caller | None:
+        """Returns the caller of an API key or token; None if it is not accepted."""
         if len(credential) > CREDENTIAL_CHARACTERS:
             return None
         read = read_key(credential)
@@ -140,6 +141,7 @@ class _CachedKeys:
         self._authenticate: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
 
     async def find(self, id: str) -> ApiKey | None:
+        """Returns the key of that id, which may be KEY_CACHE_SECONDS old; None if there is none."""
         now = self._clock()
         cached = self._authenticate.get(id)
         if cached is not None and now - cached[1] < KEY_CACHE_SECONDS:
@@ -154,6 +156,7 @@ class _CachedKeys:
 
 
 def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], float]) -> _CachedKeys | None:
+    """Returns the keys to accept; None if none are. Raises ConfigError if the store keeps none."""
     if not auth.keys:
         return None
     if keys is None:
@@ -165,6 +168,7 @@ def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], flo
 
 
 def _tokens(auth: AuthConfig) -> "Tokens | None":
+    """Returns the checker of tokens; None if none are accepted. Raises MissingExtra."""
     if auth.jwt is None:
         return None
     try:

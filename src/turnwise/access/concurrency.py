@@ -43,6 +43,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def _local_slot(self, name: str) -> AsyncIterator[bool]:
+        """Takes a slot of this process for the block; yields False if none is free."""
         taken = self._used.get(name, 0)
         if taken >= self._most:
             yield False
@@ -57,6 +58,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def _shared_slot(self, counters: Counters, name: str) -> AsyncIterator[bool]:
+        """Takes a slot that all processes share for the block, and renews it; yields False if none is free."""
         holder = secrets.token_hex(8)
         taking = asyncio.create_task(counters.take(name, holder, self._most, self._seconds))
         renewing: asyncio.Task[None] | None = None

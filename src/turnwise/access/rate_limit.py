@@ -114,6 +114,7 @@ class RateLimiter:
                 del self._windows[name]
 
     async def _fill(self, window: _Window, name: str, amount: int) -> None:
+        """Takes more units from the shared counter for this process, or begins a new window without one."""
         # Read before the database's clock, so that the local end is never later than the real one.
         now = self._clock()
         if self._counters is None:

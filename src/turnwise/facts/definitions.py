@@ -92,6 +92,7 @@ MadeBy = MadeByFactory | MadeByModel | MadeOfTemplates | MadeRemotely | MadeSome
 
 
 def _form_of(value: Any) -> str:
+    """Returns which form of `made_by` a value has, for the union's tag."""
     if isinstance(value, MadeBy):
         return _FORMS[type(value)]
     if not isinstance(value, dict):

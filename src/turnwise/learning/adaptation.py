@@ -109,6 +109,7 @@ class _Row(NamedTuple):
 
 
 def _row(base: Scored, moved: Sequence[tuple[float, Scored]], expected: str | None) -> _Row | None:
+    """Returns what the fit needs of one message: log scores, and how each option moves them. None if it says nothing."""
     import numpy as np
 
     names = [

@@ -216,6 +216,7 @@ def analysed(record: ExperimentRecord, reader: UnitReader, paired: Paired | None
 def _arm_result(
     experiment: Experiment, name: str, units: Sequence[UnitResult], ripe: Sequence[UnitResult], reader: UnitReader
 ) -> ArmResult:
+    """Returns the counts and means of one arm."""
     arm = experiment.arm(name)
     assert arm is not None
     own = [unit for unit in ripe if unit.arm == name]
@@ -243,6 +244,7 @@ def _comparisons(experiment: Experiment, ripe: Sequence[UnitResult]) -> list[Com
 
 
 def _compared(experiment: Experiment, name: str, metric: Metric, alpha: float, ripe: Sequence[UnitResult]) -> Comparison:
+    """Returns the difference of a metric between an arm and the control, with its interval at every look."""
     both = [unit for unit in ripe if unit.arm in (name, experiment.control.name)]
     treated = np.array([unit.arm == name for unit in both], dtype=np.bool_)
     found = differences(

@@ -156,6 +156,7 @@ class SignalReader:
         return self._of_turn(self._turns[-1]) if self._turns else []
 
     def _add_message(self, event: Event) -> list[Found]:
+        """Adds a user's message as a turn, and returns the signals that it gives about the turn before."""
         begun = self._by_invocation.get(event.invocation_id)
         if begun is not None:
             begun.replied = True  # it answers a question, so nobody routed it
@@ -231,6 +232,7 @@ _READ = 300
 
 
 def _add_answer(turn: _Turn, event: Event) -> None:
+    """Notes what an agent's event says about its turn: who answered, transfers, done tasks, failures."""
     actions = event.actions
     if actions.transfer_to is not None:
         turn.holders.append(actions.transfer_to)

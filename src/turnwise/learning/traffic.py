@@ -93,6 +93,7 @@ class LogTraffic:
         return [None if each is None else chosen_of(each, default) for each in found]
 
     async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        """Decides these messages again and returns the scores of the contextual stage for each."""
         stage = contextual_stage(cascade)
         found: list[Scored] = []
         for each in await self._again(cascade, which):

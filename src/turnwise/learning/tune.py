@@ -166,6 +166,7 @@ class _Trials:
         self._decide, self._segment = decide, segment
 
     async def run(self, cascade: Cascade) -> _Trial:
+        """Measures a policy on the validation cases."""
         scored = await self._decide(cascade)
         accuracy = share(outcome.right for outcome in scored) or 0.0
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
@@ -222,6 +223,7 @@ def labelled(cases: Sequence[Case], tree: AgentTree) -> list[tuple[str, str | No
 
 
 async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Cascade, int]:
+    """Fits the matching's scales to the cases, and returns the policy with it and the number of cases."""
     default = cascade.spec.default or cascade.tree.root
     pairs = [(text, None if agent == default else agent) for text, agent in labelled(cases, cascade.tree)]
     if cascade.meaning is None or not pairs:

@@ -110,6 +110,7 @@ class UnitReader:
         return min(unit.last + self._pause, unit.began + LONGEST_RIPENING * self._pause)
 
     def _result(self, name: tuple[str, ...], unit: _Open) -> UnitResult:
+        """Returns a unit's means, with the time from which it counts."""
         ripe_at = self._ripe_at(unit)
         corrected = sum(trial.outcome == "chosen" and is_corrected(trial, ripe_at) for trial in unit.labelled)
         sums: Mapping[Metric, int] = {

@@ -52,6 +52,7 @@ def named_days(text: str, *, today: date | None = None, years: range = range(0))
 
 
 def _dated(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
+    """Yields the days that a pattern's matches name, in each of the years where the text names none."""
     for match in pattern.finditer(text):
         named = match.groupdict()
         month = int(named["month"]) if named["month"].isdigit() else _NUMBERS[named["month"][:3]]
@@ -68,6 +69,7 @@ def _dated(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
 
 
 def _counted(text: str, today: date) -> Iterator[Days]:
+    """Yields the days that words count from today: "yesterday", "three weeks ago"."""
     for words, (first, last) in _NEAR.items():
         if re.search(rf"\b{words}\b", text):
             yield Days(today - timedelta(days=last), today - timedelta(days=first))

@@ -192,6 +192,7 @@ class DiskCache:
                     _remove(path)
 
     def _write(self, path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> bool:
+        """Writes arrays as a signed file, by rename, and evicts old files. Returns whether it did; logs a failure once."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_trusted():

@@ -58,6 +58,7 @@ def find_entities(text: str, patterns: Sequence[str] = ()) -> list[Found]:
 
 
 def _declared(plain: str, patterns: Iterable[str]) -> Iterator[Found]:
+    """Yields what the patterns' named groups find."""
     for regex in patterns:
         compiled = _compiled(regex)
         match = compiled.search(plain) if compiled is not None else None
@@ -81,6 +82,7 @@ def _compiled(regex: str) -> "re2._Regexp[str] | None":
 
 
 def _by_form(plain: str) -> Iterator[Found]:
+    """Yields e-mail addresses, amounts, dates and codes. A found one is not read again as another kind."""
     if not any(char.isdigit() or char == "@" for char in plain):
         return
     for kind, form in (("email", _EMAIL), ("money", _MONEY), ("date", _DATE)):

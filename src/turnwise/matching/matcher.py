@@ -104,6 +104,7 @@ class Matcher:
         return matches
 
     def _match(self, texts: Sequence[str], vectors: Floats) -> list[Match]:
+        """Returns a match for each text: probability and similarity of every label, and the out-of-scope score."""
         if not self.labels:
             nothing = np.zeros(0)
             return [Match((), nothing, nothing, 1.0, (), self.fitted) for _ in texts]

@@ -63,6 +63,7 @@ class PackedVectors:
         return both._compacted() if len(both._blocks) > _MOST_BLOCKS else (both._blocks, both._places)
 
     def _compacted(self) -> tuple[Sequence[Packed], NDArray[np.intp]]:
+        """Returns two blocks: the largest as it is, and the rows of the others, with the new row numbers."""
         sizes = [len(block) for block in self._blocks]
         largest = int(np.argmax(sizes))
         start = sum(sizes[:largest])
@@ -73,6 +74,7 @@ class PackedVectors:
         return (self._blocks[largest], self._taken(self._places[moved])), numbers
 
     def _taken(self, numbers: NDArray[np.intp]) -> Packed:
+        """Returns these rows as float16."""
         if len(self._blocks) == 1:
             return self._blocks[0][numbers]
         rows = np.empty((len(numbers), self.shape[1]), np.float16)

@@ -91,6 +91,7 @@ class PatchedScorers(NamedTuple):
     def _score_shortlist(
         self, texts: Sequence[str], vectors: Floats, best: Floats, meaning: Floats, mean: Floats, wording: Floats
     ) -> ScorerOutput:
+        """Scores a shortlist of labels; labels that the fitted models do not know get estimates."""
         labels = shortlist(meaning, best)
         columns = self.columns[labels]
         by_wording, by_mean = self.fitted.wording_and_mean(texts, vectors, np.maximum(columns, 0))

@@ -32,6 +32,8 @@ def transfer_tool(context: AgentContext) -> Tool | None:
 
 @lru_cache(maxsize=256)
 def _tool_for(targets: Sequence[str], description: str) -> Tool:
+    """Returns the transfer tool for these targets."""
+
     async def transfer(
         agent: Annotated[str, Field(description="Who is to answer.", json_schema_extra={"enum": list(targets)})],
         context: AgentContext,
@@ -130,6 +132,8 @@ async def save_artifact(
 
 
 def _load_tool(characters: int) -> Tool:
+    """Returns the tool that reads an artifact, at most that many characters at a time."""
+
     @tool(description=f"Reads a file of this conversation: its text, at most {characters:,} characters at once.")
     async def load_artifact(
         name: _Name,
@@ -150,6 +154,7 @@ def _load_tool(characters: int) -> Tool:
 
 
 def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
+    """Returns a section of an artifact's text, and where the next one starts."""
     text = _text(artifact.data)
     if text is None:
         return {"note": "This is no text and cannot be shown."}

@@ -133,6 +133,7 @@ class FunctionTool(Generic[P, R]):
         self._parameters.values(call)
 
     async def run(self, call: ToolCall) -> JsonValue:
+        """Calls the function with the checked arguments and returns its result as JSON."""
         values = self._parameters.values(call)
         function: Callable[..., Any] = self._function
         result = function(**values) if self._is_async else await in_thread(function, **values)

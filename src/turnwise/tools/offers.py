@@ -40,6 +40,7 @@ def check_offers(tools: Sequence[OfferedTool], limits: Limits) -> None:
 
 
 def _check_name(place: int, name: str) -> None:
+    """Raises MessageError for an offered tool with an invalid or reserved name."""
     if not is_tool_name(name):
         raise MessageError(
             f"Tool {place} of the message has a name that providers refuse.",
@@ -50,6 +51,7 @@ def _check_name(place: int, name: str) -> None:
 
 
 def _check_schema(tool: str, schema: Mapping[str, JsonValue]) -> None:
+    """Raises MessageError or MessageTooLarge for an invalid, large or deep schema of parameters."""
     if _is_deep(schema):
         raise MessageTooLarge(
             f"The parameters of the tool {tool!r} are nested more than {SCHEMA_DEPTH} levels deep.",
@@ -74,6 +76,7 @@ def _check_schema(tool: str, schema: Mapping[str, JsonValue]) -> None:
 
 
 def _is_deep(schema: JsonValue | Mapping[str, JsonValue]) -> bool:
+    """Returns whether the schema is nested too deeply."""
     level = [schema]
     for _ in range(SCHEMA_DEPTH):
         level = [inner for value in level for inner in _nested(value)]

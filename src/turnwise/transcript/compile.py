@@ -68,6 +68,7 @@ class Assembler:
         self._put("user", (part,))
 
     def _put(self, role: Role, parts: Sequence[Part]) -> None:
+        """Adds parts to the open message of that role, or begins a new one."""
         if not parts:
             return
         if self._role != role:

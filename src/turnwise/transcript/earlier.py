@@ -99,6 +99,7 @@ class EarlierLog:
         return True
 
     def _add(self, event: Event, group: Group) -> None:
+        """Adds an event's group with its counts. Empty groups are left out."""
         if group.is_empty:
             return
         self.groups.append(group)

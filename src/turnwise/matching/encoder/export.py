@@ -82,6 +82,7 @@ def export(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m turnwise.matching.encoder.export", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("source", type=Path, help="a sentence-transformers model's directory, or a wheel that holds it")

@@ -97,6 +97,7 @@ class WordPiece:
         return list(chain.from_iterable(map(self._pieces, words)))
 
     def _words(self, text: str) -> list[str]:
+        """Splits a text into words and punctuation, normalized as the model expects."""
         if text.isascii():
             text = _ASCII_CONTROLS.sub("", text)
             return _ASCII_WORDS.findall(text.lower() if self._lower else text)
