@@ -20,7 +20,7 @@ from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
-from turnwise.config.importing import resolve
+from turnwise.config.importing import call_factory, resolve
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
 from turnwise.config.registered_parts import model_specs, read_registered
@@ -471,7 +471,7 @@ class _Assembly:
         if made is None:
             return None
         if inspect.isclass(made) or inspect.isroutine(made):
-            made = self._try(where, lambda: _call_factory(made, reference))
+            made = self._try(where, lambda: call_factory(made, reference.path, reference.options))
         elif reference.options:
             problem = f"{reference.path} is already an object, so it takes no options."
             self._document.report(where, problem, "Name its class, or a function that makes it.")
@@ -492,16 +492,3 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(where, error)
             return None
-
-
-def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:
-    """Calls the imported factory with its options. Raises ConfigError for any error in it."""
-    try:
-        return factory(**reference.options)
-    except TurnwiseError:
-        raise
-    except Exception as error:
-        given = ", ".join(reference.options) or "none"
-        raise ConfigError(
-            f"{reference.path} raised {type(error).__name__} when it was made: {error}.", fix=f"Options given: {given}."
-        ) from error

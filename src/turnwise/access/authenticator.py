@@ -138,20 +138,20 @@ class _CachedKeys:
     def __init__(self, app: str, keys: Keys, clock: Callable[[], float]) -> None:
         self._app, self._keys, self._clock = app, keys, clock
         # Each key with the time of its read, oldest first.
-        self._authenticate: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
 
     async def find(self, id: str) -> ApiKey | None:
         """Returns the key of that id, which may be KEY_CACHE_SECONDS old; None if there is none."""
         now = self._clock()
-        cached = self._authenticate.get(id)
+        cached = self._cached.get(id)
         if cached is not None and now - cached[1] < KEY_CACHE_SECONDS:
             return cached[0]
         key = await self._keys.find(self._app, id)
-        self._authenticate.pop(id, None)
+        self._cached.pop(id, None)
         if key is not None:
-            self._authenticate[id] = (key, now)
-            if len(self._authenticate) > CACHE_ENTRIES:
-                self._authenticate.popitem(last=False)
+            self._cached[id] = (key, now)
+            if len(self._cached) > CACHE_ENTRIES:
+                self._cached.popitem(last=False)
         return key
 
 

@@ -21,7 +21,7 @@ from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.head_fits import FittedHeads, HeadFits
 from turnwise.selection.languages import KnownLanguages
-from turnwise.selection.layered_cache import Claim, LayeredCache
+from turnwise.selection.layered_cache import Claim, LayeredCache, cached_matcher
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
 from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
@@ -173,7 +173,7 @@ class Meaning:
 
         Args:
             texts: The texts.
-            together: Reads many texts in one batch, as in training. This is faster, but the last digit of a number may then
+            batched: Reads all texts in one batch, as in training. This is faster, but the last digit of a number may then
                 depend on the other texts.
 
         Raises:
@@ -291,7 +291,7 @@ class Meaning:
         if not phrases:
             self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
             return
-        cached = _fitted_before(cache, fingerprint, phrases, self.encoder.dimensions)
+        cached = cached_matcher(cache, fingerprint, phrases, self.encoder.dimensions)
         if cached is not None:
             self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
             self._fits.adopt(FittedHeads(cached, f"{fingerprint}-fitted", fingerprint))
@@ -415,11 +415,11 @@ class Meaning:
         while not claim.renew():
             progress("waiting", 0, 1)
             time.sleep(_LOOK_SECONDS)
-            found = _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
+            found = cached_matcher(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
             if found is not None:
                 return found
         # It may have been finished right before the claim.
-        return _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
+        return cached_matcher(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
 
     def _publish(self, reader: TextReader, heads: bool) -> None:
         with self._publishing:
@@ -473,28 +473,6 @@ def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0{detector()}\0".encode())
     digest.update(phrases.digest())
     return digest.hexdigest()[:20]
-
-
-def _fitted_before(cache: "IndexCache", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
-    """Returns the cached fitted matcher; None when there is none that works."""
-    import numpy as np
-
-    from turnwise.matching.matcher import Matcher
-
-    arrays = cache.matcher(fingerprint)
-    if arrays is None:
-        return None
-    try:
-        matcher = Matcher.from_arrays(phrases, arrays)
-        # Tests it once: inconsistent parts would otherwise fail at every message, and after every restart.
-        tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
-        if not np.isfinite([*tried.probabilities, tried.novelty]).all():
-            raise ValueError("no numbers")
-        return matcher
-    except (KeyError, ValueError, IndexError, TypeError) as problem:
-        _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-        cache.remove_matcher(fingerprint)
-        return None
 
 
 def _pending_future() -> "Future[Any]":
