@@ -88,7 +88,7 @@ class App:
         """Serves the newest definitions of the database, if there are any; without the database, those served last.
 
         Raises:
-            TurnwiseError: They do not fit together. What served before goes on.
+            TurnwiseError: They do not fit together. The set that served before goes on.
         """
         if self.watch is not None:
             await self.watch.start()
@@ -96,7 +96,7 @@ class App:
             raise self.runner.sets.problem
 
     async def follow_definitions(self) -> None:
-        """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
+        """Serves each new revision, until it is cancelled. Definitions that do not fit together are logged and not served."""
         if self.watch is not None:
             await self.watch.forever()
 

@@ -41,7 +41,7 @@ async def _is_suspended(task: "asyncio.Future[T]") -> bool:
 
 
 class LoopYielder:
-    """Yields to the event loop in loops whose awaits may all return at once, such as reading a buffered stream."""
+    """Yields to the event loop now and then. For loops in which no await may ever pause, such as reading a buffered stream."""
 
     def __init__(self, seconds: float = HOLD_SECONDS) -> None:
         self._seconds = seconds

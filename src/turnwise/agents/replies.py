@@ -20,7 +20,7 @@ _TAG, _ESCAPED_TAG = "<next>", "&lt;next>"
 
 
 class ReplyAgent:
-    """Answers each message with the first template whose conditions hold. It calls no model.
+    """Answers each message with the first template that fits. It calls no model.
 
     A slot's value is found in the message and kept in the session's state; later messages find it there. A template also
     needs the slots that its text shows. A tag for the next speaker in a template or a value is shown, but never obeyed.

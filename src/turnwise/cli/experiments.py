@@ -138,7 +138,7 @@ def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @app.command(short_help="Let an arm decide all new sessions.")
 def promote(
     name: _Name,
-    arm: Annotated[str, typer.Argument(metavar="ARM", help="The arm whose policy decides from now on.")],
+    arm: Annotated[str, typer.Argument(metavar="ARM", help="The arm that decides from now on.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -85,7 +85,7 @@ class _Bounds(NamedTuple):
 
 
 _Result = tuple["Learned", "StoredDrafts | None", int | None]
-"""What was learned; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
+"""The learned proposal; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
 cannot count.
 """
 

@@ -1,4 +1,4 @@
-"""What was learned, as text for the terminal, as JSON and as YAML."""
+"""The result of learning, as text for the terminal, as JSON and as YAML."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
     @property
     def tells_attempts(self) -> bool:
-        """Whether its answer had more than one attempt, as far as this position in the log shows."""
+        """True if the log up to here shows more than one attempt at its answer."""
         return self.superseded or self.event.attempt > 1
 
     @property
@@ -258,7 +258,7 @@ _COURSE_ACTIONS = (
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:
-    """The same as JSON data. None for an event that has only content and whose answer had one attempt."""
+    """The same as JSON data. None for an event that has only content, in an answer with one attempt."""
     event = entry.event
     actions = event.actions.model_dump(mode="json", include=set(_COURSE_ACTIONS))
     told = {name: value for name, value in actions.items() if value not in (None, [])}

@@ -1,4 +1,4 @@
-"""What a worker does, as lines for the terminal."""
+"""A worker's log: lines for the terminal about taken sessions, ends and warnings."""
 
 import logging
 import os

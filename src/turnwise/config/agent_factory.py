@@ -26,7 +26,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Registered(NamedTuple):
-    """What definitions may name."""
+    """The parts that definitions may name."""
 
     makers: Mapping[str, Callable[..., Any]] = {}
     """Factories of agents, by name. Each takes the options of a definition and returns an agent, or a function that answers."""
@@ -53,7 +53,7 @@ class AgentFactory:
     """Makes the agents of definitions. An agent is made once for each name and version, while any set has it.
 
     Args:
-        registered: What definitions may name.
+        registered: The parts that definitions may name.
     """
 
     def __init__(self, registered: Registered) -> None:

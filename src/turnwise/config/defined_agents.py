@@ -1,4 +1,4 @@
-"""Applies definitions to the agents of code and configuration: which agents there are, and whose fields win."""
+"""Applies definitions to the agents of code and configuration: which agents there are, and which fields win."""
 
 import inspect
 import weakref
@@ -25,7 +25,7 @@ class AppliedDefinitions(NamedTuple):
     """The agents by name, the root first."""
     tree: AgentTree
     newer: tuple[str, ...]
-    """Agents whose definition a newer release wrote. They are as in code, or missing."""
+    """Agents with a definition that a newer release wrote. They are as in code, or missing."""
 
     @property
     def root(self) -> Agent:
@@ -33,7 +33,7 @@ class AppliedDefinitions(NamedTuple):
 
 
 class _Applied(NamedTuple):
-    """What one definition makes. Sets share it as long as the version serves."""
+    """The agent that one definition makes. Sets share it as long as the version serves."""
 
     definition: Definition
     instance: Instance | None
@@ -98,7 +98,7 @@ class DefinedAgents:
         return self._tree
 
     def apply(self, definitions: Iterable[Definition]) -> AppliedDefinitions:
-        """Returns the agents with these definitions. What is in code and not defined stays as it is.
+        """Returns the agents with these definitions. Agents in code without a definition stay as they are.
 
         Agents that can be closed are wrapped, so that no set closes what another one uses.
 

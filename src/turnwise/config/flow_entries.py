@@ -33,7 +33,7 @@ _NAMED_CONDITIONS: Mapping[str, Callable[[], Until]] = {
 
 
 def build_until(item: str | UntilList | UntilKeys) -> Until:
-    """Builds an `until` condition. Of several keys, or of the items of a list, one is enough."""
+    """Builds an `until` condition. If there are several keys, or a list, one condition is enough."""
     if isinstance(item, str):
         return _NAMED_CONDITIONS[item]()
     if isinstance(item, UntilList):

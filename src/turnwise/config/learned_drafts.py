@@ -33,7 +33,7 @@ async def store_drafts(editor: DefinitionEditor, cascade: Cascade, proposal: Pro
     Args:
         editor: The definitions of the app.
         cascade: The agents and the policy that the proposal changes.
-        proposal: What was learned.
+        proposal: The learned proposal.
         author: The author, with a note.
 
     Raises:

@@ -71,7 +71,7 @@ def mistake(problem: str, fix: str = "", key: str | None = None, error: type[Con
 
 
 class OneOf:
-    """Metadata of a field whose value has one of several forms: `Annotated[Any, OneOf(…)]`. A discriminated union.
+    """Metadata of a field with several forms of values: `Annotated[Any, OneOf(…)]`. A discriminated union.
 
     Args:
         forms: the types by form; the first form that fits a value decides. A form is the type of the value, a key that it has,

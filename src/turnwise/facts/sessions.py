@@ -339,7 +339,7 @@ def matters_after(
         agent: The agent that answered before; None = none.
         said: Its last answer.
         now: The agent that answers. Its matter is taken up again, so it is no longer open.
-        handed: Whether the agent before handed the conversation over, so it left nothing.
+        handed: True if the agent before handed the conversation over, so it left nothing.
     """
     if agent == now:
         return matters

@@ -220,7 +220,7 @@ class _Run:
             self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))
 
     def _apply_turn_event(self, event: Event, place: Branch) -> None:
-        """Applies an event of a working agent. In a new attempt, only these events show whose turn it is."""
+        """Applies an event of a working agent. In a new attempt, only these events show which agent has the turn."""
         number = _turn_number(place)
         if number is None or number not in self._turns:
             return
@@ -296,7 +296,7 @@ def _turn_number(place: Branch) -> int | None:
 
 
 def _agent(place: Branch) -> str:
-    """Returns the agent whose turn that branch part is."""
+    """Returns the agent of the turn that this branch part names."""
     return name_of(place.segments[1] if _is_concurrent(place) else place.segments[0])
 
 

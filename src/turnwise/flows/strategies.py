@@ -48,7 +48,7 @@ class Single:
 
 
 class Popcorn:
-    """The agent whose turn ends names the next one; if it names none, the first of the pool is picked.
+    """The agent that ends its turn names the next one; if it names none, the first of the pool is picked.
 
     The flow itself handles the named agent, before any strategy.
     """
@@ -173,7 +173,7 @@ class _Random(Fact):
 
 class _Moderated(Fact):
     moderator: str
-    """The agent that is asked for the next one."""
+    """The agent that names the next one."""
 
 
 _KINDS: Mapping[str, tuple[type[Fact], Any]] = {

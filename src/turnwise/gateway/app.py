@@ -65,7 +65,7 @@ READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Conte
 
 
 class _Gateway(FastAPI):
-    """An application whose OpenAPI document describes every property and lists the credentials that the gateway accepts."""
+    """An application with an OpenAPI document that describes every property and lists the accepted credentials."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

@@ -38,7 +38,7 @@ class Redactor:
 
     @property
     def sees(self) -> tuple[bool, bool, frozenset[str]]:
-        """What selections are reduced by: callers with the same value see the same of a decision."""
+        """Identifies the caller's view: callers with the same value see the same of a decision."""
         return self.inside, self._any_role, self._roles
 
     def reaches(self, agent: str) -> bool:

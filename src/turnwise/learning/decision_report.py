@@ -1,4 +1,5 @@
-"""What the decisions of an app's traffic show: misroutes, what falls to nobody, conflicts of patterns, drift (behaviour H2)."""
+"""A report on the decisions of an app's traffic: misroutes, what falls to nobody, conflicts of patterns, drift (behaviour H2).
+"""
 
 import asyncio
 import random
@@ -91,7 +92,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionReport:
-    """What the decisions of an app show together: accuracy, misroutes, requests that nobody takes, conflicts, drift."""
+    """The report on the decisions of an app: accuracy, misroutes, requests that nobody takes, conflicts, drift."""
 
     decisions: int
     complete: bool
@@ -167,7 +168,7 @@ class Reservoir:
 
 @dataclass(slots=True)
 class _Counts:
-    """What one pass over the decisions counts."""
+    """The counts of one pass over the decisions."""
 
     default: str
     every: Reservoir

@@ -107,7 +107,7 @@ class ExperimentResult:
 
     record: ExperimentRecord
     paired: Paired | None
-    """What both arms decided on the same messages. It needs a fraction of the traffic, so it comes first."""
+    """Both arms' decisions on the same messages. It needs a fraction of the traffic, so it comes first."""
     arms: tuple[ArmResult, ...]
     comparisons: tuple[Comparison, ...]
     """The primary metric's first."""
@@ -117,7 +117,7 @@ class ExperimentResult:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the arms surely do not have their shares of the units. Then no comparison counts."""
+        """True if the arms surely do not have their shares of the units. Then no comparison counts."""
         return self.ratio_p < RATIO_ALPHA
 
     @property

@@ -65,7 +65,7 @@ class Conversations(Traffic, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What was learned, or why nothing was."""
+    """The learned proposal, or the reason why there is none."""
 
     proposal: Proposal | None
     """None when nothing is proposed."""
@@ -240,7 +240,7 @@ class _Trials:
     def weights(self, which: Sequence[int]) -> list[float]:
         """Returns how much each message counts: 1, but more for right decisions that signals confirm.
 
-        Most errors show in a conversation, and fewer of the right decisions do. So each of these stands for several.
+        Most errors show in a conversation, and fewer of the right decisions do. Each of these therefore counts for several.
         """
         found = []
         for index in which:
@@ -303,7 +303,7 @@ class _Trials:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to propose: found on some messages, applied to all that teach."""
+    """The plan of a proposal: it is found on some messages and carried out with all that teach."""
 
     examples: str | None = None
     """One of `KINDS_OF_PROPOSALS`; None changes no examples."""

@@ -32,7 +32,7 @@ _Meeting = tuple[_Pattern, ...]
 
 
 class _Matched(NamedTuple):
-    """The examples that a pattern matches: those of its own agent, and of others by agent."""
+    """The examples that a pattern matches: examples of the pattern's agent, and of others by agent."""
 
     own: Sequence[str]
     others: Mapping[str, Sequence[str]]
@@ -116,7 +116,7 @@ class _Reader:
         return [" " if sign == "." else sign]
 
     def _group_samples(self) -> list[str]:
-        """Returns sample texts of the group whose parenthesis was just read."""
+        """Returns sample texts of a group; its parenthesis was just read."""
         if self._next_is("?"):
             head = _GROUP.match(self._regex, self._at)
             if head is None:

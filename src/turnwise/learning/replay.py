@@ -1,7 +1,7 @@
 """Decides recorded messages again, without running an agent (behaviours E2, H1).
 
 A decision is a function of the session's head, the message, and the facts in its record. The head is folded from the events
-before the message. So each decision can be made again: by the same policy, or by another policy or other agents.
+before the message. Each decision can therefore be made again: by the same policy, or by another policy or other agents.
 """
 
 import asyncio

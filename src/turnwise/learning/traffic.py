@@ -149,7 +149,7 @@ async def _counted_labels(
 
 
 class CaseTraffic:
-    """The cases of files: a dialogue is a session of a user of its own, and later cases are later in time.
+    """The cases of files: each dialogue is a session of a separate user, and later cases are later in time.
 
     Args:
         cases: The cases.

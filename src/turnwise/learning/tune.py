@@ -79,7 +79,7 @@ async def tuned(
     First the matching is tuned on their messages; of dialogues, on those that start them or change the agent. Then each option
     is tuned by trying its values, one option after the other in the policy's order. A change is kept only if it improves the
     weighted accuracy and does not reduce the plain accuracy. If tuning the matching brings no gain, the options are tuned
-    with the original matching. Of equally good values, the middle one is used.
+    with the original matching. Among equally good values, it uses the middle one.
 
     The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise
     rejecting everything or nothing would be best. Out-of-scope cases weigh at least a fifth, since collected data contains too

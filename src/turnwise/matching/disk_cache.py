@@ -108,7 +108,7 @@ class Vectors:
         return np.where(self.keys[places] == keys, places, -1)
 
     def without(self, other: "Vectors") -> "Vectors":
-        """Returns those whose keys the other ones lack."""
+        """Returns the vectors with keys that the other ones lack."""
         new = other.places(self.keys) < 0
         return self if bool(new.all()) else Vectors(self.keys[new], self.rows.raw(new))
 

@@ -1,7 +1,7 @@
 """Bag-of-n-grams features: a text's words, word pairs and short runs of letters.
 
-Every n-gram is hashed with a sign to one of a fixed number of buckets (Weinberger et al. 2009, Feature Hashing). So no
-vocabulary is stored, and an unknown word still shares runs of letters with known ones. Rare n-grams weigh more (tf-idf).
+Every n-gram is hashed with a sign to one of a fixed number of buckets (Weinberger et al. 2009, Feature Hashing). No vocabulary
+is stored, and an unknown word still shares runs of letters with known ones. Rare n-grams weigh more (tf-idf).
 """
 
 from collections.abc import Sequence

@@ -164,7 +164,7 @@ class Matcher:
         return Matcher(self._phrases, self._index, self._fitted_scorers, weights, gate)
 
     def patched(self, phrases: Sequence[Phrase], vectors: "Callable[[Sequence[str]], AnyVectors]") -> "Matcher":
-        """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
+        """Returns a matcher for other phrases. Labels with the same phrases keep their fitted heads.
 
         The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
 

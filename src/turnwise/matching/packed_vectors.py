@@ -56,7 +56,7 @@ class PackedVectors:
     def beside(self, other: "PackedVectors") -> tuple[Sequence[Packed], NDArray[np.intp]]:
         """Returns the blocks of both and the numbers of their rows, first those of this one.
 
-        Of many blocks the largest stays, and the rows of the others are put together.
+        When there are many blocks, the largest stays, and the rows of the others are joined.
         """
         size = sum(map(len, self._blocks))
         both = PackedVectors((*self._blocks, *other._blocks), np.concatenate([self._places, other._places + size]))

@@ -16,7 +16,7 @@ class BlockingPortal:
     """Runs coroutines for threads that wait for the results. Starts its loop at first use, and ends it with this instance.
 
     Args:
-        fix: What to write instead inside an event loop.
+        fix: The fix of the error inside an event loop: what to write instead.
     """
 
     def __init__(self, fix: str) -> None:

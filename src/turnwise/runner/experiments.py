@@ -85,7 +85,7 @@ class ExperimentAssignments:
 
         Args:
             session: The session.
-            starts: Whether this starts an experiment that has not started yet.
+            starts: True if this call may start an experiment that has not started yet.
         """
         if self.experiment is None or self.store is None:
             return None

@@ -39,7 +39,7 @@ class ExportView(Protocol):
 
     @property
     def inside(self) -> bool:
-        """Whether the reader sees everything, labels included."""
+        """True if the reader sees everything, labels included."""
         ...
 
     def event(self, event: Event) -> Event: ...
@@ -72,7 +72,7 @@ class UserExport:
         artifacts: The artifact store.
         app: The app.
         user: The user.
-        view: What the reader may see.
+        view: The reader's view.
     """
 
     def __init__(

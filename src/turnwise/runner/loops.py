@@ -38,8 +38,8 @@ class LoopRuntime(NamedTuple):
 class LoopRuntimes:
     """Creates a runtime when an event loop first needs one. It is discarded with the loop.
 
-    asyncio objects belong to one loop. So two loops that share a runner, such as that of `run_sync` and the program's
-    own, share sessions as processes do: by lease.
+    asyncio objects belong to one loop. Two loops that share a runner, such as that of `run_sync` and the program's own,
+    therefore share sessions as processes do: by lease.
     """
 
     def __init__(

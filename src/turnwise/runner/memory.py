@@ -177,7 +177,7 @@ class MemoryService:
         )
 
     def job_after(self, session: Session, events: int) -> tuple[JobRequest, ...]:
-        """Returns the job that finds facts after a turn, to be requested by the last of so many new events."""
+        """Returns the job that finds facts after a turn. The last of the turn's new events requests it."""
         if self.config.model is None or self.config.ingest != "on_end":
             return ()
         return (JobRequest(kind=KIND, until=session.last_sequence + events),)
@@ -226,7 +226,7 @@ class MemoryService:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Waits a few seconds for encoding. What is left is encoded after a later turn or search."""
+        """Waits a few seconds for encoding. The remaining entries are encoded after a later turn or search."""
         self._again.clear()
         if tasks := self._of_loop():
             _, running = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Lets agents rest whose surroundings fail for several users, and tries them again with one message (behaviour C20)."""
+"""Lets an agent rest when its surroundings fail for several users, and tries it again with one message (behaviour C20)."""
 
 import hashlib
 import logging
@@ -14,7 +14,7 @@ from turnwise.ports.rests import Rests, RestStore
 REST_SECONDS = 30.0
 """The length of an agent's first rest."""
 USERS = 3
-"""The number of users whose messages have to fail before an agent rests."""
+"""The number of users with failed messages after which an agent rests."""
 _TRIES = 5
 _SERVER_ERRORS: Final = range(500, 600)
 # Classes of HTTP libraries that are not installed everywhere.
@@ -84,7 +84,7 @@ class AgentRests:
         return {name: rest for name, rest in self._known.items() if rest.excludes(now)}
 
     async def try_probe(self, agent: str) -> bool | None:
-        """Claims the probe of an agent whose rest is over.
+        """Claims the probe of an agent after its rest.
 
         Returns:
             True if the next message of this process is the probe, False if another process has it, None if the agent

@@ -67,7 +67,7 @@ class RevisionWatch:
     async def start(self) -> None:
         """Serves the newest revision. Without the store, the set that this machine served last.
 
-        What does not fit together is not served; see `AgentSets.problem`.
+        Definitions that do not fit together are not served; see `AgentSets.problem`.
         """
         try:
             await self.look()

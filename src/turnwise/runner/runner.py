@@ -87,9 +87,9 @@ class Runner:
         guardrails: The guardrails, in the order in which they run.
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
-        memory: What the app remembers by itself. Without it, agents still have `context.memory`.
+        memory: The memory that the app keeps by itself. Without it, agents still have `context.memory`.
         policies: The policies that an experiment's arms and a policy's shadow may name, beside the named ones.
-        experiment: The experiment whose arms decide. It starts with the first message.
+        experiment: The experiment; its arms decide. It starts with the first message.
         dispatcher: Makes the dispatcher that schedules the work, such as `RestateEngine(URL, app=APP).dispatcher`. By
             default, each process answers the messages that it accepts.
 
@@ -202,7 +202,7 @@ class Runner:
             message_id: The caller's id. The same id again in a session is the same message, and gets the same answer.
             context: Further facts about the message.
             config: The configuration of this run.
-            digest: As of `Message`; stored with it.
+            digest: The digest of the request, as in `Message`; stored with it.
             revision: Accepts a new message only while the session has this revision and no queued messages. None
                 means any.
 

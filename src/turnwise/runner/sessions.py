@@ -392,7 +392,7 @@ class Sessions:
         return await self._write_with_retry(session, events) if events else session
 
     async def _check_import(self, key: SessionKey, events: int, size: int) -> None:
-        """Checks the limits of the session and the user for so many events. Raises SessionFull, UserLimitReached."""
+        """Checks the limits of the session and the user for this number of events. Raises SessionFull, UserLimitReached."""
         session = await self._store.open(key, blank=True)
         assert session is not None
         check_log(session, self._limits, events=events, size=size)
@@ -410,7 +410,7 @@ class Sessions:
             actor: The deleter, for the audit log.
 
         Returns:
-            Whether there was a session.
+            True if there was a session.
 
         Raises:
             SessionBusy: A process answers a message of the session.

@@ -97,7 +97,7 @@ class Cascade:
         keep: Folder that caches fitted models; None = no cache.
         meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
         shared: A cache of vectors and fitted heads that processes share; None = none.
-        before: A cascade of earlier agents, whose compiled patterns are used again if they are the same.
+        before: A cascade of earlier agents; equal patterns are not compiled again.
 
     Raises:
         PolicyError: The policy contains an invalid name or option.
@@ -439,7 +439,7 @@ def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but:
 
 
 class _Asks(NamedTuple):
-    """What happens with selectors that ask another service."""
+    """The handling of selectors that ask another service."""
 
     calls_out: Callable[[Stage, SelectionRequest], bool]
     before: BeforeRemoteCall

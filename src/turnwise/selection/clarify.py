@@ -113,7 +113,7 @@ class Clarify:
         choices: Maximum number of agents offered.
         question: First line of the question, also by language, as `facts.texts`.
         only: `answer` = only read choices; `question` = only ask.
-        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        stage: Name of the stage that ranks the agents; None = the last one with a ranking.
         nobody: Novelty limit of that ranking. Above it no question is asked.
         languages: Returns the languages that messages are read in; None = not known.
         name: The stage's name.
@@ -255,7 +255,7 @@ class Clarify:
 
 
 def _language(request: SelectionRequest) -> str | None:
-    """Returns the language of the message, or of the latest one before it whose language is clear."""
+    """Returns the language of the message, or of the latest one before it in a clear language."""
     texts = (request.text, *(each.message for each in reversed(request.head.recent)))
     return next((language for text in texts if (language := language_of(text)) is not None), None)
 

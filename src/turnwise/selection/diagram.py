@@ -22,7 +22,7 @@ STAGES: Mapping[str, str] = {
     "semantic": "the nearest examples",
     "smalltalk": "the general agent, for greetings and thanks",
 }
-"""What each selector that ships decides by."""
+"""The basis of each built-in selector's decision."""
 _OWNER = "owner of a tool result"
 _ROOT = "the tree's root"
 

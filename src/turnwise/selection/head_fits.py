@@ -1,7 +1,7 @@
 """Fits heads in the background for agents that change: one fit at a time, always for the newest agents.
 
 A fit that has begun is finished and used, so that frequent changes cannot keep heads away. Changes that come meanwhile share
-the next fit. Until then, the heads fitted last decide for agents whose phrases are the same.
+the next fit. Until then, the heads fitted last decide for agents with the same phrases.
 """
 
 import logging

@@ -62,7 +62,7 @@ class Meaning:
     replaces the old one atomically. If fitting fails, the failure is logged and the nearest phrases continue to decide.
 
     For a changed tree, `changed` returns another one, which shares what did not change. Until new heads are fitted, the last
-    ones decide for agents whose phrases are the same, and nearest phrases stand in for the others.
+    ones decide for agents with the same phrases, and nearest phrases stand in for the others.
 
     Args:
         tree: The agents.
@@ -442,7 +442,7 @@ class Meaning:
         return tuned
 
     def _cache(self, *, few: bool = False) -> "IndexCache":
-        """Returns the cache. For few texts of many it leaves out the disk, whose files are read as wholes."""
+        """Returns the cache. For few texts of many it leaves out the disk: its files are read as wholes."""
         layers: list[IndexCache] = [self._memory]
         is_large = len(self.phrases) > self._quick_fit
         if self._shared is not None and is_large:

@@ -40,7 +40,7 @@ class ModelSelector:
 
     The model runs when a second agent is within `margin` of the best in the last ranking. It chooses among at most `choices`
     such agents. Without any ranking it chooses among all eligible agents, if they are at most `choices`. The model sees the
-    candidates, the recent conversation and the message. It answers with a tool call whose argument is an enum of their names.
+    candidates, the recent conversation and the message. It answers with a tool call; the argument is an enum of their names.
 
     When the model fails, exceeds `seconds` or gives an invalid answer, the best of the ranking is chosen with the method
     `model_fallback`. Without a ranking, or while an agent waits for a reply, the selector then abstains.
@@ -54,7 +54,7 @@ class ModelSelector:
         seconds: Timeout.
         kept: Maximum number of kept answers.
         confidence: Confidence recorded for the model's choice, since models do not report a reliable one.
-        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        stage: Name of the stage that ranks the agents; None = the last one with a ranking.
         nobody: Novelty limit of that ranking. Above it the model does not run.
         name: The stage's name.
     """

@@ -102,7 +102,7 @@ class _Place:
         self._run_began_line = False
 
     def is_quoted(self) -> bool:
-        """Whether a tag that begins here does not count."""
+        """True if a tag that begins here does not count."""
         self._settle()
         return bool(self._fence or self._code or self._quote or self._quoted_line)
 

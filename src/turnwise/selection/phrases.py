@@ -55,7 +55,7 @@ class AgentPhrases(NamedTuple):
 
     @property
     def texts(self) -> Iterator[str]:
-        """The agent's name and its phrases, as texts whose words are known."""
+        """The agent's name and its phrases, as texts of known words."""
         yield words_of(self.card.name)
         yield from (phrase.text for phrase in self.phrases)
 

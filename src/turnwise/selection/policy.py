@@ -81,7 +81,7 @@ class PolicySpec(Fact):
     shadow: str | None = None
     """The name of a policy that decides, too, for comparison only; None = no shadow. It is not part of the fingerprint."""
     shadow_may_ask: bool = False
-    """Whether the shadow's stages may ask somebody outside of the process, such as a model."""
+    """True if the shadow's stages may ask a service outside of the process, such as a model."""
 
     @property
     def general(self) -> str | None:

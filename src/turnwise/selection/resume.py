@@ -25,13 +25,13 @@ AWAITED_CONFIDENCE = 0.9
 class Resume:
     """Resumes the last agent that spoke or received the conversation, if permitted; else the one before it, and so on.
 
-    Reads the head's marks: one step per author, whatever the length of the log. The verdict lists every author passed over,
+    Reads the head's marks: one step per author, independent of the log's length. The verdict lists every author passed over,
     with the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped` or the rule that makes it ineligible. An agent
     that an earlier selector passed over as `failed` is not resumed for an earlier turn either.
 
     Args:
-        rule: `tree`: function, remote and LLM agents may be resumed. An agent with an open question gets the reply whatever
-            its permissions, unless another agent spoke since; a composite is resumed only this way. `adk`: the agent and
+        rule: `tree`: function, remote and LLM agents may be resumed. An agent with an open question gets the reply even without
+        permission, unless another agent spoke since; a composite is resumed only this way. `adk`: the agent and
             all agents above it must be LLM agents, and none may disallow the transfer to its parent. In both, the card's
             `resume: never` forbids. `always` overrides the agent's own permission and also counts turns without text; a
             forbidding agent above it still wins.
@@ -91,7 +91,7 @@ class Resume:
 
 
 class ToolResult:
-    """Chooses the agent whose tool call or question the message answers."""
+    """Chooses the agent that made the tool call, or asked the question, which the message answers."""
 
     def __init__(self, *, name: str = "tool_result") -> None:
         self.name = name

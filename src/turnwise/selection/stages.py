@@ -119,7 +119,7 @@ class _SemanticOptions(Fact):
     novelty: float | None = _fraction(None)
     """Abstains when the probability of out of scope is higher than this, 0 to 1; None never does."""
     score: Score = "similarity"
-    """What is compared with the threshold: the similarity of the nearest phrases, or the calibrated probability."""
+    """The value to compare with the threshold: the similarity of the nearest phrases, or the calibrated probability."""
 
 
 class _SmallTalkOptions(Fact):

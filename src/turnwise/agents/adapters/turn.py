@@ -85,7 +85,7 @@ def transfer_schema(names: Sequence[str]) -> dict[str, JsonValue]:
     agent: dict[str, JsonValue] = {"type": "string", "description": "Who is to answer."}
     if names:
         agent["enum"] = list(names)
-    about = "What they are to answer instead of the user's message. Leave it out as a rule."
+    about = "The text to answer instead of the user's message. Leave it out as a rule."
     message: JsonValue = {"type": ["string", "null"], "description": about}
     return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
 

@@ -1,7 +1,7 @@
 """How an LLM agent uses the user's memory: by tools, and by entries that its model gets with the message.
 
-What is remembered is data (behaviour G5). The model gets it in marks that no text can forge, after the conversation, and what
-tools or documents said only when it is asked for by name.
+Remembered text is data (behaviour G5). The model gets entries in marks that no text can forge, after the conversation. It gets
+text of tools and documents only when it asks for it by name.
 """
 
 from collections.abc import Sequence

@@ -31,12 +31,12 @@ class Prompt(NamedTuple):
     situation: str
     """The text about transfers, colleagues, the assignment and tools. It stays the same from turn to turn."""
     note: str = ""
-    """What is unusual in this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
+    """The unusual facts of this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
     always_marks: bool = False
     """True if other agents may speak, or entries of the memory may come: the marks are always explained."""
 
     def text(self, *, has_marks: bool) -> str:
-        """Returns the instructions for a request whose messages have marks, or not."""
+        """Returns the instructions for a request; with `has_marks`, they explain the marks in its messages."""
         parts = (self.own, self.marks if has_marks or self.always_marks else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 

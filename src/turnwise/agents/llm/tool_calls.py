@@ -80,7 +80,7 @@ class StepResults(NamedTuple):
 
     results: Sequence[ToolResultPart]
     recorded: frozenset[str]
-    """The ids of the calls whose results are in the log already."""
+    """The ids of the calls with results in the log."""
 
 
 class _NotRecorded(Exception):
@@ -182,7 +182,7 @@ class ToolRunner:
         return ToolCallJob(place, call, tool, ToolOutcome(problem, failed=True) if problem else None)
 
     def _caller_job(self, place: str, call: ToolCallPart) -> ToolCallJob:
-        """Creates the job of a tool that the caller offered, whichever tools the agent has by now."""
+        """Creates the job of a tool that the caller offered. The agent's tools do not matter: they may have changed since."""
         spec = self._toolbox.offer(call.tool)
         problem = argument_problem(spec, call.arguments) if spec else ""
         return ToolCallJob(place, call, None, ToolOutcome(problem, failed=True) if problem else None, begun=not problem)

@@ -21,7 +21,7 @@ class Toolbox:
     """Collects the tools of one run: those of assigned tasks, then the agent's own, then those of toolsets, loaded on
     demand.
 
-    Of two tools with one name, the first is used. Tools that the caller offers are listed separately, as they do not
+    If two tools have one name, the first is used. Tools that the caller offers are listed separately, as they do not
     run here.
 
     Attributes:

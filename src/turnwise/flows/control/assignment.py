@@ -69,11 +69,11 @@ class TurnAssignment:
         self.task_ends: dict[str, TaskEnd] = {}
         self.ended: TurnEnd | None = None
         self._unreplayed: set[str] = set()
-        """Tasks whose recorded end the replay has not reached yet."""
+        """Tasks with a recorded end that the replay has not reached yet."""
         self._end_is_unreplayed = False
         self._attempts: dict[tuple[EndMode, str], int] = {}
         self._unsure: set[str] = set()
-        """Tasks whose end may have been recorded when the recording was interrupted."""
+        """Tasks with an interrupted recording of their end: it may be stored."""
         self._lock = asyncio.Lock()
         self._is_closed = False
 

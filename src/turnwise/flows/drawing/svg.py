@@ -66,7 +66,7 @@ class _Frame(NamedTuple):
 def svg(graph: Graph, record: FlowRecord | None = None) -> str:
     """Returns the SVG picture: a box for each task, after the tasks it needs.
 
-    Edges lead down or to the right, whichever gives the smaller picture. The edge from a subtask to its parent is
+    Edges lead down or to the right: the direction with the smaller picture. The edge from a subtask to its parent is
     dashed. With a record, the boxes show that run's state. Text that does not fit is cut, and complete in the tooltip.
 
     Raises:

@@ -347,7 +347,7 @@ def _no_schema_reason(error: Exception) -> str:
 
 
 def _as_argument(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Returns the schema of an object whose `result` has this schema; definitions move to the top level."""
+    """Returns the schema of an object with a `result` of this schema; definitions move to the top level."""
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
     result = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
     return {

@@ -151,7 +151,7 @@ class Operations:
         return await list_tasks(self._front, operation_request(context), params)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        """Cancels a task: stops it in whichever process it runs, removes it from the queue, or ends its wait.
+        """Cancels a task: stops it in any process, removes it from the queue, or ends its wait.
 
         Raises:
             TaskNotCancelableError: The task is over, or ended before it could be stopped.

@@ -99,7 +99,7 @@ class EventWriter:
         )
 
     def _open_calls(self, event: OurEvent) -> Iterator[ToolCallPart]:
-        """Yields the event's calls whose results this reader may supply."""
+        """Yields the event's calls that this reader may answer."""
         awaits, content = event.actions.awaits, event.content or Ours()
         for call in () if event.partial else content.tool_calls:
             if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(call):

@@ -98,7 +98,7 @@ async def _context(services: Services, body: RunBody, content: Content) -> Messa
         head = (await services.sessions.get(body.session_id)).head
         open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
         if not open_questions:
-            raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
+            raise UnknownToolCall("The invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
         answers = open_questions[0].id
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 

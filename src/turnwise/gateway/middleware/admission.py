@@ -14,7 +14,7 @@ from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, Reque
 from turnwise.gateway.problems import RaisedProblem
 
 BYTES_PER_SECOND = 64 * 1024
-"""A body's timeout grows by a second for every so many bytes received, so slow but steady uploads succeed."""
+"""A body's timeout grows by a second for this many bytes received, so slow but steady uploads succeed."""
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Caller]]
 CountBytes = Callable[[Caller, int], Awaitable[None]]
@@ -117,7 +117,7 @@ def _content_length(headers: Headers) -> int | None:
 
 
 class PlainTextPaths:
-    """Rejects requests whose path or query is not UTF-8 or contains NUL. Raises RequestError."""
+    """Rejects requests with a path or query that is not UTF-8 or contains NUL. Raises RequestError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -33,7 +33,7 @@ from turnwise.runner import Runner
 
 
 class SharedState:
-    """What all requests of one app share."""
+    """State and services that all requests of one app share."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SharedState:
     ) -> None:
         self.runner, self.quotas, self.issuer, self.editor = runner, quotas, issuer or SystemIssuer(), editor
         self.tasks = BackgroundTasks()
-        """What has to be done before the process stops."""
+        """The tasks that have to end before the process stops."""
         self.detached = BackgroundTasks()
         """Work that another process can do as well."""
         self.locks, self.refused = Locks(), RefusedRequests()
@@ -61,7 +61,7 @@ class Services:
     """The services of one app, bound to a caller and to the user that the request names. Made for each request.
 
     Args:
-        state: What the requests of the app share.
+        state: The state and services that the requests share.
         caller: The caller.
         named: The user that the request names; None for the caller.
     """

@@ -118,7 +118,7 @@ class Conversations:
         self._locks, self._refused, self._prices, self._issuer = locks, refused, prices, issuer
 
     async def send(self, request: ConversationRequest) -> Invocation:
-        """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
+        """Finds the session with a log that matches the past turns, and sends the message there, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
         Turns that are in no log are imported first. Tool results in them are replaced unless the caller may report

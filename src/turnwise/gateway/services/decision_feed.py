@@ -23,8 +23,8 @@ log = logging.getLogger("turnwise.gateway")
 
 
 class DecisionBatch:
-    """The new decisions of one read, oldest first. Followers of the same user share it, and what was written of it: so many
-    followers cost little more than one.
+    """The new decisions of one read, oldest first. Followers of the same user share it, and what was written of it: so a
+    hundred followers cost little more than one.
     """
 
     def __init__(self, decisions: Sequence[Decision]) -> None:

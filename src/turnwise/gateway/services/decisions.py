@@ -72,7 +72,7 @@ class Decisions:
         return await self._runner.store.decisions.count(self._runner.app, user=named, filter=filter)
 
     def followed_user(self) -> str | None:
-        """Returns the user whose new decisions the caller may follow; None for all users."""
+        """Returns the user to whose decisions a follower is limited; None for all users."""
         everybody = self._scope.named is None and self._scope.reaches_all("decisions:read")
         return self._scope.users("decisions:read", everybody=everybody)
 

@@ -18,7 +18,7 @@ class HealthCheck:
     """Checks whether this process can accept messages.
 
     Args:
-        runner: The runner, whose store is checked.
+        runner: The runner; its store is checked.
         closing: Set when the process stops accepting messages.
         ready: Set when the policy is prepared.
     """

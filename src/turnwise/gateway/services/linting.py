@@ -19,7 +19,7 @@ MOST_COMPARED = 5_000
 
 
 class LintReport(NamedTuple):
-    """What lint found."""
+    """Lint's findings."""
 
     agents: int
     findings: Sequence[Finding]

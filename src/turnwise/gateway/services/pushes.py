@@ -29,7 +29,7 @@ class FollowedInvocation(NamedTuple):
 
 
 class PushFeed:
-    """What the sender of notifications reads. It acts for no caller."""
+    """The data that the sender of notifications reads. It acts for no caller."""
 
     def __init__(self, runner: Runner, issuer: Issuer) -> None:
         self._runner, self._issuer = runner, issuer

@@ -49,7 +49,7 @@ class Records:
         Needs `sessions:read`, `artifacts:read`, `decisions:read` and `memories:read` for the user.
 
         Args:
-            view: What the caller may see.
+            view: The caller's view.
         """
         user = self._scope.user("sessions:read")
         self._scope.user("artifacts:read")

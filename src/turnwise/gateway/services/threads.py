@@ -92,13 +92,13 @@ class Threads:
     async def start(self, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False) -> Invocation:
         """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
-        If other messages follow the answer already, the message goes to a fork that ends with the answer. So any
-        answer can be continued any number of times. Results of open tool calls always go to the session itself. A
+        If other messages follow the answer already, the message goes to a fork that ends with the answer. Any answer can thus
+        be continued any number of times. Results of open tool calls always go to the session itself. A
         message that was sent before is found again.
 
         Args:
             request: The message.
-            after: The id of the message whose answer to continue from.
+            after: The id of the message; its answer is continued.
             copy: The id of the fork; None to derive it from the message's id.
             apart: Whether to fork in any case.
 

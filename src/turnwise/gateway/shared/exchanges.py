@@ -15,7 +15,7 @@ class PastTurn(NamedTuple):
     """A past turn as the caller reports it."""
 
     sent: Content
-    """What was sent; without parts if nothing was sent before the answer."""
+    """The message; without parts if nothing was sent before the answer."""
     text: str = ""
     """The answer's text."""
     calls: tuple[ToolCallPart, ...] = ()

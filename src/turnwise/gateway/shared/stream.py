@@ -1,4 +1,6 @@
-"""What a reader of an invocation sees, independent of any protocol. Each protocol converts it to its wire format. Pure."""
+"""The stream that a reader of an invocation sees, independent of any protocol. Each protocol converts it to its wire format.
+Pure.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -104,7 +106,7 @@ class ReaderStream:
         return {id_ for (id_, kind), (_, partial) in self._open.items() if kind == "text" and partial.length}
 
     def know(self, calls: Iterable[ToolCallPart]) -> None:
-        """Adds earlier calls, whose results the invocation may await."""
+        """Adds earlier calls; the invocation may await their results."""
         self._calls |= {call.call_id: call for call in calls}
 
     def feed(self, event: Event) -> Iterator[StreamItem]:

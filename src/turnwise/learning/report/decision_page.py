@@ -34,7 +34,7 @@ def _body(found: DecisionReport) -> Markup:
 
 _LABELS = "From all labels that count. Labels of complaints are where the router errs, so these shares are not its accuracy."
 
-_DRIFT = "What changes here changed in the traffic, the agents or the policy."
+_DRIFT = "A change here comes from the traffic, the agents or the policy."
 
 
 def _about(found: DecisionReport) -> list[str]:

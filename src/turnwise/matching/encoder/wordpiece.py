@@ -1,6 +1,6 @@
 """BERT's WordPiece tokenizer: converts a text to token ids.
 
-It produces the same ids as the `tokenizers` library for a BERT vocabulary. That library would also install the client of a
+It produces the same ids as the `tokenizers` library for a BERT vocabulary. The usual library would also install the client of a
 model hub. One difference is intended: special tokens such as `[SEP]` in a text are read as plain text.
 """
 

@@ -1,4 +1,4 @@
-"""Encoders made from a function, and the base class of encoders whose vectors are checked."""
+"""Encoders made from a function, and the base class of encoders that check their vectors."""
 
 import asyncio
 import inspect

@@ -120,7 +120,7 @@ class Guardrails:
         """Raises AgentFailed if a name may not be recorded. The error does not hold the name.
 
         Args:
-            what: What the names are, for the error: "the key of a step".
+            what: The kind of names, for the error: "the key of a step".
             names: The names.
             author: The agent that chose them.
         """
@@ -130,7 +130,7 @@ class Guardrails:
                 raise AgentFailed(problem, fix="Choose a name that holds no text of users, models or tools.")
 
     async def verdict(self, verdict: Verdict, author: str) -> Verdict:
-        """Returns a selector's verdict as it is recorded. What a model said in it is checked as an answer."""
+        """Returns a selector's verdict as it is recorded. A model's text in it is checked as an answer."""
         if verdict.usage is None or not self._guardrails:
             return verdict
         reason, question = [await self._said_by_model(text, author) for text in (verdict.reason, verdict.question)]
@@ -147,7 +147,7 @@ class Guardrails:
 
     async def _said_by_model(self, text: str, author: str) -> str:
         passed = await self._run_all("answer", text_content(text), author)
-        return "What the model said is withheld." if passed.content is None else passed.content.text
+        return "The model's text is withheld." if passed.content is None else passed.content.text
 
     async def event(self, event: Event) -> Event:
         """Returns an agent's event as it is recorded: checks its error, its summary, each tool call, then its content.
@@ -181,7 +181,7 @@ class Guardrails:
         return await self._with_allowed_tools(checked) if passed.guarded else checked
 
     async def _with_allowed_tools(self, event: Event) -> Event:
-        """Returns the event with results that name only tools whose names may be recorded."""
+        """Returns the event with tool names in its results only where they may be recorded."""
         content = event.content or Content()
         refused = {part.tool for part in content.tool_results if not await self.allows_name(part.tool, event.author)}
         parts = tuple(
@@ -255,7 +255,7 @@ def as_content(tools: Sequence[OfferedTool]) -> Content:
 
 
 def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
-    """Returns the tools in a checked content. Drops tools whose name or schema a guardrail made invalid."""
+    """Returns the tools in a checked content. Drops tools with a name or schema that a guardrail made invalid."""
     parts = content.parts if content is not None else ()
     data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
     left: dict[str, OfferedTool] = {}

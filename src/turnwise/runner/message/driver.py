@@ -93,8 +93,8 @@ class Driver:
         Once the message is stored, errors close the run's feed instead of being raised.
 
         Returns:
-            The session after the answer; None when another process took it over. That process continues the answer,
-            and the feed stays open.
+            The session after the answer; None when another process took it over. The other process continues the answer, and
+            the feed stays open.
 
         Raises:
             SessionBusy: Another process writes to the session. The message is in the inbox, unless it is to be
@@ -299,7 +299,7 @@ class Driver:
             invocation: The invocation.
             holder: The agent that runs first.
             turn: The number of its turn.
-            probe: An agent whose failure passes the message to the next candidate.
+            probe: An agent that passes the message to the next candidate when it fails.
         """
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)

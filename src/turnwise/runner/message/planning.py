@@ -57,7 +57,7 @@ class Plan:
     invocation_id: str
     continues: Continuation | None
     shadow: ShadowRequest | None = None
-    """What the shadow policy decides on after the answer; None without one."""
+    """The decision that the shadow policy makes after the answer; None without one."""
 
     @property
     def holder(self) -> str:
@@ -80,8 +80,8 @@ class UnfinishedMessage(Exception):
     """An older message of the session is unfinished. Never leaves the runner.
 
     Args:
-        held: True if another process holds the session. That process may die before this one writes, so this message
-            must not be stored after the unfinished one.
+        held: True if another process holds the session. The other process may die before this one writes, so this message must
+        not be stored after the unfinished one.
     """
 
     def __init__(self, *, held: bool) -> None:
@@ -251,8 +251,7 @@ class Planner:
         agent_set: AgentSet,
         policy: DecidingPolicy,
     ) -> tuple[Selection, ShadowRequest | None]:
-        """Returns the selection, and what the shadow decides on. The first message for an agent whose rest is over is its
-        probe.
+        """Returns the selection, and what the shadow decides on. The first message for an agent after its rest is its probe.
         """
         rests, context = self._services.rests, run.message.context
         noted = await self._services.memory.noted(content, run.key, context.roles, agent_set.tree)
@@ -350,7 +349,7 @@ class _Admission:
         self._store, self._run, self.session = store, run, session
 
     async def accept(self) -> None:
-        """Puts the message in the inbox unless it is there. Raises StaleWriter when the session has changed: plan again."""
+        """Puts the message in the inbox, unless it is in it. Raises StaleWriter when the session has changed: plan again."""
         run = self._run
         if run.queued:
             return

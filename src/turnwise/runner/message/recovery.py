@@ -101,7 +101,7 @@ class Recovery:
 
         Args:
             key: The session.
-            is_due: Whether there may be something to end or release. False only reads the session.
+            is_due: True if there may be something to end or release. False only reads the session.
 
         Returns:
             The session as it was read; None when there is none.

@@ -194,7 +194,7 @@ class Followers:
 
 
 def reader_gone() -> SessionError:
-    """Returns the error of a replay whose readers went away in the middle of it."""
+    """Returns the error of a replay when its readers go away in the middle of it."""
     return SessionError(f"Nobody has read these events for {ABANDONED_SECONDS:g} seconds.", fix="Attach to the message again.")
 
 

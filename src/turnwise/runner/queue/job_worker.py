@@ -27,7 +27,7 @@ from turnwise.telemetry.log_context import message_context
 AT_ONCE = 16
 """The number of jobs that one process runs at once."""
 ATTEMPTS = 3
-"""The number of attempts per job, including attempts whose process died."""
+"""The number of attempts per job, including those that a dead process began."""
 LOOK_SECONDS = 0.25
 """The interval at which a finished job checks a busy session, in addition to signals."""
 CLOSE_SECONDS = 5.0

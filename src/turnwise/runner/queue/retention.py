@@ -103,6 +103,6 @@ class _Pass:
     first: int
     """The revision of the definitions when it began."""
     after: str | None = None
-    """The user after whom the next step begins; None at the beginning and at the end."""
+    """The last pruned user; the next step begins after it. None at the beginning and at the end."""
     revisions: set[int] = field(default_factory=set)
     """The revisions that decisions name, as far as they were read."""

@@ -153,7 +153,7 @@ class CancelListener:
         loop.call_later(LOOK_SECONDS, self._wake, loop)
 
     async def _check_leases(self) -> None:
-        """After other processes found this one dead, stops the runs whose sessions they took."""
+        """After other processes found this one dead, stops the runs in the sessions that they took."""
         deaths = await self._store.leases.deaths(self._holder)
         if deaths != self._deaths:
             for run in self._running():
@@ -348,7 +348,7 @@ class SessionWorker:
         return NextWork.CONTINUE
 
     async def _put_in_inbox(self, run: MessageRun) -> None:
-        """Puts the message in the inbox, unless it is there, and queues the run."""
+        """Puts the message in the inbox, unless it is in it, and queues the run."""
         if run.queued:
             self._inbox_queue.put(self._queue, run)
             return

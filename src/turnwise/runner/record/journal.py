@@ -259,7 +259,7 @@ class Replay:
 
     Parallel runs may reach their events in any order, hence the queue per scope.
 
-    While events remain, the state reads as it did when they were recorded. So an agent that decides by the state decides
+    While events remain, the state reads as it did when they were recorded. An agent that decides by the state therefore decides
     as before, and asks the same questions. Writes in events without content are reached when the run makes them again.
     Writes of a finished run are reached when its caller reaches that run.
     """

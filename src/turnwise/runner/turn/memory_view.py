@@ -26,7 +26,7 @@ log = logging.getLogger("turnwise.runner")
 
 
 class MemoryView:
-    """The memory as one agent run may use it. What it remembers is stored with the agent's next event."""
+    """The memory as one agent run may use it. New entries are stored with the agent's next event."""
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.memory")

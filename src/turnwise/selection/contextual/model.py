@@ -38,7 +38,7 @@ class Coefficients(NamedTuple):
 
 
 class Adaptation(NamedTuple):
-    """What an app adds to the log-odds of agents during a conversation. All 0 is the model as it is shipped.
+    """The numbers that an app adds to the log-odds of agents during a conversation. All 0 is the model as it is shipped.
 
     It changes which agent is chosen, and not whether the message is out of scope.
     """
@@ -76,7 +76,7 @@ class Model:
         coefficients: The weights.
         tracking: The weights of the belief filter, for building situations.
         temperature: Calibrates the confidences; fitted on held-out turns.
-        adaptation: What an app adds.
+        adaptation: The app's adaptation.
     """
 
     def __init__(

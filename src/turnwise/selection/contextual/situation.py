@@ -102,7 +102,7 @@ class ClauseScores(NamedTuple):
 
 
 class MatterScores(NamedTuple):
-    """What an open matter says of the message."""
+    """How an open matter relates to the message."""
 
     place: int
     """Index of the agent that was left with it."""

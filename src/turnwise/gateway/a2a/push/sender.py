@@ -1,7 +1,7 @@
 """Sends push notifications for tasks while the gateway is served.
 
-Any number of processes may run a pusher. Each config is claimed by one of them, and delivered in order by a task of its
-own. Agents never wait for deliveries.
+Any number of processes may run a pusher. One of them claims each config; a separate task delivers its notifications in order.
+Agents never wait for deliveries.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class PushTransport:
 
 
 class _PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to the given addresses in turn, whatever the host. Certificates are still verified for the host's name."""
+    """Connects to the given addresses in turn and ignores the host. Certificates are still verified for the host's name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses, self._network = addresses, httpcore.AnyIOBackend()

@@ -47,8 +47,8 @@ async def create(
 ) -> Response:
     """Answers the last message of a conversation. `model` is `turnwise`, which selects an agent, or an agent's name.
 
-    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one whose
-    log matches the messages. The run continues if the connection breaks.
+    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one with a log that
+    matches the messages. The run continues if the connection breaks.
     """
     check_supported(body)
     # The body's user counts only for a credential that acts for users.

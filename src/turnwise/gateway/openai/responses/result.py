@@ -28,7 +28,7 @@ from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, fail
 
 
 class Items:
-    """Converts events to output items in log order. Of the tool calls, only those that the caller may answer are listed.
+    """Converts events to output items in log order. It lists only the tool calls that the caller may answer.
 
     Attributes:
         stream: The events as a reader sees them.
@@ -63,7 +63,7 @@ class Items:
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
 _EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
-"""Ends of invocations whose wait expired. The response keeps its earlier status."""
+"""The ends of expired waits. The response keeps its earlier status."""
 
 
 def final_response(

@@ -6,8 +6,8 @@ response.created  response.in_progress
   for each call       output_item.added  function_call_arguments.delta  function_call_arguments.done  output_item.done
 response.completed | response.incomplete | response.failed
 
-The stored events determine all events and their numbers; partial events only make them earlier. So a client can
-resume from a number at any process. There are two exceptions. Text that was never stored, because a process or model
+The stored events determine all events and their numbers; partial events only make them earlier. A client can therefore resume
+from a number at any process. There are two exceptions. Text that was never stored, because a process or model
 broke off, has numbers that are not sent again. A caller who does not see every tool call gets other numbers than one
 who does.
 """
