@@ -39,7 +39,7 @@ def _tool_for(targets: Sequence[str], description: str) -> Tool:
         context: AgentContext,
         message: Annotated[
             str | None,
-            Field(description="What they are to answer instead of the user's message. Leave it out as a rule."),
+            Field(description="The text to answer instead of the user's message. Leave it out as a rule."),
         ] = None,
     ) -> str:
         try:

@@ -251,8 +251,7 @@ class Planner:
         agent_set: AgentSet,
         policy: DecidingPolicy,
     ) -> tuple[Selection, ShadowRequest | None]:
-        """Returns the selection, and what the shadow decides on. The first message for an agent after its rest is its probe.
-        """
+        """Returns the selection, and what the shadow decides on. The first message for an agent after its rest is its probe."""
         rests, context = self._services.rests, run.message.context
         noted = await self._services.memory.noted(content, run.key, context.roles, agent_set.tree)
         resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
