@@ -366,7 +366,7 @@ async def _switch(editor: "DefinitionEditor", name: str, note: str, as_json: boo
 def _extend(
     config: Path | None, name: str, key: str, more: Sequence[Any], note: str, expect: int | None, as_json: bool
 ) -> None:
-    """Appends values to a list field of an agent's definition. The first definition of an agent in code starts with its card."""
+    """Appends values to a list field of an agent's definition. The first definition of an agent in code copies its card."""
 
     async def work(editor: "DefinitionEditor") -> None:
         def change(written: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A report on the decisions of an app's traffic: misroutes, what falls to nobody, conflicts of patterns, drift (behaviour H2)."""
+"""Reports on the decisions of an app's traffic: misroutes, out of scope, conflicts of patterns, drift (behaviour H2)."""
 
 import asyncio
 import random

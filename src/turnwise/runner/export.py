@@ -100,7 +100,7 @@ class UserExport:
         yield output.taken()
 
     async def _members(self, now: datetime) -> AsyncGenerator[Member, None]:
-        """Yields the archive's files: facts on the export, the user's state, memories and artifacts, each session, the labels."""
+        """Yields the archive's files: facts on the export, the user's state, memories and artifacts, sessions, labels."""
         nowhere = SessionKey(self._app, self._user, "-")
         blank = await self._store.open(nowhere, blank=True)
         about = {"format": FORMAT, "version": VERSION, "app": self._app, "user": self._user, "exported_at": now.isoformat()}

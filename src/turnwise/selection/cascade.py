@@ -1,27 +1,26 @@
 """The cascade: runs a policy's selectors in order and records every verdict (behaviours C10, E1)."""
 
 import asyncio
-import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from turnwise import matching
 from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import NotedBy, Occasion, Selection, Verdict
+from turnwise.facts.selections import NotedBy, Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.language import ENGLISH, language_of
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
@@ -41,9 +40,9 @@ from turnwise.selection.policy import (
     refuse_unfit_server,
     refuse_unknown_stages,
     requested_agents,
+    version,
 )
 from turnwise.selection.reader import Snapshot
-from turnwise.selection.request_facts import facts_of
 from turnwise.selection.resume import ToolResult
 from turnwise.selection.stages import (
     BY_MEANING,
@@ -378,19 +377,6 @@ def moved_positions(selection: Selection) -> dict[str, int]:
     }
 
 
-@functools.cache
-def version() -> str:
-    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
-
-    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
-    """
-    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
-    digest = hashlib.sha256()
-    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
     """Builds the selectors of all stages, and adds a default stage if there is none. Raises PolicyError unless it is last."""
     inputs = replace(inputs, stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
@@ -419,23 +405,16 @@ def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> S
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
-        return replace(request, eligible=_including(roster.names, roster, callers, UNREACHABLE))
+        return replace(request, eligible=roster.including(roster.names, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
-        return replace(request, eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+        return replace(request, eligible=roster.including(roster.continuing, holders, UNREACHABLE | {"resting"}))
     if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
         return replace(request, eligible=roster.continuing)
     own = stage.selector.name
     if own != stage.name:
         return replace(request, positions={**request.positions, own: request.positions.get(stage.name, 0)})
     return request
-
-
-def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
-    """Returns `names` plus those of `others` that are in the roster and not excluded by a rule in `but`."""
-    more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
-    known = [name for name in more if name in roster.rules]
-    return NameSet((*names, *known)) if known else names
 
 
 class _Asks(NamedTuple):
@@ -481,3 +460,35 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
     return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))
+
+
+_PREVIOUS_RECORDED = 20
+
+
+def facts_of(request: SelectionRequest, index: str) -> RequestFacts:
+    """Returns the facts of a request.
+
+    Args:
+        request: The request.
+        index: The version of the fitted texts; empty without selectors by meaning, which alone look at the language.
+    """
+    context = request.context
+    language = language_of(request.text) if index else None
+    return RequestFacts(
+        eligible_count=len(request.eligible),
+        eligible=_digest(request.eligible),
+        index=index,
+        direct_agent_id=context.direct_agent_id,
+        previous_agents=context.previous_agents[-_PREVIOUS_RECORDED:],
+        channel=context.channel,
+        user_kind=context.user_kind,
+        roles=context.roles,
+        answers=context.answers,
+        noted=request.noted,
+        language=None if language == ENGLISH else language,
+    )
+
+
+@lru_cache(maxsize=256)
+def _digest(names: tuple[str, ...]) -> str:
+    return hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()

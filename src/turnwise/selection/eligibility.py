@@ -1,6 +1,6 @@
 """Eligibility: filters the agents a caller may reach, before any scoring (behaviours C19, C20). Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -39,6 +39,12 @@ class Eligible:
     def rules(self) -> Mapping[str, str]:
         """Maps each excluded agent to the rule that excludes it."""
         return {exclusion.agent: exclusion.rule for exclusion in self.excluded}
+
+    def including(self, names: tuple[str, ...], others: Sequence[str], but: frozenset[str]) -> tuple[str, ...]:
+        """Returns `names` plus those of `others` that are excluded, but not by a rule in `but`."""
+        more = [name for name in dict.fromkeys(others) if name not in names and self.rules.get(name, "unknown") not in but]
+        known = [name for name in more if name in self.rules]
+        return NameSet((*names, *known)) if known else names
 
 
 class _Above(NamedTuple):

@@ -130,7 +130,7 @@ class A2aAgent:
         yield
 
     async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
-        """Sends the message, or the reply to a resumed task, and returns the remote agent's answer. Remembers its context id."""
+        """Sends the message, or the reply to a resumed task, and returns the remote answer. Remembers its context id."""
         from a2a.client import ClientCallContext
 
         state_key = f"a2a:{self.card.name}"

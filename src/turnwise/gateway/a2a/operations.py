@@ -213,7 +213,7 @@ class Operations:
     async def _send(
         self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool
     ) -> tuple[SentMessage | TaskRecord, TaskStream]:
-        """Sends the message and stores its push config. Returns the sent message, or the task that a block ended, and a stream."""
+        """Sends the message and stores its push config. Returns the message, or the task that a block ended, and a stream."""
         incoming, configuration = IncomingMessage(params), params.configuration
         operation, history = operation_request(context).for_user(incoming.user), history_of(configuration)
         push = await self._pushes.requested(operation, params)

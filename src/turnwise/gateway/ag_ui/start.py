@@ -172,7 +172,7 @@ class _Start:
         self._state = changed_keys(body.state, view.state(run_request.session) if run_request.session else {})
 
     async def execute(self) -> RunRequest:
-        """Separates answers and new messages from repeated ones, starts the first step, and leaves the others to run after it."""
+        """Separates answers and new messages from repeated ones, and starts the first step. The others run after it."""
         body, head = self._body, self._session.head if self._session else None
         answers, unknown = read_answers(body.resume or (), waits_for_person(waits_of(head)) if head else ())
         new_input = new_messages(body.messages)

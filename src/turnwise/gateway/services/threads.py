@@ -174,7 +174,7 @@ class Threads:
         return await self._before(invocation.session, invocation.feed.stored)
 
     async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:
-        """Returns a message's receipt with its answer and the events before it. Raises if there is none that the caller sees."""
+        """Returns a message's receipt with its answer and the events before it. Raises unless the caller may see one."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()

@@ -190,7 +190,7 @@ class Driver:
                 return recorder, plan
 
     async def _open_invocation(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> InvocationState:
-        """Returns the state of the invocation. A continued one gets its journal, its tools and the agents that it began with."""
+        """Returns the state of the invocation. A continued one gets its journal, tools and the agents that it began with."""
         journal, context, problem = EMPTY, run.stored_message.context, None
         if plan.continues:
             events = await self._services.store.events(run.key, invocation_id=plan.invocation_id)

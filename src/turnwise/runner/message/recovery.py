@@ -128,7 +128,7 @@ class Recovery:
             return await self._resume_with(hold, unfinished)
 
     async def _resume_with(self, hold: Hold, unfinished: UnfinishedWork) -> Session | None:
-        """Starts the next attempt with the agents that the invocation began with. If the rules forbid it, ends the invocation."""
+        """Starts the next attempt with the agents that the invocation began with. Ends the invocation if it may not go on."""
         end = None
         try:
             await hold.switch(unfinished.revision)

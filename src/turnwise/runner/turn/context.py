@@ -20,14 +20,13 @@ from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.record.journal import DECISION, current_scope
 from turnwise.runner.turn.answer_limits import check_storable
 from turnwise.runner.turn.emitter import EventEmitter, open_stream
-from turnwise.runner.turn.memory_view import MemoryView
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
 from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.run_agent import passes_twice, run_agent
 from turnwise.runner.turn.state import Handoff, InvocationState
 from turnwise.runner.turn.steps import Steps
-from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
+from turnwise.runner.turn.views import ArtifactsView, HistoryView, MemoryView, StateView
 from turnwise.selection.verdicts import run_selector
 
 T = TypeVar("T")

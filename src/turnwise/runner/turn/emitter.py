@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.concurrency import LoopYielder
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
@@ -17,6 +16,7 @@ from turnwise.runner.turn.misuse import named, no_attribute
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.state import InvocationState, is_long
 from turnwise.selection.next_tag import NextTagFilter
+from turnwise.tools.threads import LoopYielder
 
 Take = Callable[[Event], Awaitable[None]]
 

@@ -9,10 +9,10 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
+from turnwise.runner.turn.answer_limits import as_json
 from turnwise.runner.turn.emitter import EventEmitter
 from turnwise.runner.turn.pending_writes import PendingWrite, PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState
-from turnwise.runner.turn.views import as_json
 
 
 class Keys:

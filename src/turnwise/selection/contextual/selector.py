@@ -95,7 +95,7 @@ class Contextual:
         return () if self._general is None else (self._general,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        """Weighs staying against moving and returns the verdict. Messages that cannot be read are decided without their words."""
+        """Weighs staying against moving and returns the verdict. Unreadable messages are decided without their words."""
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
         state = conversation_state(request)
