@@ -5,8 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from typing import Literal
 
-from turnwise.access.concurrency import ConcurrencyLimiter
-from turnwise.access.rate_limit import RateLimiter
+from turnwise.access.limiters import ConcurrencyLimiter, RateLimiter
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, TooMany
 from turnwise.facts.gateway import CallerLimits

@@ -18,12 +18,10 @@ from turnwise.gateway.console import FIXED, console_router
 from turnwise.gateway.descriptions import describe
 from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
-from turnwise.gateway.middleware.access_log import AccessLog
+from turnwise.gateway.middleware.accounting import AccessLog, OpenRequests
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
-from turnwise.gateway.middleware.compression import CompressedJson
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
-from turnwise.gateway.middleware.open_requests import OpenRequests
+from turnwise.gateway.middleware.headers import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from turnwise.matching.index_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
+_PREVIOUS_RECORDED = 20
 _ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
@@ -295,7 +296,7 @@ class Cascade:
             policy=self.spec.name,
             fingerprint=self._fingerprint_with(index),
             tree_version=self._tree_version,
-            request=facts_of(request, index),
+            request=_facts_of(request, index),
             segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
@@ -462,10 +463,7 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))
 
 
-_PREVIOUS_RECORDED = 20
-
-
-def facts_of(request: SelectionRequest, index: str) -> RequestFacts:
+def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
     """Returns the facts of a request.
 
     Args:

@@ -10,8 +10,8 @@ from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.messages import ANSWERED, answered
 from turnwise.gateway.api.openapi import STREAM, api_router
-from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait
-from turnwise.gateway.api.stream import stream, wants_stream
+from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait, wants_stream
+from turnwise.gateway.api.stream import stream
 from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window

@@ -34,11 +34,6 @@ class Item(NamedTuple):
     id: str | None = None
 
 
-def wants_stream(request: Request) -> bool:
-    """Returns whether the client accepts server-sent events."""
-    return "text/event-stream" in request.headers.get("accept", "")
-
-
 def last_event_id(request: Request) -> int:
     """Returns the last sequence number that the client has; 0 if it has none.
 

@@ -61,7 +61,7 @@ class ProgressSteps:
         return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_shown_to_user(event) else ""
 
     def _line(self, item: StreamItem) -> str:
-        """Returns the progress line of a stream item: the end of a partial text now and then, or a complete text; else empty."""
+        """Returns the progress line of a stream item: the end of a partial text now and then, or a complete one; else empty."""
         match item:
             case TextPiece(event, text, offset):
                 before, reported = self._partial.get(event.id, ("", 0))

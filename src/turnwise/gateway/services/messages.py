@@ -17,9 +17,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.revisions import Expected, as_precondition
-from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.gateway.services.sessions import check_state
+from turnwise.gateway.services.session_scope import Expected, SessionScope, as_precondition, check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
 

@@ -1,10 +1,19 @@
-"""Authorization of requests: resolves the user and the session, and checks the caller's permission."""
+"""The session that a request names: the caller's permission there, the state that it may write, and the expected revisions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pydantic import JsonValue
 
 from turnwise.access.rights import reaches_all, require, user_of
 from turnwise.facts.callers import Caller, Permission
-from turnwise.facts.errors import Forbidden, RequestInvalid
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.errors import Forbidden, PreconditionFailed, RequestInvalid, RequestTooLarge, SessionMissing, StaleWriter
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.runner import Runner
+from turnwise.runner.admission import check_delta
 
 
 class SessionScope:
@@ -64,3 +73,55 @@ class SessionScope:
     def require(self, permission: Permission) -> None:
         """Raises Forbidden unless the caller has the permission for at least one user."""
         require(self.caller, permission)
+
+
+FIX = "Read the session again, and send its new ETag."
+
+
+class Expected(NamedTuple):
+    """The revisions that a write accepts; None accepts any revision of an existing session."""
+
+    revisions: frozenset[int] | None = None
+
+    def check(self, session: Session | None) -> int | None:
+        """Returns the revision that the session must still have when it is written; None if it only has to exist.
+
+        Raises:
+            PreconditionFailed: The session has another revision, or does not exist.
+        """
+        if session is None:
+            raise PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
+        if self.revisions is not None and session.revision not in self.revisions:
+            raise PreconditionFailed(f"The session has revision {session.revision} by now.", fix=FIX, where=_WHERE)
+        return None if self.revisions is None else session.revision
+
+
+@contextmanager
+def as_precondition(expected: Expected | None) -> Iterator[None]:
+    """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision."""
+    try:
+        yield
+    except (StaleWriter, SessionMissing):
+        if expected is None:
+            raise
+        problem = "The session has changed meanwhile, or has queued messages that will change it."
+        raise PreconditionFailed(problem, fix=FIX, where=_WHERE) from None
+
+
+_WHERE = ("header", "If-Match")
+
+
+def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
+    """Checks whether the caller may write these keys to a session's state.
+
+    Raises:
+        Forbidden: A key begins with `app:` and the caller is not an admin.
+        RequestTooLarge: The state exceeds `limits.message_bytes`.
+        MessageError: A value cannot be stored.
+    """
+    if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
+        raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
+    check_delta(state, limits)
+    size = len(json.dumps(state, ensure_ascii=False).encode())
+    if size > limits.message_bytes:
+        raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))

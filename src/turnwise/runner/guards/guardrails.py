@@ -19,6 +19,7 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.ports.stopping import is_stopped
+from turnwise.runner.admission import check_offers
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import (
     GuardrailResult,
@@ -30,7 +31,6 @@ from turnwise.runner.guards.guardrail_results import (
     without_sealed_parts,
 )
 from turnwise.runner.guards.stream_guard import StreamStage
-from turnwise.tools.offers import check_offers
 
 NAME = "tools"
 """The name of the data part that holds the offered tools for guardrails."""
