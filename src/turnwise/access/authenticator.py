@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from turnwise.access.api_keys import caller_of, is_valid, matches, read_key
-from turnwise.access.limiters import RateLimiter
+from turnwise.access.quotas import RateLimiter
 from turnwise.facts.callers import ApiKey, Caller
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits

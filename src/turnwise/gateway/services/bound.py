@@ -20,12 +20,11 @@ from turnwise.gateway.services.linting import Linting, LintReport
 from turnwise.gateway.services.memories import Memories
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.plans import Plans
-from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.reports import KEPT_SECONDS, Reports
 from turnwise.gateway.services.reviews import Reviews
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Prices, SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
 from turnwise.learning.decision_report import DecisionReport

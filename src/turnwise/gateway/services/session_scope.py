@@ -1,4 +1,4 @@
-"""The session that a request names: the caller's permission there, the state that it may write, and the expected revisions."""
+"""What a request may do in the session that it names: permission, state keys, expected revisions, and its price."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.access.quotas import Quotas
 from turnwise.access.rights import reaches_all, require, user_of
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import Forbidden, PreconditionFailed, RequestInvalid, RequestTooLarge, SessionMissing, StaleWriter
@@ -14,6 +15,7 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.runner import Runner
 from turnwise.runner.admission import check_delta
+from turnwise.runner.limited_artifacts import copied_bytes
 
 
 class SessionScope:
@@ -125,3 +127,46 @@ def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) 
     size = len(json.dumps(state, ensure_ascii=False).encode())
     if size > limits.message_bytes:
         raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))
+
+
+CHANGE, FORK = 2, 4
+"""The price of a rewind or deletion, and of a fork, before its data."""
+EVENTS, BYTES = 1_000, 1024 * 1024
+"""The number of events, or of bytes, that costs one more request."""
+EXCHANGES, SESSIONS = 10, 10
+"""The number of imported exchanges, or of sessions of a deleted user, that costs one more request."""
+
+
+class Prices:
+    """Counts operations for the quotas of their callers. Every method raises TooMany before anything is done."""
+
+    def __init__(self, runner: Runner, quotas: Quotas, caller: Caller) -> None:
+        self._runner, self._quotas, self._caller = runner, quotas, caller
+
+    async def change(self, key: SessionKey) -> None:
+        """Counts a rewind, a regeneration or a deletion, by the session's log."""
+        await self._quotas.work(self._caller, key.user, CHANGE + log_price(await self._runner.store.open(key)))
+
+    async def fork(self, key: SessionKey) -> None:
+        """Counts a fork, by the artifacts that it copies: it shares the events."""
+        artifacts = self._runner.artifacts
+        size = 0 if artifacts is None else await copied_bytes(artifacts, key)
+        await self._quotas.work(self._caller, key.user, FORK + size // BYTES)
+
+    async def delete_user(self, user: str) -> None:
+        """Counts the deletion of all data of a user, by its sessions and their logs."""
+        usage = await self._runner.store.maintenance.usage(self._runner.app, user)
+        await self._quotas.work(self._caller, user, CHANGE + usage.sessions // SESSIONS + usage.bytes // BYTES)
+
+    async def search(self, session: Session) -> None:
+        """Counts a search in the whole log of a session."""
+        await self._quotas.work(self._caller, session.key.user, log_price(session))
+
+    async def imports(self, key: SessionKey, exchanges: int) -> None:
+        """Counts an import, by its exchanges. Its bytes were counted when they were received."""
+        await self._quotas.work(self._caller, key.user, exchanges // EXCHANGES)
+
+
+def log_price(session: Session | None) -> int:
+    """Returns the price of working on a session's whole log; 0 without a session."""
+    return 0 if session is None else session.last_sequence // EVENTS + session.bytes // BYTES
