@@ -15,7 +15,7 @@ from turnwise.facts.events import End, Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.stopping import is_stopped
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 
 Style = Literal["returns", "awaits", "yields", "awaits and yields"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.completion import agent_names
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+from turnwise.cli.shell_completion import agent_names
 
 if TYPE_CHECKING:
     from turnwise.facts.labels import Label

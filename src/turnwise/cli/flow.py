@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from turnwise.cli.completion import flow_names
 from turnwise.cli.exits import OK, UsageProblem
 from turnwise.cli.options import (
     DEFAULT_USER,
@@ -20,6 +19,7 @@ from turnwise.cli.options import (
     UserOption,
     message_context,
 )
+from turnwise.cli.shell_completion import flow_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

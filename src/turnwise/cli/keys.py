@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from turnwise.cli.completion import agent_roles, scopes
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.shell_completion import agent_roles, scopes
 
 if TYPE_CHECKING:
     from pathlib import Path

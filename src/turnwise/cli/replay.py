@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.completion import policy_names
 from turnwise.cli.eval import check_writable, gates_of, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption
+from turnwise.cli.shell_completion import policy_names
 
 if TYPE_CHECKING:
     from turnwise.assemble import App

@@ -91,7 +91,7 @@ async def _show(
 ) -> None:
     """Prints the session's transcript, the last events or all, and what the models cost."""
     from turnwise.cli import pending, session_output, terminal
-    from turnwise.cli.answers import event_json
+    from turnwise.cli.batch_run import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
     from turnwise.cli.tables import wrap

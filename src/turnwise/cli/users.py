@@ -53,7 +53,7 @@ async def _write(runner: "Runner", user: str, output: Path) -> None:
     from turnwise.cli.records import ACTOR
     from turnwise.ports.audit import Act
     from turnwise.ports.holds import RecordStore
-    from turnwise.runner.export import UserExport
+    from turnwise.runner.user_export import UserExport
 
     key = runner.key(user, "-")
     part = output.with_name(f"{output.name}.part")

@@ -12,8 +12,8 @@ from turnwise.flows.arguments import check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.event_loop import in_thread
 from turnwise.tools.function import json_value
-from turnwise.tools.threads import in_thread
 
 _TURN_PARAMETERS = frozenset({"context", "request"})
 _TASK_OPTIONS = tuple(name for name in inspect.signature(Task).parameters if name != "agents")

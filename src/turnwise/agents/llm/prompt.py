@@ -12,7 +12,7 @@ from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
 from turnwise.ports.stores import Artifact
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 from turnwise.transcript.fences import PREAMBLE
 
 _ARTIFACT = "artifact."

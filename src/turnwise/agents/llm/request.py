@@ -18,7 +18,7 @@ from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.tools.threads import LoopYielder
+from turnwise.tools.event_loop import LoopYielder
 from turnwise.transcript.groups import Note
 from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 

@@ -10,7 +10,7 @@ from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.ports.holds import Hold, RecordStore
 from turnwise.runner import Runner
-from turnwise.runner.export import ExportView, UserExport
+from turnwise.runner.user_export import ExportView, UserExport
 
 
 class Records:

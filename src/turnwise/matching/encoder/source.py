@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.matching.encoder.graph import Shape
+from turnwise.matching.encoder.onnx_graph import Shape
 
 if TYPE_CHECKING:
-    from turnwise.matching.encoder.graph import Weights
+    from turnwise.matching.encoder.onnx_graph import Weights
 
 WEIGHTS_FILE = "model.safetensors"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
