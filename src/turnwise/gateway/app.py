@@ -82,14 +82,14 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         front: The app and its services.
         lifespan: A context to enter for the application's lifetime.
     """
-    spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
+    enabled, documented = list(protocols(front.config.protocols)), front.config.documentation
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             if lifespan is not None:
                 await stack.enter_async_context(lifespan(app))
-            for each in spoken:
+            for each in enabled:
                 await stack.enter_async_context(each.running(front))
             yield
 
@@ -104,7 +104,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         redirect_slashes=False,
     )
     app.state.front, app.state.pending = front, PendingRequests()
-    for each in spoken:
+    for each in enabled:
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
             app.include_router(each.top)
@@ -114,24 +114,24 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
     app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
-    form_for = error_formatter(spoken)
+    form_for = error_formatter(enabled)
     register_error_handlers(app, form_for)
-    for surrounding in _middleware(front, app.state.pending, spoken, form_for):
-        app.user_middleware.append(surrounding)
+    for layer in _middleware(front, app.state.pending, enabled, form_for):
+        app.user_middleware.append(layer)
     return app
 
 
-def error_formatter(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
+def error_formatter(enabled: Sequence[Protocol]) -> Callable[[str], Form]:
     """Returns a function that maps a path to its protocol's error format; to the REST API's for any other path."""
 
     def form_for(path: str) -> Form:
-        return next((each.form for each in spoken if each.has(path)), api.error_response)
+        return next((each.form for each in enabled if each.has(path)), api.error_response)
 
     return form_for
 
 
 def _middleware(
-    front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
+    front: Front, pending: PendingRequests, enabled: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
     """Yields the middleware, outermost first."""
     config = front.config
@@ -145,7 +145,7 @@ def _middleware(
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(TraceContext)
-    prefixes = [each.prefix for each in spoken]
+    prefixes = [each.prefix for each in enabled]
     yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI, *FIXED))
     yield Middleware(SecurityHeaders)
     if config.origins:

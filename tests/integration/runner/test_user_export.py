@@ -13,6 +13,7 @@ import pytest
 from turnwise import Runner, agent
 from turnwise.facts.labels import Label
 from turnwise.facts.memory import new_entry
+from turnwise.runner import user_export
 from turnwise.runner.user_export import UserExport
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore

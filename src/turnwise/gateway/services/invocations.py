@@ -241,12 +241,12 @@ class Tasks:
         found = await decisions.invocations(app, user=named, key=key, states=states, since=since, after=after, limit=limit)
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))
-        told = (
+        rows = (
             _task(info, state)
             for info, state in zip(found.items, known, strict=True)
             if state and _matches_states(state, states)
         )
-        return TaskPage(tuple(told), found.next, total)
+        return TaskPage(tuple(rows), found.next, total)
 
     async def _state(self, info: InvocationInfo) -> str | None:
         """Returns the invocation's state, read from the log if it is not indexed; None if it was rewound or deleted

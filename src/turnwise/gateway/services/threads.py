@@ -73,11 +73,11 @@ class Threads:
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
-        told = _events_from(message_id, reading.result.events if reading.result else ())
-        if not told:
+        answer_events = _events_from(message_id, reading.result.events if reading.result else ())
+        if not answer_events:
             raise _missing()
-        await self._require_visible(key, told[0])
-        return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
+        await self._require_visible(key, answer_events[0])
+        return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(answer_events)))
 
     async def wait_for_progress(self, session: str, invocation_id: str, after: int) -> None:
         """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
@@ -238,15 +238,15 @@ class Threads:
         """Returns whether the message brings only results of an agent's own tools."""
         if event.content is None or any(not isinstance(part, ToolResultPart) for part in event.content.parts):
             return False
-        told = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
-        late = {call.call_id for call in calls_in(told) if is_late(call)}
+        answer_events = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
+        late = {call.call_id for call in calls_in(answer_events) if is_late(call)}
         return all(result.call_id in late for result in event.content.tool_results)
 
     async def _before(self, key: SessionKey, events: Sequence[Event]) -> Sequence[Event]:
         if not events or events[0].content is None or not events[0].content.tool_results:
             return ()
-        told = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
-        return [event for event in told if (event.sequence or 0) < (events[0].sequence or 0)]
+        answer_events = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
+        return [event for event in answer_events if (event.sequence or 0) < (events[0].sequence or 0)]
 
     async def _require_visible(self, key: SessionKey, first: Event) -> None:
         """Raises InvocationMissing if a rewind hides the event."""
@@ -257,8 +257,8 @@ class Threads:
 
 def _events_from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
     """Returns the events from this user message on; empty if they do not contain it."""
-    told = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
-    return events[next((place for place, is_it in enumerate(told) if is_it), len(events)) :]
+    matches = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
+    return events[next((place for place, is_it in enumerate(matches) if is_it), len(events)) :]
 
 
 def _continues_invocation(event: Event) -> bool:

@@ -59,5 +59,5 @@ class Exchanges:
 
 def joined_instructions(texts: Iterable[str]) -> DataPart | None:
     """Returns the texts as one instructions part; None if all are blank."""
-    told = "\n\n".join(text for text in texts if text.strip())
-    return DataPart(name=INSTRUCTIONS, data=told) if told else None
+    joined = "\n\n".join(text for text in texts if text.strip())
+    return DataPart(name=INSTRUCTIONS, data=joined) if joined else None

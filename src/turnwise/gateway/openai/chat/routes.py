@@ -55,8 +55,8 @@ async def create(
     if user is None and services.scope.caller.acts_for_users:
         user = body.named_user
     services = services.for_user(user)
-    talk = _conversation_request(body, front, services, session, key, request)
-    invocation = await services.conversations.send(talk)
+    conversation = _conversation_request(body, front, services, session, key, request)
+    invocation = await services.conversations.send(conversation)
     head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)

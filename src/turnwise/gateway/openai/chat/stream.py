@@ -120,13 +120,13 @@ def stream(
 
 async def _chunks(request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
     """Yields the chunks, or an error; None marks the end."""
-    telling = AnswerText()
+    answer = AnswerText()
     try:
         yield chunks.role()
         async for event in invocation.events():
-            if text := telling.feed(event):
+            if text := answer.feed(event):
                 yield chunks.text(text)
-        if text := telling.rest():
+        if text := answer.rest():
             yield chunks.text(text)
         result = await invocation.result()
         if (failure := failure_of(result, redactor_of(request), request)) is not None:

@@ -78,22 +78,22 @@ def final_response(
         view: The caller's redactor.
         before: The earlier tool calls of its invocation.
     """
-    told = visible(events)
-    end = End(reason="cancelled") if not events else _end_of(told)
+    shown = visible(events)
+    end = End(reason="cancelled") if not events else _end_of(shown)
     items, output = Items(name, view), list[Item]()
     items.stream.know(before)
-    for event in told:
+    for event in shown:
         output += items.of(event)
-    status, incomplete = _status(told, end)
+    status, incomplete = _status(shown, end)
     return replaced(
         blank,
         status=status,
-        completed_at=seconds(told[-1].created_at) if status == "completed" and told else None,
+        completed_at=seconds(shown[-1].created_at) if status == "completed" and shown else None,
         incomplete_details=incomplete,
-        error=_failure(told, end, view) if status == "failed" else None,
+        error=_failure(shown, end, view) if status == "failed" else None,
         output=output,
-        usage=_tokens(told),
-        turnwise=_decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
+        usage=_tokens(shown),
+        turnwise=_decision_info(blank.turnwise, shown, view, pending=items.pending and not _is_over(shown)),
     )
 
 

@@ -50,12 +50,12 @@ class _Closed(Exception):
 
 
 class _Lane:
-    """A lane with its queued requests. `name` is None for the default lane; `telling` is its current stream."""
+    """A lane with its queued requests. `name` is None for the default lane; `stream` is its current stream."""
 
     def __init__(self, name: str | None) -> None:
         self.name = name
         self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.telling: ResponseStream | None = None
+        self.stream: ResponseStream | None = None
 
 
 class _Connection:
@@ -130,15 +130,15 @@ class _Connection:
             given = await lane.asked.get()
             async with self._active:
                 try:
-                    lane.telling = await self._start_stream(given)
+                    lane.stream = await self._start_stream(given)
                 except TurnwiseError as error:
                     await self._send_error(error, lane.name)
                     continue
-                async for wire in lane.telling.events():
+                async for wire in lane.stream.events():
                     await self._send(_nested(wire), lane.name)
                     if wire["type"] == "response.failed":
                         self._forget(given.get("previous_response_id"))
-                lane.telling = None
+                lane.stream = None
 
     async def _start_stream(self, given: dict[str, Any]) -> ResponseStream:
         """Starts the response of one `response.create` event. Raises for options that a web socket does not support."""
@@ -177,8 +177,8 @@ class _Connection:
 
     async def _send_error(self, error: TurnwiseError, lane: str | None) -> None:
         problem = problem_of(error, self._websocket)
-        told = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
-        await self._send({"type": "error", "status": problem.status, "error": told}, lane)
+        details = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
+        await self._send({"type": "error", "status": problem.status, "error": details}, lane)
 
     async def _send(self, wire: Wire, lane: str | None = None) -> None:
         """Sends one event, with the name of its lane. Raises _Closed when the client is gone."""
@@ -197,8 +197,8 @@ class _Connection:
         """Ends open streams with an error event, and closes the connection."""
         try:
             for lane in self._lanes.values():
-                if lane.telling is not None:
-                    await self._send(_nested(lane.telling.closing()), lane.name)
+                if lane.stream is not None:
+                    await self._send(_nested(lane.stream.closing()), lane.name)
             await self._websocket.close(RESTART)
         except (_Closed, WebSocketDisconnect, RuntimeError):
             pass  # the connection is closed already
@@ -225,12 +225,12 @@ def _nested(wire: Wire) -> Wire:
     """Returns the event in the web socket's format, in which an error is a nested object."""
     if wire["type"] != "error":
         return wire
-    told = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
-    return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": told}
+    details = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
+    return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": details}
 
 
 def _steer_rejection(event: dict[str, Any]) -> Wire:
     why = "A running response accepts no more input. Send a response.create that continues from it."
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
-    told = {name: event.get(name) for name in ("input", "previous_response_id")}
-    return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": told}
+    details = {name: event.get(name) for name in ("input", "previous_response_id")}
+    return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": details}
