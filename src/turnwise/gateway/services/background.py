@@ -47,7 +47,7 @@ class BackgroundTasks:
             task.result()
 
 
-class Kept(Generic[T]):
+class CachedResults(Generic[T]):
     """Results that take long to make. One is made at a time; a caller that goes away leaves it to the next one.
 
     Args:

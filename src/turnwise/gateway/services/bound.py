@@ -9,7 +9,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
-from turnwise.gateway.services.background import BackgroundTasks, Kept, Locks
+from turnwise.gateway.services.background import BackgroundTasks, CachedResults, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
 from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
@@ -52,8 +52,8 @@ class SharedState:
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
         self.analyses = Analyses(self.detached)
-        self.reports = Kept[DecisionReport](self.detached, seconds=KEPT_SECONDS)
-        self.lint_reports = Kept[LintReport](self.detached)
+        self.reports = CachedResults[DecisionReport](self.detached, seconds=KEPT_SECONDS)
+        self.lint_reports = CachedResults[LintReport](self.detached)
 
 
 class Services:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnwise.gateway.services.background import Kept
+from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
@@ -31,7 +31,7 @@ class LintReport(NamedTuple):
 class Linting:
     """Shows what makes agents hard to tell apart."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, reports: Kept[LintReport]) -> None:
+    def __init__(self, runner: Runner, scope: SessionScope, reports: CachedResults[LintReport]) -> None:
         self._runner, self._scope, self._reports = runner, scope, reports
 
     async def report(self) -> LintReport:

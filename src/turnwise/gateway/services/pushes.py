@@ -12,7 +12,7 @@ from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.key_store import KeyStore
-from turnwise.ports.pushes import KeepsPushes, Pushes as Kept, PushPlace
+from turnwise.ports.pushes import KeepsPushes, Pushes as PushStore, PushPlace
 from turnwise.runner import Invocation, Runner
 
 MAX_CONFIGS = 10
@@ -33,12 +33,12 @@ class PushFeed:
 
     def __init__(self, runner: Runner, issuer: Issuer) -> None:
         self._runner, self._issuer = runner, issuer
-        self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
+        self.kept: PushStore | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
         """Set when a configuration was stored."""
 
     @property
-    def store(self) -> Kept:
+    def store(self) -> PushStore:
         assert self.kept is not None
         return self.kept
 
