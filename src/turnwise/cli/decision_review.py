@@ -28,7 +28,9 @@ def review(
         float, typer.Option("--random", min=0, max=1, metavar="0..1", help="The share of decisions that are drawn at random.")
     ] = 0.1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the draw.")] = 0,
-    limit: Annotated[int, typer.Option("--of", min=1, max=100_000, help="Choose from the newest decisions, so many.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option("--of", min=1, max=100_000, help="Choose from this number of the newest decisions.")
+    ] = 10_000,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

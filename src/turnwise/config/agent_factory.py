@@ -129,7 +129,7 @@ class AgentFactory:
         return LlmAgent(name, model=model, description=card.description, instructions=made.instructions, tools=tools)
 
     def _remote(self, name: str, made: MadeRemotely, card: AgentCard) -> Agent:
-        """Makes an adapter for a remote agent, whose addresses the guard checks."""
+        """Makes an adapter for a remote agent. The guard checks its addresses."""
         from turnwise.agents.adapters.a2a import A2aAgent
 
         url = self._expanded(name, made.remote)

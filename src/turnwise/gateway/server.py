@@ -313,7 +313,7 @@ class UvicornServer(uvicorn.Server):
 
 
 def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connection]) -> uvicorn.Config:
-    """Returns uvicorn's configuration: our connection class, limits and proxies, none of its own logs."""
+    """Returns uvicorn's configuration: our connection class, limits and proxies, and no logs by uvicorn."""
     configuration = Configuration(
         app,
         http=connection,

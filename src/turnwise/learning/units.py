@@ -139,8 +139,8 @@ def is_corrected(trial: Trial, until: datetime) -> bool:
 def counting_label(labels: Sequence[TrialLabel], until: datetime) -> TrialLabel | None:
     """Returns the first label that was given in time, and not because of what the policy decided.
 
-    Operators review doubtful decisions first, and one policy may have more of them than another. Of operators' labels,
-    therefore, only those of randomly picked decisions count.
+    Operators review doubtful decisions first, and one policy may have more of them than another. Operators' labels therefore
+    count only for randomly picked decisions.
     """
     return next((each for each in labels if each.at <= until and (each.source != OPERATOR or each.picked == RANDOM)), None)
 

@@ -70,7 +70,7 @@ class LoopRuntimes:
         return loop_runtime
 
     def _make(self) -> LoopRuntime:
-        """Builds the runtime of the running event loop: a lease holder of its own, driver, queues, recovery and jobs."""
+        """Builds the runtime of the running event loop: a separate lease holder, driver, queues, recovery and jobs."""
         # The host and the process are for people who read the database. The id is always a system id, even with a custom
         # issuer: two holders must never share it.
         holder = f"{platform.node()}-{os.getpid()}-{SystemIssuer().new_id('runner')}"

@@ -182,7 +182,7 @@ class _Place:
             self._code = len(run)
 
     def _end_line(self) -> None:
-        """Ends a line: closes the code block whose last line it was; a blank line ends inline code and quotations."""
+        """Ends a line: a closing fence ends the code block, and a blank line ends inline code and quotations."""
         if self._fence and self._closing:
             self._fence = ""
         if self._line is not None and not self._line.strip():

@@ -24,7 +24,8 @@ _RULES = ToolRules(recorded=False, last=True, private=True)
 def transfer_tool(context: AgentContext) -> Tool | None:
     """Returns the transfer tool of this agent, or None if there is no target.
 
-    It lists agents that are not available now, too: a call is then refused. So the tool does not change from turn to turn.
+    It lists agents that are not available now, too: a call is then refused. The tool therefore stays the same from turn to
+    turn.
     """
     targets = context.transfer_candidates
     return _tool_for(targets, _described(context, targets)) if targets else None

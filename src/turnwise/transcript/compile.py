@@ -189,7 +189,7 @@ class CompiledLog:
         Args:
             current: The events of the view's invocation, oldest first.
             limit: The most events of the log that may be read; None means all.
-            note: What the reader gets besides. It is added at the end, unless it is the newest note that is shown. Without
+            note: Further text for the reader. It is added at the end, unless it is the newest note that is shown. Without
                 a situation, it revokes the one that is shown.
         """
         room = budget._replace(tokens=max(0, budget.tokens - self._note_tokens(current, note)))

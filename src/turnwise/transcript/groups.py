@@ -69,7 +69,7 @@ def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told:
 
 
 class Note(NamedTuple):
-    """What a model gets besides the conversation, right before its answer. It is false if it is empty."""
+    """The text that a model gets beside the conversation, right before its answer. It is false if it is empty."""
 
     text: str = ""
     """The reader's situation, as the runtime says it."""

@@ -49,7 +49,7 @@ class ExperimentList(BaseModel):
 
 
 class ArmResultShown(BaseModel):
-    """What an arm came to."""
+    """The result of an arm."""
 
     arm: str
     policy: str | None

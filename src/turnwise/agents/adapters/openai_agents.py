@@ -164,7 +164,7 @@ class OpenAiAgent:
 
 
 def _with_transfer(agent: Any, targets: Targets) -> Any:
-    """Returns a copy of the agent with the transfer tool, whose call ends the run."""
+    """Returns a copy of the agent with the transfer tool; a call of it ends the run."""
     from agents import FunctionTool, ToolsToFinalOutputResult
 
     async def transfer(_: Any, written: str) -> str:

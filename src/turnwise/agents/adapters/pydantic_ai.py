@@ -195,7 +195,7 @@ class _HandedOver(Exception):
 
 
 def _transfer_tools(targets: Targets) -> Any:
-    """Returns a toolset with the transfer tool, whose valid call ends the run."""
+    """Returns a toolset with the transfer tool; a valid call of it ends the run."""
     from pydantic_ai import ModelRetry, Tool
     from pydantic_ai.toolsets import FunctionToolset
 

@@ -181,7 +181,7 @@ async def activate_agent_version(
     """Serves the content of a version, such as a draft, as a new version.
 
     With `min` or `max` the version is tried before, as by `try`. If a figure misses a bound, the answer is 409, and nothing
-    is changed. That needs the permissions `decisions:read` and `decisions:label`, too.
+    is changed. The trial needs the permissions `decisions:read` and `decisions:label`, too.
     """
     return await _activated(services, "agent", agent_name, body, expected, response)
 

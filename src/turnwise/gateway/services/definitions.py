@@ -57,7 +57,7 @@ NO_BOUNDS = Bounds()
 class Definitions:
     """Reads and changes definitions. Reading needs `definitions:read`, changing `definitions:write`.
 
-    Changes take the versions that the caller saw. Of two writers, one gets DefinitionConflict.
+    Changes take the versions that the caller saw. When two write at once, one gets DefinitionConflict.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a request may do in the session that it names: permission, state keys, expected revisions, and its price."""
+"""Admission to a session: the caller's permission, the state keys that it may write, expected revisions, and the price."""
 
 import json
 from collections.abc import Iterator, Mapping

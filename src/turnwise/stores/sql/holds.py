@@ -1,4 +1,4 @@
-"""Legal holds as rows. Whoever deletes a user's data checks them in the same transaction."""
+"""Legal holds as rows. A deletion of a user's data checks them in the same transaction."""
 
 from collections.abc import Sequence
 from functools import cache

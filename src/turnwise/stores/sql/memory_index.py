@@ -1,4 +1,6 @@
-"""What a search compares of a user's entries, as arrays: kept in memory within a bound, and read on only where it grew."""
+"""The fields of a user's entries that a search compares, as arrays: kept in memory within a bound, and read on only where it
+grew.
+"""
 
 import threading
 from collections import OrderedDict

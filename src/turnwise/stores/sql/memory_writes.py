@@ -82,7 +82,7 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a user's row says after a write."""
+    """The values of a user's row after a write."""
 
     first: int
     """The number of the first new entry."""

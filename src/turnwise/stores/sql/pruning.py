@@ -85,7 +85,7 @@ _HIDE = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(
 
 
 class UserPlan(NamedTuple):
-    """What to prune of a user."""
+    """The data of a user to prune."""
 
     app: str
     user: str

@@ -102,7 +102,7 @@ _SELECTION_MARK = '"selection":{'
 def event_text(event: Event) -> str:
     """Returns an event as stored: without its columns, without defaults, and without the verdicts of its selection.
 
-    Of the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
+    Among the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
     """
     without: dict[str, Any] = dict.fromkeys(_EVENT_COLUMNS, True)
     without |= {name: True for name, default in _EVENT_DEFAULTS.items() if getattr(event, name) == default}

@@ -219,7 +219,7 @@ class _Writer:
         return True
 
     def _write_alone(self, call: Call[Any], connection: Connection, driver: sqlite3.Connection) -> None:
-        """Runs one call in a transaction of its own."""
+        """Runs one call in a separate transaction."""
         if call.overdue:
             return
         try:

@@ -222,7 +222,7 @@ class _PendingCalls:
         loop.call_later(deadline - time.monotonic(), self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Expires the calls of this loop whose time is over, and sets the timer for the next one."""
+        """Expires the overdue calls of this loop, and sets the timer for the next one."""
         now = time.monotonic()
         assert self._due is not None
         if now - self._due > LATE_SECONDS:

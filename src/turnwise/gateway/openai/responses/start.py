@@ -6,8 +6,8 @@ items of a response     after that response, for clients that send the whole con
 a conversation          after the matching turns, as for chat completions: `gateway/services/conversations.py`
 none of these           in a new session
 
-A response that is not stored always goes to its own session, with a copy of the earlier events. That session is
-deleted after the response was sent.
+A response that is not stored always goes to its own session, with a copy of the earlier events. The session is deleted after
+the response was sent.
 """
 
 from collections.abc import Awaitable, Container
@@ -116,7 +116,7 @@ async def _start_elsewhere(
     """Starts a response without `previous_response_id`.
 
     In order: in the named conversation, after a response among the input items, in the session of an answered tool call, in the
-    session whose log matches the past items, in a new session.
+    session with a log that matches the past items, in a new session.
     """
     if (conversation := body.conversation) is not None:
         draft = draft._replace(session=conversation)
