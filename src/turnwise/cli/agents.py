@@ -179,7 +179,7 @@ def activate(
 
     async def work() -> bool:
         async with open_editor(config, serve=bool(gates)) as (app_, editor):
-            seen, newest = await _seen(editor, kind_of(policy), name, expect)
+            seen, newest = await _expected_versions(editor, kind_of(policy), name, expect)
             wanted = newest if version is None else version
             if gates:
                 tried = await editor.version(kind_of(policy), name, wanted)
@@ -207,7 +207,7 @@ def rollback(
     """Go back to an earlier version: its content serves again as a new version."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        seen, _ = await _expected_versions(editor, kind_of(policy), name, expect)
         earlier = await editor.previous(kind_of(policy), name) if version is None else version
         _print_stored(await editor.activate(kind_of(policy), name, earlier, seen, author(note)), as_json)
 
@@ -226,7 +226,7 @@ def retire(
     """Take a definition out of service. An agent in code is then as in code; another one is gone."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        seen, _ = await _expected_versions(editor, kind_of(policy), name, expect)
         _print_stored(await editor.retire(kind_of(policy), name, seen, author(note)), as_json)
 
     _run(config, work)
@@ -294,7 +294,9 @@ def _run(config: Path | None, work: Callable[["DefinitionEditor"], Any]) -> None
     asyncio.run(opened())
 
 
-async def _seen(editor: "DefinitionEditor", what: "DefinitionKind", name: str, expect: int | None) -> tuple[int, int]:
+async def _expected_versions(
+    editor: "DefinitionEditor", what: "DefinitionKind", name: str, expect: int | None
+) -> tuple[int, int]:
     """Returns the version that has to be the newest one, and the newest one. Raises DefinitionMissing."""
     newest = (await editor.version(what, name)).version
     return newest if expect is None else expect, newest

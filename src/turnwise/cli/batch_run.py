@@ -107,7 +107,7 @@ class BatchRun:
                 continue
             await self._ahead.acquire()
             key = (line.user, line.session)
-            task = asyncio.create_task(self._one(number, line, self._last.get(key)))
+            task = asyncio.create_task(self._answer_line(number, line, self._last.get(key)))
             self._last[key] = task
             self._tasks.add(task)
             task.add_done_callback(lambda done, key=key: self._done(done, key))  # type: ignore[misc]
@@ -131,7 +131,7 @@ class BatchRun:
             self._complain(number, InputError(first.problem, fix=first.fix or f"Keys: {', '.join(InputLine.model_fields)}."))
             return None
 
-    async def _one(self, number: int, line: InputLine, before: asyncio.Task[None] | None) -> None:
+    async def _answer_line(self, number: int, line: InputLine, before: asyncio.Task[None] | None) -> None:
         """Answers one line after the session's line before it, and counts or reports the result."""
         if before is not None:
             await asyncio.wait([before])

@@ -44,11 +44,11 @@ def label(
     """Label a decision as an operator: which agent should have been chosen. A new label replaces the one before."""
     if (agent is not None) + nobody + remove != 1:
         raise UsageProblem("The label is missing, or there are several.", fix="Name an agent, or pass --nobody or --remove.")
-    given = None if remove else _given(agent, unsure, note, picked, probability)
+    given = None if remove else _build_label(agent, unsure, note, picked, probability)
     asyncio.run(_label(config, user, session, sequence, given, as_json))
 
 
-def _given(agent: str | None, unsure: bool, note: str, picked: str | None, probability: float | None) -> "Label":
+def _build_label(agent: str | None, unsure: bool, note: str, picked: str | None, probability: float | None) -> "Label":
     """Builds the label from the options. Raises UsageProblem for an invalid value."""
     from pydantic import ValidationError
 

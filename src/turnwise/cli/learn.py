@@ -112,8 +112,8 @@ async def _learn(config: Path | None, cases: list[Path], since: datetime | None,
             traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, since)
             found = await learn(cascade, traffic, **bounds._asdict())
         is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
-        judged = await _counted(app.runner, cases, found) if is_kept else None
-        return found, await _drafted(app, found, bounds.seed) if draft else None, judged
+        judged = await _count_draft(app.runner, cases, found) if is_kept else None
+        return found, await _store_drafts(app, found, bounds.seed) if draft else None, judged
 
 
 async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
@@ -126,7 +126,7 @@ async def _log(runner: "Runner", since: datetime | None) -> "LogTraffic":
     return await LogTraffic.read(runner.store, runner.app, runner.cascade, since=since)
 
 
-async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
+async def _count_draft(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
     """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
     from turnwise.cli.records import ACTOR
     from turnwise.learning.wear import count_draft
@@ -138,7 +138,7 @@ async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int
     return await count_draft(runner.store.audit, runner.app, ACTOR, digest if cases else "log", found.judged_at)
 
 
-async def _drafted(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
+async def _store_drafts(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
     """Stores the proposal as drafts of definitions; None without a proposal."""
     from turnwise.cli.agents import author
     from turnwise.cli.learn_output import points

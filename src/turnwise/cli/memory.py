@@ -178,11 +178,11 @@ async def _export(config: "Path | None", user: str) -> None:
     from turnwise.cli.options import open_app
 
     async with open_app(config) as turnwise:
-        async for entry in _all(turnwise.runner, user):
+        async for entry in _all_entries(turnwise.runner, user):
             terminal.print_json(_data(entry))
 
 
-async def _all(runner: "Runner", user: str) -> "AsyncIterator[MemoryEntry]":
+async def _all_entries(runner: "Runner", user: str) -> "AsyncIterator[MemoryEntry]":
     """Yields all entries of the user, replaced ones included."""
     after: str | None = None
     while True:

@@ -71,14 +71,14 @@ class _Reloader:
         try:
             while True:
                 seen = scan_files(self._folder)
-                code = self._served(seen)
+                code = self._run_server(seen)
                 if self._asked:
                     return code
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _served(self, seen: Files) -> int:
+    def _run_server(self, seen: Files) -> int:
         """Runs one server until a file changes or this process must stop. Returns the server's exit code."""
         # A separate process group, so that Ctrl-C reaches the server only once, from here: a second signal would kill it.
         self._server = subprocess.Popen(self._command, process_group=0)

@@ -95,7 +95,7 @@ class AgentFactory:
 
     def _by_factory(self, name: str, made: MadeByFactory, card: AgentCard) -> Agent:
         """Calls the registered maker with the options. Raises AgentDefinitionError if it gives no agent."""
-        maker = _known(
+        maker = _registered(
             self.registered.makers, made.use, f"The agent {name!r} is made by {{}}, which is not registered.", "makers"
         )
         options = {key: self._expanded_value(name, value) for key, value in made.options.items()}
@@ -121,11 +121,11 @@ class AgentFactory:
 
     def _by_model(self, name: str, made: MadeByModel, card: AgentCard) -> Agent:
         """Makes an LLM agent with registered model and tools."""
-        model = _known(
+        model = _registered(
             self.registered.models, made.model, f"The agent {name!r} uses the model {{}}, which is not registered.", "models"
         )
         unknown = f"The agent {name!r} uses the tool {{}}, which is not registered."
-        tools = [_known(self.registered.tools, tool, unknown, "tools") for tool in made.tools]
+        tools = [_registered(self.registered.tools, tool, unknown, "tools") for tool in made.tools]
         return LlmAgent(name, model=model, description=card.description, instructions=made.instructions, tools=tools)
 
     def _remote(self, name: str, made: MadeRemotely, card: AgentCard) -> Agent:
@@ -161,7 +161,7 @@ class AgentFactory:
         return found.text
 
 
-def _known(names: Mapping[str, Any], name: str, problem: str, key: str) -> Any:
+def _registered(names: Mapping[str, Any], name: str, problem: str, key: str) -> Any:
     if name not in names:
         advice = did_you_mean(name, names) if names else ""
         fix = f"{advice} Register it under `definitions: {key}:` in turnwise.yaml.".lstrip()

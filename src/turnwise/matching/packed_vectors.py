@@ -37,7 +37,7 @@ class PackedVectors:
         places = self._places[index]
         vectors = np.empty((len(places), self.shape[1]), np.float32)
         for start in range(0, len(places), _AT_ONCE):
-            chunk = self._taken(places[start : start + _AT_ONCE]).astype(np.float32)
+            chunk = self._rows_at(places[start : start + _AT_ONCE]).astype(np.float32)
             chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
             vectors[start : start + _AT_ONCE] = chunk
         return vectors
@@ -47,7 +47,7 @@ class PackedVectors:
         places = self._places[index]
         block = self._blocks[0]
         is_block = len(self._blocks) == 1 and len(places) == len(block) and bool((places[:-1] < places[1:]).all())
-        return block if is_block else self._taken(places)
+        return block if is_block else self._rows_at(places)
 
     def chosen(self, index: Index) -> "PackedVectors":
         """Returns those rows, still packed."""
@@ -71,9 +71,9 @@ class PackedVectors:
         numbers = self._places - start
         moved = np.flatnonzero(~stays)
         numbers[moved] = sizes[largest] + np.arange(len(moved))
-        return (self._blocks[largest], self._taken(self._places[moved])), numbers
+        return (self._blocks[largest], self._rows_at(self._places[moved])), numbers
 
-    def _taken(self, numbers: NDArray[np.intp]) -> Packed:
+    def _rows_at(self, numbers: NDArray[np.intp]) -> Packed:
         """Returns these rows as float16."""
         if len(self._blocks) == 1:
             return self._blocks[0][numbers]

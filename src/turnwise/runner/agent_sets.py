@@ -139,9 +139,9 @@ class AgentSets:
             return self._current
         async with self._making.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             found = self._in_memory(revision)
-            return found or await self._made(self._make, revision)
+            return found or await self._make_earlier(self._make, revision)
 
-    async def _made(self, make: MakeSet, revision: int) -> AgentSet:
+    async def _make_earlier(self, make: MakeSet, revision: int) -> AgentSet:
         """Makes the set of an earlier revision and keeps it in memory as the spare one. Raises as `at`."""
         try:
             made = await make(revision)

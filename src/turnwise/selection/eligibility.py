@@ -79,7 +79,7 @@ def eligible(
         resting: Agents that are paused after repeated failures.
         among: Considers only these agents, as inside a team. The last two rules then do not apply: the team runs them.
     """
-    verdicts = dict(_judged(tree, frozenset(roles), resting, routed=among is None))
+    verdicts = dict(_with_exclusions(tree, frozenset(roles), resting, routed=among is None))
     considered = [card.name for card in tree if among is None or card.name in among]
     excluded = [exclusion for name in considered if (exclusion := verdicts[name])]
     return Eligible(
@@ -91,7 +91,7 @@ def eligible(
     )
 
 
-def _judged(
+def _with_exclusions(
     tree: AgentTree, roles: frozenset[str], resting: Collection[str], *, routed: bool
 ) -> Iterator[tuple[str, Exclusion | None]]:
     """Yields every agent, parents before children, with its exclusion; None when it may be chosen."""

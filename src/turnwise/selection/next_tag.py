@@ -49,13 +49,13 @@ class NextTagFilter:
 
     def feed(self, piece: str) -> str:
         """Adds a chunk and returns the text that is safe to show; may be empty."""
-        return self._take(self._held + piece, last=False)
+        return self._filter(self._held + piece, last=False)
 
     def finish(self) -> str:
         """Returns the buffered text at the end of the stream."""
-        return self._take(self._held, last=True)
+        return self._filter(self._held, last=True)
 
-    def _take(self, text: str, *, last: bool) -> str:
+    def _filter(self, text: str, *, last: bool) -> str:
         """Returns the text without tags, and holds back an end that may become a tag, unless it is the last text."""
         visible: list[str] = []
         at, self._held = 0, ""
@@ -63,7 +63,7 @@ class NextTagFilter:
             if text[at] == "<" and not self._place.is_quoted():
                 tag = _TAG.match(text, at)
                 if tag:
-                    self._found(tag[1])
+                    self._set_name(tag[1])
                     at = tag.end()
                     continue
                 if not last and _may_become_tag(text, at):
@@ -76,7 +76,7 @@ class NextTagFilter:
             at = stop
         return "".join(visible)
 
-    def _found(self, inside: str) -> None:
+    def _set_name(self, inside: str) -> None:
         if self.name is None:
             self.name = inside.rpartition("@")[2].strip()
         self._place.read(CLOSING[0])

@@ -65,9 +65,11 @@ class Semantic:
         if language is not None:
             return abstained(self.name, f"It compares nothing: {unread(language)}.")
         reading = await self._meaning.read_message(request.text)
-        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections)
+        return with_corrections(
+            self._verdict_for(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections
+        )
 
-    def _by(self, match: Match) -> Verdict:
+    def _verdict_for(self, match: Match) -> Verdict:
         """Returns the verdict for one match, of eligible agents only."""
         ranked = self._ranked(match)
         if not ranked:

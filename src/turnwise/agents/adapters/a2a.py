@@ -174,7 +174,7 @@ class A2aAgent:
             await exchange.run(request if targets is None else _with_targets(request, targets))
             answer, problem = exchange.answer(context.config.limits), None
             if targets is not None and answer.question is None:
-                answer, problem = _chosen(answer, targets)
+                answer, problem = _take_target(answer, targets)
             if problem is None:
                 break
             if sent - number == MOST_REFUSALS:
@@ -386,7 +386,7 @@ def _with_targets(message: "theirs.Message", targets: Targets) -> "theirs.Messag
     return message
 
 
-def _chosen(answer: TurnAnswer, targets: Targets) -> tuple[TurnAnswer, str | None]:
+def _take_target(answer: TurnAnswer, targets: Targets) -> tuple[TurnAnswer, str | None]:
     """Takes the extension's parts out of the answer.
 
     Returns:

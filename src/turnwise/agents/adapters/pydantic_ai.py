@@ -113,7 +113,7 @@ class PydanticAiAgent:
         try:
             return await self._run(messages, context, writer, options)
         except _HandedOver:
-            return TurnAnswer(usage=_counted(used), target=targets.chosen)
+            return TurnAnswer(usage=_usage_so_far(used), target=targets.chosen)
 
     async def _run(
         self, messages: Sequence[Content], context: AgentContext, writer: PieceWriter, options: dict[str, Any]
@@ -254,7 +254,7 @@ def _usage(result: "AgentRunResult[Any]") -> Usage:
     )
 
 
-def _counted(used: "RunUsage") -> Usage:
+def _usage_so_far(used: "RunUsage") -> Usage:
     """Returns the token counts of a run that a transfer ended."""
     return Usage(
         input_tokens=used.input_tokens,

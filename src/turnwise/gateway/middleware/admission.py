@@ -74,11 +74,11 @@ class _Body:
         if self._complete:
             return await self._receive()
         try:
-            return await self._next()
+            return await self._receive_within_timeout()
         except Exception as error:
             raise RaisedProblem(error) from error
 
-    async def _next(self) -> Message:
+    async def _receive_within_timeout(self) -> Message:
         """Receives the next part within the timeout, after authentication, and counts its bytes against limit and quota."""
         if self._caller is None:
             self._check(self._announced or 0)

@@ -63,9 +63,9 @@ class CachedResults(Generic[T]):
     async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Returns the kept result, or makes it."""
         # Threads cannot be cancelled. So the lock belongs to a task, which lasts as long as the work in its threads.
-        return await asyncio.shield(self._tasks.start(self._made(key, make)))
+        return await asyncio.shield(self._tasks.start(self._get_or_make(key, make)))
 
-    async def _made(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _get_or_make(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Returns the kept result while it is fresh; otherwise makes it, keeps it and forgets the oldest."""
         async with self._lock:
             found = self._known.get(key)

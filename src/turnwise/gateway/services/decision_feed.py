@@ -84,12 +84,12 @@ class DecisionFeed:
         self._seen.clear()
         while True:
             try:
-                await self._tell(max(began, datetime.now(UTC) - OVERLAP))
+                await self._publish_new(max(began, datetime.now(UTC) - OVERLAP))
             except TurnwiseError as problem:
                 log.warning("new decisions could not be read: %s", problem)
             await asyncio.sleep(PERIOD_SECONDS)
 
-    async def _tell(self, since: datetime) -> None:
+    async def _publish_new(self, since: datetime) -> None:
         """Reads the decisions since a time and gives each follower those that it has not seen and may follow."""
         filter_ = DecisionFilter(since=since)
         page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=MOST)

@@ -59,7 +59,7 @@ class Threads:
 
     async def known(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
-        return await self._known(self._scope.session(to, session), message_id)
+        return await self._find_message(self._scope.session(to, session), message_id)
 
     async def whole(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's status with all events of its invocation from this message on, including later messages.
@@ -115,7 +115,7 @@ class Threads:
     async def cancel(self, session: str, message_id: str) -> None:
         """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
         key = self._scope.session("invocations:cancel", session)
-        known = await self._known(key, message_id)
+        known = await self._find_message(key, message_id)
         if known.receipt.state == QUEUED:
             invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
             await invocation.cancel()
@@ -135,11 +135,11 @@ class Threads:
             SessionError: The message was not started, or other messages follow its answer.
         """
         key = self._scope.session("sessions:write", session)
-        known = await self._known(key, message_id)
+        known = await self._find_message(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
             raise SessionError("The message has not been started.", fix="Cancel it instead.")
-        if await self._next(key, result.events[-1], among=None) is not None:
+        if await self._next_message(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
         await self._prices.change(key)
         if whole and result.events[0].sequence == 1:
@@ -172,7 +172,7 @@ class Threads:
         """Returns the earlier events of the message's invocation, if the message brought a tool result; otherwise nothing."""
         return await self._before(invocation.session, invocation.feed.stored)
 
-    async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:
+    async def _find_message(self, key: SessionKey, message_id: str) -> KnownMessage:
         """Returns a message's receipt with its answer and the events before it. Raises unless the caller may see one."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
@@ -201,7 +201,7 @@ class Threads:
         results = request.content.tool_results if isinstance(request.content, Content) else ()
         if any(result.call_id in session.head.calls for result in results):
             return key.id
-        following = await self._next(key, events[-1], among=events[0].invocation_id)
+        following = await self._next_message(key, events[-1], among=events[0].invocation_id)
         if not apart and following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
@@ -213,7 +213,7 @@ class Threads:
             await self._runner.sessions.fork(key, copy, before_invocation=before)
         return copy
 
-    async def _next(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
+    async def _next_message(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
         """Returns the first user message after the event; None if there is none. Late tool results of its invocation do
         not count.
 

@@ -71,7 +71,7 @@ class Expiries:
             return
         self._is_asked_again = False
         self._pass = asyncio.create_task(self._run())
-        self._pass.add_done_callback(self._ended)
+        self._pass.add_done_callback(self._on_pass_end)
 
     async def work_off(self) -> set[SessionKey]:
         """Works off the sessions with expired waits, here, and returns them. Raises the store's errors."""
@@ -105,7 +105,7 @@ class Expiries:
             self._next = at
             self._dispatcher.call_at(key, at)
 
-    def _ended(self, task: "asyncio.Task[set[SessionKey]]") -> None:
+    def _on_pass_end(self, task: "asyncio.Task[set[SessionKey]]") -> None:
         """Runs when a pass is over: begins the next one if asked for, tries again later after an error, and logs it."""
         self._pass = None
         if task.cancelled():

@@ -66,7 +66,7 @@ class Steps:
         known = self._find_record(full_key)
         if known is None:
             await self._check_key(key)
-            said = await self._say(full_key, make)
+            said = await self._make_event(full_key, make)
         elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
             said = self._emitter.find_recorded(recorded)
         else:
@@ -75,7 +75,7 @@ class Steps:
         self._once[full_key] = said
         return said
 
-    async def _say(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+    async def _make_event(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
         """Makes and emits the event of a `once` step, and records the step with it."""
         await self._invocation.recorder.confirm()
         self._emitter.start_new()

@@ -208,24 +208,24 @@ class ResponseStream:
 
     async def events(self) -> AsyncIterator[Wire]:
         """Yields the events above the number that the client has."""
-        async for wire in self._all():
+        async for wire in self._all_events():
             if wire["sequence_number"] > self._after:
                 yield _padded(wire) if self._padded and "delta" in wire else wire
 
-    async def _all(self) -> AsyncIterator[Wire]:
+    async def _all_events(self) -> AsyncIterator[Wire]:
         """Yields all events from the first; an error becomes the last one."""
         for wire in self._builder.begin():
             yield wire
         try:
             if self._ended is None:
-                async for wire in self._of_invocation():
+                async for wire in self._invocation_events():
                     yield wire
             for wire in self._builder.end(self._ended or await outcome(self._connection, self._asked)):
                 yield wire
         except TurnwiseError as error:
             yield self.problem(error)
 
-    async def _of_invocation(self) -> AsyncIterator[Wire]:
+    async def _invocation_events(self) -> AsyncIterator[Wire]:
         """Yields the events of the running invocation. The earlier calls of a continued one are known first."""
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
