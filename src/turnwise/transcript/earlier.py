@@ -207,7 +207,7 @@ class EarlierLog:
 
 
 def _roundest(sequences: Sequence[int], following: Sequence[int]) -> int:
-    """Returns the number between which and the following one the highest power of two lies. Among equals, it takes the first."""
+    """Returns the number before the highest power of two, counted to the following number; among equals, the first."""
     following = [*following, sequences[-1] + 1] if len(following) < len(sequences) else following
     return max(zip(sequences, following, strict=True), key=lambda pair: (pair[0] ^ pair[1]).bit_length())[0]
 
