@@ -56,7 +56,7 @@ WIDE_TUPLES = frozenset(
         "learning.outcomes.Outcome",
         "learning.report.curves.Frame",
         "learning.results.Subject",
-        "matching.encoder.graph.Shape",
+        "matching.encoder.onnx_graph.Shape",
         "matching.encoder.source.SourceModel",
         "matching.index._Cells",
         "matching.match.Match",

@@ -20,7 +20,7 @@ from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
 from turnwise.config.guardrail_entries import build_guardrail
-from turnwise.config.importing import resolve
+from turnwise.config.importing import call_factory, resolve
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
 from turnwise.config.registered_parts import model_specs, read_registered
@@ -88,7 +88,7 @@ class App:
         """Serves the newest definitions of the database, if there are any; without the database, those served last.
 
         Raises:
-            TurnwiseError: They do not fit together. What served before goes on.
+            TurnwiseError: They do not fit together. The set that served before goes on.
         """
         if self.watch is not None:
             await self.watch.start()
@@ -96,7 +96,7 @@ class App:
             raise self.runner.sets.problem
 
     async def follow_definitions(self) -> None:
-        """Serves each new revision, until it is cancelled. What does not fit together is logged and not served."""
+        """Serves each new revision, until it is cancelled. Definitions that do not fit together are logged and not served."""
         if self.watch is not None:
             await self.watch.forever()
 
@@ -299,6 +299,7 @@ class _Assembly:
     def _build_runner(
         self, agents: AgentBuilder, root: Agent, policy: PolicySpec, selectors: _Selectors, parts: dict[str, Any]
     ) -> Runner | None:
+        """Builds the runner; None if there are problems, which are reported."""
         assert self.tree is not None
         try:
             if self.problems:
@@ -374,6 +375,7 @@ class _Assembly:
         return {**named, **{path: (where, Reference.to(path)) for where, path in places}}
 
     def _selectors(self) -> _Selectors:
+        """Imports the app's own selectors by name, and reports those that fail."""
         made = {}
         for name, (where, reference) in self._user_selectors().items():
             factory = self._resolve(where, reference)
@@ -382,6 +384,7 @@ class _Assembly:
         return made
 
     def _parts(self) -> dict[str, Any]:
+        """Builds what the runner is made of besides agents and policy."""
         file = self.settings.file
         encoder = self._encoder(file.encoder)
         guardrails = [self._guardrail(("guardrails", index), item, encoder) for index, item in enumerate(file.guardrails)]
@@ -422,6 +425,7 @@ class _Assembly:
         return url if relative is None else f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
 
     def _artifacts(self, place: str | Reference | None) -> Any:
+        """Builds the artifact store that the configuration names; None without one, or after reporting a problem."""
         if place is None or isinstance(place, Reference):
             return self._instantiate(("artifacts",), place) if place else None
         if place == "memory":
@@ -431,6 +435,7 @@ class _Assembly:
         return self._try(("artifacts",), lambda: self._artifact_store(place))
 
     def _encoder(self, place: str | EndpointEncoderSection | Reference | None) -> Any:
+        """Builds the encoder that the configuration names; None for the bundled one, or after reporting a problem."""
         if isinstance(place, Reference):
             return self._instantiate(("encoder",), place)
         if isinstance(place, EndpointEncoderSection):
@@ -444,6 +449,7 @@ class _Assembly:
         return self._try(("encoder",), lambda: OnnxEncoder(self._document.folder.resolve() / place))
 
     def _artifact_store(self, place: str) -> Any:
+        """Returns the artifact store of a place: memory, a URL, or a folder."""
         if place == IN_MEMORY:
             from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
@@ -465,7 +471,7 @@ class _Assembly:
         if made is None:
             return None
         if inspect.isclass(made) or inspect.isroutine(made):
-            made = self._try(where, lambda: _call_factory(made, reference))
+            made = self._try(where, lambda: call_factory(made, reference.path, reference.options))
         elif reference.options:
             problem = f"{reference.path} is already an object, so it takes no options."
             self._document.report(where, problem, "Name its class, or a function that makes it.")
@@ -486,15 +492,3 @@ class _Assembly:
         except TurnwiseError as error:
             self._document.report_error(where, error)
             return None
-
-
-def _call_factory(factory: Callable[..., Any], reference: Reference) -> Any:
-    try:
-        return factory(**reference.options)
-    except TurnwiseError:
-        raise
-    except Exception as error:
-        given = ", ".join(reference.options) or "none"
-        raise ConfigError(
-            f"{reference.path} raised {type(error).__name__} when it was made: {error}.", fix=f"Options given: {given}."
-        ) from error

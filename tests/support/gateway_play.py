@@ -11,9 +11,8 @@ import httpx
 from turnwise import Runner
 from turnwise.access.api_keys import new_key
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.gateway.connection import Connection
 from turnwise.gateway.front import Front
-from turnwise.gateway.server import front_for, serving
+from turnwise.gateway.server import Connection, front_for, serving
 from turnwise.telemetry.metrics import Metrics
 
 DEADLINE_SECONDS = 30.0

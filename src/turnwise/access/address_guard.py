@@ -111,6 +111,7 @@ def _is_public_4(address: IPv4Address) -> bool:
 
 
 def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
+    """Returns whether the address is a public one, no multicast, private, local or reserved one."""
     return address.is_global and not (
         address.is_multicast
         or address.is_reserved
@@ -149,6 +150,7 @@ async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[An
 
 
 def _set_outcome(future: "asyncio.Future[Sequence[str]]", outcome: Sequence[str] | Exception) -> None:
+    """Gives the addresses or the error to the waiting caller, unless it has gone."""
     if future.done():
         return
     if isinstance(outcome, Exception):

@@ -124,6 +124,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_owner(role: Role, user: str | None, acts_for_users: bool) -> None:
+    """Raises RequestInvalid unless role and user fit: a user's key has one user or acts for all."""
     if role not in RIGHTS:
         raise RequestInvalid(f"There is no role {role[:40]!r}.", fix=f"Known are {', '.join(RIGHTS)}.", where=("role",))
     if user is not None and not is_storable_id(user):
@@ -144,6 +145,7 @@ def _check_owner(role: Role, user: str | None, acts_for_users: bool) -> None:
 
 
 def _check_agent_roles(agent_roles: Sequence[str]) -> None:
+    """Raises RequestInvalid for too many or invalid agent roles."""
     if len(agent_roles) > MOST_AGENT_ROLES:
         raise RequestInvalid(
             f"A key has {MOST_AGENT_ROLES} agent roles at most.", fix="Leave some out.", where=("agent_roles",)
@@ -158,7 +160,7 @@ def _check_agent_roles(agent_roles: Sequence[str]) -> None:
 
 
 def _check_scopes(role: Role, scopes: Sequence[Permission] | None) -> None:
-    """Raises RequestInvalid for a scope that does not exist, or that the role lacks. None is all of the role's."""
+    """Raises RequestInvalid for a scope that the role does not have."""
     for scope in scopes or ():
         if scope not in PERMISSIONS:
             fix = f"Known are {', '.join(PERMISSIONS)}."
@@ -172,6 +174,7 @@ def _check_scopes(role: Role, scopes: Sequence[Permission] | None) -> None:
 
 
 def _expiry(now: datetime, lifetime: timedelta) -> datetime:
+    """Returns the end of a key's life. Raises RequestInvalid for an invalid lifetime."""
     try:
         if lifetime > timedelta():
             return now + lifetime

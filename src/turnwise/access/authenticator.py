@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from turnwise.access.api_keys import caller_of, is_valid, matches, read_key
-from turnwise.access.rate_limit import RateLimiter
+from turnwise.access.quotas import RateLimiter
 from turnwise.facts.callers import ApiKey, Caller, credential_digest
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
@@ -118,6 +118,7 @@ class Authenticator:
         return caller
 
     async def _authenticate(self, credential: str, *, key_only: bool) -> Caller | None:
+        """Returns the caller of an API key or token; None if it is not accepted."""
         if len(credential) > CREDENTIAL_CHARACTERS:
             return None
         read = read_key(credential)
@@ -142,23 +143,25 @@ class _CachedKeys:
     def __init__(self, app: str, keys: Keys, clock: Callable[[], float]) -> None:
         self._app, self._keys, self._clock = app, keys, clock
         # Each key with the time of its read, oldest first.
-        self._authenticate: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[ApiKey, float]] = OrderedDict()
 
     async def find(self, id: str) -> ApiKey | None:
+        """Returns the key of that id, which may be KEY_CACHE_SECONDS old; None if there is none."""
         now = self._clock()
-        cached = self._authenticate.get(id)
+        cached = self._cached.get(id)
         if cached is not None and now - cached[1] < KEY_CACHE_SECONDS:
             return cached[0]
         key = await self._keys.find(self._app, id)
-        self._authenticate.pop(id, None)
+        self._cached.pop(id, None)
         if key is not None:
-            self._authenticate[id] = (key, now)
-            if len(self._authenticate) > CACHE_ENTRIES:
-                self._authenticate.popitem(last=False)
+            self._cached[id] = (key, now)
+            if len(self._cached) > CACHE_ENTRIES:
+                self._cached.popitem(last=False)
         return key
 
 
 def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], float]) -> _CachedKeys | None:
+    """Returns the keys to accept; None if none are. Raises ConfigError if the store keeps none."""
     if not auth.keys:
         return None
     if keys is None:
@@ -170,6 +173,7 @@ def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], flo
 
 
 def _tokens(auth: AuthConfig) -> "Tokens | None":
+    """Returns the checker of tokens; None if none are accepted. Raises MissingExtra."""
     if auth.jwt is None:
         return None
     try:

@@ -115,6 +115,7 @@ class JwksClient:
         return True
 
     async def _try(self) -> None:
+        """Fetches the keys. Logs a failure, after which the earlier keys stay."""
         try:
             self._keys = await asyncio.to_thread(_read, self._url)
             self._fetched = self._tried
@@ -130,6 +131,7 @@ def _single_match(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) 
 
 
 def _checked(url: str) -> str:
+    """Returns the URL. Raises ConfigError for an invalid one, or one with a password."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -182,6 +184,7 @@ def _read_chunk(response: HTTPResponse, until: float) -> bytes:
 
 
 def _usable(published: Any) -> Iterator[JsonWebKey]:
+    """Yields the public RSA and EC keys for signatures of a JWK Set. Raises ValueError for anything else."""
     if not isinstance(published, Mapping) or not isinstance(published.get("keys"), list):
         raise ValueError("it is no JWK Set")
     for entry in published["keys"]:

@@ -1,16 +1,243 @@
-"""Quotas of callers: requests and bytes a minute, answers and requests at once, for each credential and each user."""
+"""Quotas of callers, for each credential and each user, and the limiters by name that they use.
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+Requests and bytes a minute; answers and requests at once.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal
+from itertools import islice
+from typing import Any, Literal
 
-from turnwise.access.concurrency import ConcurrencyLimiter
-from turnwise.access.rate_limit import RateLimiter
 from turnwise.facts.callers import Caller
-from turnwise.facts.errors import ConfigError, TooMany
+from turnwise.facts.errors import ConfigError, StoreError, TooMany
 from turnwise.facts.gateway import CallerLimits
 from turnwise.ports.key_store import Counters
+
+MINUTE = 60.0
+MAX_NAMES = 100_000
+"""Most names that are counted at once. Beyond that the oldest is forgotten and starts anew."""
+FETCH_FRACTION = 50
+"""A process fetches shared units in batches of one such fraction of the limit."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The units that this process may still spend in the current window of a name."""
+
+    left: int = 0
+    """Units left."""
+    end: float = float("-inf")
+    """End of the window by the local clock."""
+    spent_out: bool = False
+    """True when the shared counter has no more units in this window."""
+    filling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while units are fetched."""
+
+
+class RateLimiter:
+    """Allows each name `most` units per window. A window begins with its first unit. For one event loop.
+
+    With `counters` all processes share the limit. Each process fetches units in batches, because a commit for each request
+    would
+    cost more than the request. Together they never exceed `most`, but one process may refuse while another still holds unspent
+    units: at most a fiftieth of the limit each, or the units of one refused large request. Memory is bounded by `names`.
+
+    Args:
+        most: Units per window.
+        window: Length of the window in seconds.
+        counters: The shared counters; None = this process counts alone.
+        names: Most names to remember.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        window: float = MINUTE,
+        counters: Counters | None = None,
+        names: int = MAX_NAMES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most, self._window, self._counters = most, window, counters
+        self._names, self._clock = names, clock
+        # Ordered by the start of the window.
+        self._windows: dict[str, _Window] = {}
+
+    def __len__(self) -> int:
+        """Returns how many names are remembered."""
+        return len(self._windows)
+
+    async def spend(self, name: str, amount: int = 1) -> float | None:
+        """Spends units.
+
+        Returns:
+            None when they were spent. Otherwise nothing was spent, and the result is the seconds until the next window.
+
+        Raises:
+            StoreError: The shared counters cannot be reached.
+        """
+        if amount > self._most:
+            return self._window
+        while True:
+            window, now = self._window_of(name), self._clock()
+            if window.end > now and window.left >= amount:
+                window.left -= amount
+                return None
+            if window.end > now and window.spent_out:
+                return window.end - now
+            async with window.filling:
+                if window.end <= self._clock() or (window.left < amount and not window.spent_out):
+                    await self._fill(window, name, amount)
+
+    async def charge(self, name: str, amount: int) -> None:
+        """Spends units that were used already: all that are left, if there are fewer. Raises StoreError."""
+        if await self.spend(name, min(amount, self._most)) is not None:
+            self._window_of(name).left = 0
+
+    def known_wait(self, name: str, amount: int = 1) -> float | None:
+        """Returns the seconds until the next window if `amount` is known to be unavailable, else None. Spends nothing."""
+        if amount > self._most:
+            return self._window
+        window, now = self._windows.get(name), self._clock()
+        if window is None or window.left >= amount or not window.spent_out or window.end <= now:
+            return None
+        return window.end - now
+
+    def _window_of(self, name: str) -> _Window:
+        window = self._windows.get(name)
+        if window is None:
+            self._make_room()
+            window = self._windows[name] = _Window()
+        return window
+
+    def _make_room(self) -> None:
+        """Drops up to two expired windows, and the oldest ones when there are too many."""
+        now = self._clock()
+        for name, window in list(islice(self._windows.items(), 2)):
+            if (window.end <= now and not window.filling.locked()) or len(self._windows) >= self._names:
+                del self._windows[name]
+
+    async def _fill(self, window: _Window, name: str, amount: int) -> None:
+        """Takes more units from the shared counter for this process, or begins a new window without one."""
+        # Read before the database's clock, so that the local end is never later than the real one.
+        now = self._clock()
+        if self._counters is None:
+            self._begin(window, name, now + self._window)
+            window.left, window.spent_out = self._most, True
+            return
+        left = window.left if window.end > now else 0
+        wanted = min(max(amount - left, self._most // FETCH_FRACTION, 1), self._most)
+        tally = await self._counters.add(name, wanted, self._window)
+        end = now + tally.seconds
+        if end - window.end > self._window / 2:
+            self._begin(window, name, end)
+        window.end = max(window.end, end)
+        granted = min(max(self._most - (tally.total - wanted), 0), wanted)
+        window.left += granted
+        window.spent_out = granted < wanted
+
+    def _begin(self, window: _Window, name: str, end: float) -> None:
+        """Begins a new window and drops the units of the old one."""
+        window.left, window.end, window.spent_out = 0, end, False
+        if self._windows.pop(name, None) is not None:
+            self._windows[name] = window
+
+
+SLOT_SECONDS = 60.0
+"""How long the slot of a dead process stays taken."""
+
+
+class ConcurrencyLimiter:
+    """Gives each name up to `most` slots at once. For one event loop.
+
+    Args:
+        most: Slots of one name.
+        counters: Shared counters; all processes that use them share the slots. None = the slots of this process.
+        seconds: How long a shared slot lasts. It is renewed while it is in use.
+    """
+
+    def __init__(self, most: int, *, counters: Counters | None = None, seconds: float = SLOT_SECONDS) -> None:
+        self._most, self._counters, self._seconds = most, counters, seconds
+        self._used: dict[str, int] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def place(self, name: str) -> AsyncIterator[bool]:
+        """Takes a slot for the duration of the context and releases it however the context ends.
+
+        Yields:
+            True when a slot was free, else False.
+
+        Raises:
+            StoreError: The shared counters cannot be reached. Raised on entry only.
+        """
+        entered = self._local_slot(name) if self._counters is None else self._shared_slot(self._counters, name)
+        async with entered as is_free:
+            yield is_free
+
+    @asynccontextmanager
+    async def _local_slot(self, name: str) -> AsyncIterator[bool]:
+        """Takes a slot of this process for the block; yields False if none is free."""
+        taken = self._used.get(name, 0)
+        if taken >= self._most:
+            yield False
+            return
+        self._used[name] = taken + 1
+        try:
+            yield True
+        finally:
+            self._used[name] -= 1
+            if not self._used[name]:
+                del self._used[name]
+
+    @asynccontextmanager
+    async def _shared_slot(self, counters: Counters, name: str) -> AsyncIterator[bool]:
+        """Takes a slot that all processes share for the block, and renews it; yields False if none is free."""
+        holder = secrets.token_hex(8)
+        taking = asyncio.create_task(counters.take(name, holder, self._most, self._seconds))
+        renewing: asyncio.Task[None] | None = None
+        done = asyncio.Event()
+        try:
+            # A cancelled caller may still get its slot: `_release` waits for it and gives it back.
+            is_free = await asyncio.shield(taking)
+            if is_free:
+                renewing = asyncio.create_task(self._renew(counters, name, holder, done))
+            yield is_free
+        finally:
+            done.set()
+            await asyncio.shield(self._start_release(_release(counters, name, holder, taking, renewing)))
+
+    async def _renew(self, counters: Counters, name: str, holder: str, done: asyncio.Event) -> None:
+        """Renews the slot until `done` is set. It must not be cancelled: the store completes a started call anyway."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), self._seconds / 3)
+                return
+            with suppress(StoreError):  # the next renewal may succeed
+                await counters.take(name, holder, self._most, self._seconds)
+
+    def _start_release(self, release: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(release)
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+        return task
+
+
+async def _release(
+    counters: Counters, name: str, holder: str, taking: asyncio.Task[bool], renewing: asyncio.Task[None] | None
+) -> None:
+    """Releases the slot after all pending calls that could take it again. Without the store it expires by itself."""
+    await asyncio.wait({task for task in (taking, renewing) if task is not None})
+    if taking.cancelled() or taking.exception() is not None or taking.result():
+        with suppress(StoreError):
+            await counters.give(name, holder)
+
 
 RETRY_SECONDS = 1.0
 """Suggested wait when all slots for running answers are taken; their end is not known."""

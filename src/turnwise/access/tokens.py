@@ -82,6 +82,7 @@ class Tokens:
         return None if key is None else key.key
 
     def _claims(self, token: str, key: Any, algorithm: str) -> Mapping[str, Any]:
+        """Returns the claims of a token with a valid signature, issuer, audience and expiry. Raises the library's errors."""
         return jwt.decode(
             token,
             key,
@@ -93,6 +94,7 @@ class Tokens:
         )
 
     def _read(self, claims: Mapping[str, Any]) -> Caller:
+        """Returns the caller that the claims describe. Raises InvalidClaims."""
         user = claims.get(self._config.user_claim)
         subject = claims.get("sub", user)
         role = claims.get(self._config.role_claim, "user")

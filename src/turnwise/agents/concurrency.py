@@ -1,15 +1,12 @@
-"""Helpers for concurrent work: run awaitables together, and yield to the event loop."""
+"""Runs awaitables concurrently."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from turnwise.ports.context import Suspend
 
 T = TypeVar("T")
-HOLD_SECONDS = 0.02
-"""The longest time, in seconds, that one task may run before it yields to others."""
 
 
 async def run_together(awaitables: Sequence[Awaitable[T]]) -> Sequence[T]:
@@ -38,17 +35,3 @@ async def _is_suspended(task: "asyncio.Future[T]") -> bool:
     except Suspend:
         return True
     return False
-
-
-class LoopYielder:
-    """Yields to the event loop in loops whose awaits may all return at once, such as reading a buffered stream."""
-
-    def __init__(self, seconds: float = HOLD_SECONDS) -> None:
-        self._seconds = seconds
-        self._since = time.perf_counter()
-
-    async def turn(self) -> None:
-        """Lets other tasks run, including timers and cancellation, if the time limit has passed since the last yield."""
-        if time.perf_counter() - self._since > self._seconds:
-            await asyncio.sleep(0)
-            self._since = time.perf_counter()

@@ -15,7 +15,7 @@ from turnwise.facts.events import End, Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.stopping import is_stopped
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 
 Style = Literal["returns", "awaits", "yields", "awaits and yields"]
 
@@ -46,6 +46,7 @@ class FunctionAgent:
         return self._function(*arguments, **named)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Calls the function with what its parameters ask for, and yields its values as events."""
         arguments = {name: _argument(kind, context) for name, kind in self._parameter_kinds.items()}
         if self._style == "awaits and yields":
             values = self._function(**arguments)
@@ -142,6 +143,7 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 def _style(function: Callable[..., Any]) -> Style:
+    """Returns how the function gives its values: returned or yielded, awaited or not."""
     called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     if inspect.isasyncgenfunction(called):
         return "awaits and yields"
@@ -151,6 +153,7 @@ def _style(function: Callable[..., Any]) -> Style:
 
 
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, Literal["text", "content", "context"]]:
+    """Returns what to pass to each parameter. Raises AgentDefinitionError for a parameter that nothing fills."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -192,6 +195,7 @@ def _argument(kind: str, context: AgentContext) -> Any:
 
 
 def _event(value: Any, context: AgentContext) -> Event | None:
+    """Returns a value of the function as an event; None for None. Raises AgentFailed for other types."""
     if value is None:
         return None
     if isinstance(value, Event):

@@ -71,7 +71,7 @@ def view_of(context: AgentContext) -> View:
 
 
 class TranscriptReader:
-    """Compiles the log for one run of an agent. What earlier turns compiled in this process is used again.
+    """Compiles the log for one run of an agent. Reuses the transcript that earlier turns compiled in this process.
 
     Args:
         budget: How far the log is read.
@@ -93,7 +93,7 @@ class TranscriptReader:
         Args:
             opening: The message that began the run.
             budget: The most that the transcript may hold; at most the reader's budget.
-            note: What the reader gets besides; see `CompiledLog.transcript`.
+            note: Further text for the reader; see `CompiledLog.transcript`.
         """
         view = replace(self.view, calls_as_text=calls_as_text)
         key = self._history.identity, view.agent, view.scopes, calls_as_text
@@ -142,6 +142,7 @@ class HistoryReader:
         return self._events
 
     async def _read_new(self) -> None:
+        """Reads the events after the last known one."""
         last = _sequence(self._events[-1])
         new: list[Event] = []
         async for page in self._history.backwards(NEWS):

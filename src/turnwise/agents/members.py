@@ -31,6 +31,7 @@ def members_of(owner: str, given: Iterable[Agent]) -> tuple[Agent, ...]:
 
 
 def _fix_for(member: object) -> str:
+    """Returns the fix for a child that is not an agent."""
     if isinstance(member, str):
         return "Give the agent itself, not its name."
     if isinstance(member, type):

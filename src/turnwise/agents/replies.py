@@ -20,7 +20,7 @@ _TAG, _ESCAPED_TAG = "<next>", "&lt;next>"
 
 
 class ReplyAgent:
-    """Answers each message with the first template whose conditions hold. It calls no model.
+    """Answers each message with the first template that fits. It calls no model.
 
     A slot's value is found in the message and kept in the session's state; later messages find it there. A template also
     needs the slots that its text shows. A tag for the next speaker in a template or a value is shown, but never obeyed.
@@ -52,6 +52,7 @@ class ReplyAgent:
         return f"ReplyAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Yields the text of the first template that fits the state, the channel and the known slots."""
         values = self._values(context)
         channel = context.message_context.channel
         fitting = (
@@ -95,6 +96,7 @@ class ReplyAgent:
 
 
 def _fields(text: str, agent: str, number: int) -> Iterator[str]:
+    """Yields the slots that a template names. Raises AgentDefinitionError for a single brace."""
     for found in _FIELD.finditer(text):
         if found[1] is not None:
             yield found[1]

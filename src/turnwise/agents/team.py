@@ -64,6 +64,7 @@ class Team:
         return f"Team({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Lets members answer in turn, as the selector chooses, until an answer ends the task. Raises LimitReached."""
         answer: Event | None = None
         for turn in range(context.config.limits.turns):
             verdict = await context.select(self._selector, among=self._names, answer=answer, lead=self._lead)
@@ -79,6 +80,7 @@ class Team:
 
 
 def _check_selector(team: str, selector: object, members: Sequence[str]) -> None:
+    """Raises AgentDefinitionError for a selector that a team cannot use."""
     if isinstance(selector, type) or not callable(getattr(selector, "select", None)):
         raise AgentDefinitionError(
             f"The selector of team {team!r} is {_described(selector)}, which has no method `select`.",

@@ -179,7 +179,7 @@ def activate(
 
     async def work() -> bool:
         async with open_editor(config, serve=bool(gates)) as (app_, editor):
-            seen, newest = await _seen(editor, kind_of(policy), name, expect)
+            seen, newest = await _expected_versions(editor, kind_of(policy), name, expect)
             wanted = newest if version is None else version
             if gates:
                 tried = await editor.version(kind_of(policy), name, wanted)
@@ -207,7 +207,7 @@ def rollback(
     """Go back to an earlier version: its content serves again as a new version."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        seen, _ = await _expected_versions(editor, kind_of(policy), name, expect)
         earlier = await editor.previous(kind_of(policy), name) if version is None else version
         _print_stored(await editor.activate(kind_of(policy), name, earlier, seen, author(note)), as_json)
 
@@ -226,7 +226,7 @@ def retire(
     """Take a definition out of service. An agent in code is then as in code; another one is gone."""
 
     async def work(editor: "DefinitionEditor") -> None:
-        seen, _ = await _seen(editor, kind_of(policy), name, expect)
+        seen, _ = await _expected_versions(editor, kind_of(policy), name, expect)
         _print_stored(await editor.retire(kind_of(policy), name, seen, author(note)), as_json)
 
     _run(config, work)
@@ -294,7 +294,9 @@ def _run(config: Path | None, work: Callable[["DefinitionEditor"], Any]) -> None
     asyncio.run(opened())
 
 
-async def _seen(editor: "DefinitionEditor", what: "DefinitionKind", name: str, expect: int | None) -> tuple[int, int]:
+async def _expected_versions(
+    editor: "DefinitionEditor", what: "DefinitionKind", name: str, expect: int | None
+) -> tuple[int, int]:
     """Returns the version that has to be the newest one, and the newest one. Raises DefinitionMissing."""
     newest = (await editor.version(what, name)).version
     return newest if expect is None else expect, newest
@@ -312,6 +314,7 @@ def author(note: str) -> "Author":
 
 
 def _field(text: str) -> tuple[str, Any]:
+    """Parses KEY=VALUE; an empty value removes the key. Raises UsageProblem."""
     import yaml
 
     key, equals, value = text.partition("=")
@@ -326,6 +329,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 async def _all_of(store: "Definitions", app_name: str, what: "DefinitionKind") -> "list[AnyDefinition]":
+    """Returns all definitions of one kind, page after page."""
     found: list[AnyDefinition] = []
     cursor = None
     while True:
@@ -345,6 +349,7 @@ async def _change(
     expect: int | None,
     as_json: bool,
 ) -> None:
+    """Applies a change to the newest version of a definition and stores the result as the next version."""
     from turnwise.config.definition_documents import read_definition, written_definition
 
     newest = await editor.store.get(editor.app, what, name)
@@ -363,6 +368,8 @@ async def _switch(editor: "DefinitionEditor", name: str, note: str, as_json: boo
 def _extend(
     config: Path | None, name: str, key: str, more: Sequence[Any], note: str, expect: int | None, as_json: bool
 ) -> None:
+    """Appends values to a list field of an agent's definition. The first definition of an agent in code copies its card."""
+
     async def work(editor: "DefinitionEditor") -> None:
         def change(written: dict[str, Any]) -> dict[str, Any]:
             known = written.get(key)

@@ -86,6 +86,7 @@ def print_imported(stored: Sequence[AnyDefinition], same: int, *, as_json: bool)
 
 
 def _version_cells(each: AnyDefinition) -> list[str]:
+    """Returns the cells of one version in the table of versions."""
     return [
         str(each.version),
         f"{each.status} (newer)" if each.unknown_fields else each.status,

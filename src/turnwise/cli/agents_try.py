@@ -133,6 +133,7 @@ def print_missed(trial: "Trial", gates: "Sequence[Gate]") -> bool:
 
 
 def _trial_lines(trial: "Trial", width: int | None) -> "Iterator[Text]":
+    """The lines of a trial: changed decisions, those of the app's own agents, and lint's findings."""
     from rich.text import Text
 
     from turnwise.cli.lint import finding_lines

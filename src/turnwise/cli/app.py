@@ -121,6 +121,7 @@ def main() -> None:
 
 
 def _run() -> int:
+    """Runs the command and returns its exit code; errors become messages on standard error."""
     from turnwise.cli.terminal import print_error, show_error
 
     debug = bool(os.environ.get("TURNWISE_DEBUG"))

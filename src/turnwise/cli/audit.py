@@ -32,6 +32,7 @@ def list_entries(
 async def _list(
     config: "Path | None", user: str | None, action: str | None, limit: int, after: str | None, as_json: bool
 ) -> None:
+    """Prints a page of the audit log."""
     from turnwise.cli import terminal
 
     async with open_records(config) as records:

@@ -27,6 +27,7 @@ def backup(
 
 
 async def _backup(config: Path | None, file: Path) -> None:
+    """Writes the backup, and says if artifacts are not in it."""
     from datetime import UTC, datetime
 
     from turnwise.cli import terminal
@@ -52,6 +53,7 @@ def restore(
 
 
 async def _restore(config: Path | None, file: Path) -> None:
+    """Restores a backup, and says if artifacts are not in it."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
     from turnwise.runner.backup import StoreBackup

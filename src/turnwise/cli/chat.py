@@ -52,6 +52,7 @@ def chat(
 def _chat(
     loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext", *, is_new: bool
 ) -> int:
+    """Runs the conversation: prompts, messages and slash commands, until the input ends. Returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.conversation import Conversation, _intro_lines, _run_slash_command

@@ -122,6 +122,7 @@ def _examples(card: "AgentCard") -> int:
 
 
 def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
+    """The table of the agents: tree, kind, model, counts of patterns and examples, description."""
     from turnwise.cli import rendering, terminal
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line
@@ -140,6 +141,7 @@ def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Te
 
 
 def _print_ok(report: "Report") -> None:
+    """Prints the summary of a configuration without mistakes."""
     from turnwise.cli import rendering, terminal
     from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import one_line

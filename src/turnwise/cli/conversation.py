@@ -171,6 +171,7 @@ class Conversation:
             terminal.show_error(error)
 
     async def _follow(self, invocation: "Invocation") -> None:
+        """Shows the invocation's events as they come, and collects approvals that it asks for."""
         answer = AnswerView()
         async for event in invocation.events():
             if event.actions.selection is not None:
@@ -234,17 +235,17 @@ class AnswerView:
             return
         if event.partial:
             if event.text:  # thoughts and tool arguments are streamed too, without text
-                self._piece(event)
+                self._print_piece(event)
             return
         already = self._finish_stream(event)
         if event.actions.selection is not None:
             terminal.print_lines(wrap([rendering.decision_line(event.actions.selection)], terminal.width()))
         if event.author != USER and event.content is not None:
             if not already:
-                self._say(event)
+                self._print_content(event)
             terminal.print_lines(self._calls.of(event))
             terminal.print_lines(rendering.cut_off_lines(event))
-        self._acts(event)
+        self._print_actions(event)
 
     def close(self) -> None:
         """Ends an unfinished line."""
@@ -252,7 +253,8 @@ class AnswerView:
             terminal.write(self._cleaner.rest() + "\n")
             self._streaming = None
 
-    def _piece(self, event: Event) -> None:
+    def _print_piece(self, event: Event) -> None:
+        """Prints a piece of a streamed answer, after the author's name at its start."""
         if self._streaming != event.id:
             self.close()
             self._streaming, self._streamed, self._cleaner = event.id, "", Cleaner()
@@ -268,14 +270,15 @@ class AnswerView:
         self.close()
         return same
 
-    def _say(self, event: Event) -> None:
+    def _print_content(self, event: Event) -> None:
         assert event.content is not None
         said = [part for part in event.content.parts if _is_displayed(part)]
         for number, line in enumerate(rendering.content_lines(Content(parts=tuple(said)))):
             shown = _author_prefix(event).append_text(line) if number == 0 else line
             terminal.print_line(shown)
 
-    def _acts(self, event: Event) -> None:
+    def _print_actions(self, event: Event) -> None:
+        """Prints what an event does besides its text: saved artifacts, an error, a transfer, an unsuccessful end."""
         actions = event.actions
         if rendering.starts_attempt(event):
             terminal.print_line(rendering.attempt_line(event))

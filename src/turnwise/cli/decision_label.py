@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.completion import agent_names
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+from turnwise.cli.shell_completion import agent_names
 
 if TYPE_CHECKING:
     from turnwise.facts.labels import Label
@@ -44,11 +44,12 @@ def label(
     """Label a decision as an operator: which agent should have been chosen. A new label replaces the one before."""
     if (agent is not None) + nobody + remove != 1:
         raise UsageProblem("The label is missing, or there are several.", fix="Name an agent, or pass --nobody or --remove.")
-    given = None if remove else _given(agent, unsure, note, picked, probability)
+    given = None if remove else _build_label(agent, unsure, note, picked, probability)
     asyncio.run(_label(config, user, session, sequence, given, as_json))
 
 
-def _given(agent: str | None, unsure: bool, note: str, picked: str | None, probability: float | None) -> "Label":
+def _build_label(agent: str | None, unsure: bool, note: str, picked: str | None, probability: float | None) -> "Label":
+    """Builds the label from the options. Raises UsageProblem for an invalid value."""
     from pydantic import ValidationError
 
     from turnwise.cli.records import ACTOR
@@ -62,6 +63,7 @@ def _given(agent: str | None, unsure: bool, note: str, picked: str | None, proba
 
 
 async def _label(config: Path | None, user: str, session: str, sequence: int, given: "Label | None", as_json: bool) -> None:
+    """Stores or removes the operator's label of a decision, and prints the result."""
     from turnwise.access.records import record_store_of
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app

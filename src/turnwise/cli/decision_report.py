@@ -59,6 +59,7 @@ def report(
 
 
 async def _report(config: Path | None, since: datetime | None, limit: int, sample: int, seed: int) -> "DecisionReport":
+    """Reads the decisions and returns the report, with a progress bar."""
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
     from turnwise.learning.decision_report import decision_report
@@ -79,6 +80,7 @@ async def _report(config: Path | None, since: datetime | None, limit: int, sampl
 
 
 def _summary_lines(report: "DecisionReport") -> "Iterator[Text]":
+    """The report's summary: counts, accuracy, misroutes, out of scope, conflicts of patterns."""
     from rich.text import Text
 
     from turnwise.cli.eval_output import percent

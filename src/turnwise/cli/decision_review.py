@@ -28,7 +28,9 @@ def review(
         float, typer.Option("--random", min=0, max=1, metavar="0..1", help="The share of decisions that are drawn at random.")
     ] = 0.1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the draw.")] = 0,
-    limit: Annotated[int, typer.Option("--of", min=1, max=100_000, help="Choose from the newest decisions, so many.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option("--of", min=1, max=100_000, help="Choose from this number of the newest decisions.")
+    ] = 10_000,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,6 +53,7 @@ def review(
 
 
 async def _review(config: Path | None, size: int, share: float, seed: int, limit: int) -> "list[Queued]":
+    """Returns the decisions to label next."""
     from turnwise.cli.options import open_app
     from turnwise.learning.review import read_queue
 
@@ -60,6 +63,7 @@ async def _review(config: Path | None, size: int, share: float, seed: int, limit
 
 
 def _lines(found: "list[Queued]") -> "Iterator[Text]":
+    """The table of the decisions to label next."""
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line, width
 

@@ -42,6 +42,7 @@ def signals(
 
 
 async def _signals(config: Path | None, since: datetime | None, limit: int) -> "Collected":
+    """Labels decisions by what followed in the log, with a progress bar, and returns the counts."""
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
     from turnwise.learning.collect import collect_signals
@@ -56,6 +57,7 @@ async def _signals(config: Path | None, since: datetime | None, limit: int) -> "
 
 
 def _lines(found: "Collected") -> "Iterator[Text]":
+    """The summary of the labels, and the table of signals."""
     from rich.text import Text
 
     from turnwise.cli.rendering import styled

@@ -95,6 +95,7 @@ async def _list(
     limit: int,
     as_json: bool,
 ) -> None:
+    """Prints a page of decisions that match the filter."""
     from turnwise.cli import terminal
     from turnwise.cli.decision_output import decision_data, decision_table
     from turnwise.cli.options import open_app
@@ -148,6 +149,7 @@ def show(
 
 
 async def _show(config: "Path | None", user: str, session: str, sequence: int, as_json: bool) -> None:
+    """Prints one decision with all verdicts and the policy's options."""
     from turnwise.cli import terminal
     from turnwise.cli.decision_output import decision_data, decision_lines, policy_data, policy_lines
     from turnwise.cli.options import open_app

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnwise.cli.completion import policy_names
 from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.shell_completion import policy_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,6 +43,7 @@ def percent(value: float | None) -> str:
 
 
 def _headline(measures: Measures, subject: Subject) -> Text:
+    """The first lines: the accuracy, the agents, the policy."""
     line = styled(percent(measures.accuracy), "bold green" if measures.cases else "bold")
     line.append(f" of {measures.cases:,} cases reached the right agent", style="bold")
     about = f"{subject.agents:,} agents, {subject.examples:,} examples"
@@ -52,6 +53,7 @@ def _headline(measures: Measures, subject: Subject) -> Text:
 
 
 def _notes(subject: Subject) -> Iterator[Text]:
+    """Notes on the evaluated subject: tuning, and cases that name unknown agents."""
     if subject.tuning is not None:
         yield styled(f"tuned on validation: {one_line(subject.tuning)}", "dim")
     if subject.unknown:
@@ -61,6 +63,7 @@ def _notes(subject: Subject) -> Iterator[Text]:
 
 
 def _accuracy_rows(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
+    """The table of accuracies, with bars if wanted."""
     measures = found.measures
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = sum(outcome.expected is not None for outcome in scored)
@@ -91,6 +94,7 @@ def _bar(value: float) -> Text:
 
 
 def _figures_line(measures: Measures) -> Text:
+    """The line of further figures: out of scope, calibration, changes of agent, latency."""
     nobody, latency = measures.nobody, measures.latency_ms
     parts: list[tuple[str, str]] = []
     if nobody.auroc is not None:
@@ -108,6 +112,7 @@ def _figures_line(measures: Measures) -> Text:
 
 
 def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[Text]:
+    """The table of accuracies by selection method."""
     rows: list[list[str | Text]] = [
         [
             one_line(method, _NAME),
@@ -121,6 +126,7 @@ def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[T
 
 
 def _groups(key: str, groups: Mapping[str, ByGroup], width: int | None) -> Iterator[Text]:
+    """The table of accuracies by the values of one attribute of the cases."""
     rows: list[list[str | Text]] = [
         [one_line(name, _NAME), f"{those.cases:,}", styled(percent(those.accuracy), "bold"), percent(those.after_error)]
         for name, those in groups.items()
@@ -130,6 +136,7 @@ def _groups(key: str, groups: Mapping[str, ByGroup], width: int | None) -> Itera
 
 
 def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[Text]:
+    """The table of agents that were mistaken for each other, most frequent first."""
     every = list(confusions)
     rows: list[list[str | Text]] = [
         [

@@ -80,6 +80,7 @@ def paired_lines(found: Paired) -> Iterator[Text]:
 
 
 def _arms(found: ExperimentResult, width: int | None) -> Iterator[Text]:
+    """The table of an experiment's arms."""
     unit = f"{found.record.experiment.unit}s"
     columns = ("arm", "policy", "weight", unit, "ripe", "decisions", *METRICS)
     rows = [
@@ -98,6 +99,7 @@ def _arms(found: ExperimentResult, width: int | None) -> Iterator[Text]:
 
 
 def _comparison_line(found: ExperimentResult, each: Comparison) -> Text:
+    """The difference of one metric between an arm and the control, with its confidence interval."""
     experiment = found.record.experiment
     about = f"{each.metric}: {each.arm} − {experiment.control.name}"
     is_primary = each.metric == experiment.metric

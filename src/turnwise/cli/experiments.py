@@ -58,6 +58,7 @@ def list_experiments(config: ConfigOption = None, as_json: JsonOption = False) -
 
 
 async def _list(config: Path | None, as_json: bool) -> None:
+    """Prints all experiments."""
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import record_data, record_table
 
@@ -103,6 +104,7 @@ def show(
 
 
 async def _show(config: Path | None, name: str) -> "ExperimentResult":
+    """Returns an experiment's result."""
     from datetime import UTC, datetime
 
     from turnwise.learning.experiment_control import find_experiment
@@ -136,7 +138,7 @@ def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @app.command(short_help="Let an arm decide all new sessions.")
 def promote(
     name: _Name,
-    arm: Annotated[str, typer.Argument(metavar="ARM", help="The arm whose policy decides from now on.")],
+    arm: Annotated[str, typer.Argument(metavar="ARM", help="The arm that decides from now on.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -196,6 +198,7 @@ async def _changed(
 
 
 def _print_change(record: "ExperimentRecord", as_json: bool) -> None:
+    """Prints the state of an experiment that a command has changed."""
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import record_data, state_text
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from turnwise.cli.completion import flow_names
 from turnwise.cli.exits import OK, UsageProblem
 from turnwise.cli.options import (
     DEFAULT_USER,
@@ -20,6 +19,7 @@ from turnwise.cli.options import (
     UserOption,
     message_context,
 )
+from turnwise.cli.shell_completion import flow_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +84,7 @@ def run(
 
 
 def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
+    """Runs a flow with a message, asks its questions at the terminal, and returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import FlowConversation
@@ -93,22 +94,22 @@ def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, cont
         flow, key = _find_flow(app, name), app.runner.key(place.user, place.session)
         loop.run(_check_can_run(app, flow, key, context, place))
         terminal.print_note(f"{flow.card.name} · session {place.session}")
-        talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
-        loop.run(talk.send(message))
-        return _answer_questions(loop, talk)
+        conversation = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
+        loop.run(conversation.send(message))
+        return _answer_questions(loop, conversation)
     finally:
         loop.run(app.runner.close())
 
 
-def _answer_questions(loop: asyncio.Runner, talk: "FlowConversation") -> int:
+def _answer_questions(loop: asyncio.Runner, conversation: "FlowConversation") -> int:
     """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import APPROVAL_HINT
     from turnwise.cli.input import read_line
 
     interactive = terminal.is_interactive()
-    while (asked := loop.run(talk.asked())) is not None:
-        talk.ask(asked)
+    while (asked := loop.run(conversation.asked())) is not None:
+        conversation.ask(asked)
         answer = None
         while answer is None:
             if asked.leave is not None and interactive:
@@ -116,13 +117,13 @@ def _answer_questions(loop: asyncio.Runner, talk: "FlowConversation") -> int:
             try:
                 line = read_line("y/n> " if asked.leave else "you> ", interactive=interactive)
             except KeyboardInterrupt:
-                talk.finish()
+                conversation.finish()
                 raise
             if line is None:
-                return talk.finish()
+                return conversation.finish()
             answer = asked.answer(line)
-        loop.run(talk.send(answer))
-    return talk.finish()
+        loop.run(conversation.send(answer))
+    return conversation.finish()
 
 
 async def _check_can_run(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
@@ -183,6 +184,7 @@ def show(
 
 
 async def _load_details(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
+    """Returns the flow's graph, and with a session its last run."""
     from turnwise.cli.options import open_app
 
     async with open_app(config) as turnwise:
@@ -296,6 +298,7 @@ def resume(
 
 
 def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext", *, as_json: bool) -> int:
+    """Continues the newest open run of a flow in the session, and returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import FlowConversation
@@ -313,16 +316,16 @@ def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext",
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
         flow = app.flows[open_[invocation].agent]
-        talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
+        conversation = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
         terminal.print_note(f"{open_[invocation].agent} · session {session}")
-        loop.run(talk.look_back(invocation))
+        loop.run(conversation.look_back(invocation))
         if open_[invocation].state == "running":
             if found.holder is not None:
                 seconds = app.runner.process.lease_seconds
                 told = "Another process executes this run, so it is only watched"
                 terminal.print_note(f"{told}; if that process is dead, the run continues here within {seconds:g} seconds.")
-            loop.run(talk.attach(invocation))
-        return _answer_questions(loop, talk)
+            loop.run(conversation.attach(invocation))
+        return _answer_questions(loop, conversation)
     finally:
         loop.run(app.runner.close())
 

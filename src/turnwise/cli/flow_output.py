@@ -175,6 +175,7 @@ def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) ->
 
 
 def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Text]:
+    """The table of a run's tasks."""
     rows: list[list[str | Text]] = [
         [
             _status_sign(task),
@@ -218,6 +219,7 @@ def result_type_name(result: ResultType) -> str:
 
 
 def _type_name(schema: Any, depth: int) -> str:
+    """Returns a short name for a JSON schema."""
     if not isinstance(schema, Mapping) or not depth:
         return _ANYTHING
     reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
@@ -261,6 +263,7 @@ def run_data(run: FlowRecord | UnplannedRun) -> dict[str, Any]:
 
 
 def _task_data(graph: Graph, name: str, agents: Sequence[str]) -> dict[str, Any]:
+    """Returns a task as JSON data."""
     task = graph.tasks[name]
     return {
         "name": name,

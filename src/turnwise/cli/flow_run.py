@@ -108,6 +108,7 @@ class FlowView:
             yield
 
     def _take(self, event: Event) -> None:
+        """Adds an event to the run's record. A rewind builds the record again from what stays visible."""
         self._events.append(event)
         if event.actions.rewind is None:
             self._reading.add(event)
@@ -241,6 +242,7 @@ class FlowConversation:
         return {**where, **about, **rest, "tasks": None, "turns": [], "questions": []}
 
     async def _follow(self, begin: Begin) -> None:
+        """Starts an invocation and shows its events live; Ctrl-C cancels it."""
         stop = asyncio.Event()
         with Interrupts(stop.set):
             invocation = await begin()

@@ -27,6 +27,7 @@ def add(
 
 
 async def _add(config: "Path | None", user: str, reason: str, as_json: bool) -> None:
+    """Stores a legal hold and prints it."""
     from turnwise.cli import terminal
     from turnwise.facts.ids import SystemIssuer
     from turnwise.ports.holds import Hold
@@ -51,6 +52,7 @@ def list_holds(
 
 
 async def _list(config: "Path | None", user: str | None, as_json: bool) -> None:
+    """Prints the legal holds."""
     from turnwise.cli import terminal
 
     async with open_records(config) as records:
@@ -74,6 +76,7 @@ def remove(
 
 
 async def _remove(config: "Path | None", id_: str, as_json: bool) -> None:
+    """Removes a legal hold. Raises NothingHere for an unknown id."""
     from turnwise.cli import terminal
     from turnwise.facts.errors import NothingHere
 

@@ -122,6 +122,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
 
 
 def _print_next_steps(folder: Path, start: _NextSteps) -> None:
+    """Prints the commands to try next."""
     from importlib.util import find_spec
 
     from turnwise.cli import terminal

@@ -91,6 +91,7 @@ class InputLines:
             yield number, bytes(line)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
+        """Yields the bytes of the source, read in a thread that is at most CHUNKS_AHEAD chunks ahead."""
         # Reads in a separate daemon thread: standard input may block forever, and the process must still be able to exit. Reads
         # from the descriptor: a daemon thread must not hold the lock of a buffered file when Python exits.
         if self._source is None and sys.stdin is None:

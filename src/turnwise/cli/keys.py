@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from turnwise.cli.completion import agent_roles, scopes
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.shell_completion import agent_roles, scopes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +98,7 @@ def list_keys(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 async def _list(config: "Path | None", as_json: bool) -> None:
+    """Prints the keys."""
     from turnwise.cli import terminal
 
     async with _open_keys(config) as ring:
@@ -124,6 +125,7 @@ def rotate(
 
 
 async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bool) -> None:
+    """Creates a key with the rights of an old one, which expires after the overlap. Prints the new key first."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
@@ -152,6 +154,7 @@ def revoke(key: KeyArgument, config: ConfigOption = None, as_json: JsonOption = 
 
 
 async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
+    """Ends a key's validity now."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
@@ -192,6 +195,7 @@ async def _open_keys(config: "Path | None") -> AsyncIterator[_AppKeys]:
 
 
 def _create_key(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
+    """Returns a new key's text and record. Raises UsageProblem for invalid rights."""
     from turnwise.access.api_keys import new_key
     from turnwise.facts.errors import RequestInvalid
 
@@ -231,6 +235,7 @@ def _print_key(text: str, key: "ApiKey", as_json: bool) -> None:
 
 
 def _describe_new(ring: _AppKeys, key: "ApiKey") -> None:
+    """Prints a new key's rights and how to send it, on standard error."""
     from turnwise.cli import terminal
 
     end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
@@ -255,6 +260,7 @@ def _data(key: "ApiKey") -> dict[str, Any]:
 
 
 def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
+    """The table of keys; invalid ones are struck through."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import rendering, terminal
     from turnwise.cli.tables import fit_table
@@ -268,6 +274,7 @@ def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
 
 
 def _row(key: "ApiKey", now: datetime) -> Iterable[str]:
+    """Returns a key's cells."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli.terminal import one_line
 

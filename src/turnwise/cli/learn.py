@@ -104,12 +104,13 @@ class _Bounds(NamedTuple):
 
 
 _Result = tuple["Learned", "StoredDrafts | None", int | None]
-"""What was learned; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
+"""The learned proposal; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
 cannot count.
 """
 
 
 async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: bool) -> _Result:
+    """Learns a proposal from the cases, or from the labels of the log, and stores it as a draft if wanted."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
@@ -130,11 +131,12 @@ async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: boo
             traffic = await CaseTraffic.read(read, cascade) if read else await _log(app.runner, reads)
             found = await learn(cascade, traffic, **bounds._asdict())
         is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
-        judged = await _counted(app.runner, reads.cases, found) if is_kept else None
-        return found, await _drafted(app, found, bounds.seed) if draft else None, judged
+        judged = await _count_draft(app.runner, reads.cases, found) if is_kept else None
+        return found, await _store_drafts(app, found, bounds.seed) if draft else None, judged
 
 
 async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
+    """Reads the labelled traffic of the session store since that time; without a zone it is UTC."""
     from datetime import UTC
 
     from turnwise.learning.traffic import LogTraffic
@@ -144,7 +146,8 @@ async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
     return await LogTraffic.read(runner.store, runner.app, runner.cascade, since=since, trusted=reads.trusted)
 
 
-async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
+async def _count_draft(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
+    """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
     from turnwise.cli.records import ACTOR
     from turnwise.learning.wear import count_draft
     from turnwise.ports.holds import RecordStore
@@ -155,7 +158,8 @@ async def _counted(runner: "Runner", cases: list[Path], found: "Learned") -> int
     return await count_draft(runner.store.audit, runner.app, ACTOR, digest if cases else "log", found.judged_at)
 
 
-async def _drafted(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
+async def _store_drafts(app: "App", found: "Learned", seed: int) -> "StoredDrafts | None":
+    """Stores the proposal as drafts of definitions; None without a proposal."""
     from turnwise.cli.agents import author
     from turnwise.cli.learn_output import points
     from turnwise.config.learned_drafts import store_drafts

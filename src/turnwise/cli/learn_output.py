@@ -1,4 +1,4 @@
-"""What was learned, as text for the terminal, as JSON and as YAML."""
+"""The result of learning, as text for the terminal, as JSON and as YAML."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -92,6 +92,7 @@ def points(found: Difference) -> str:
 
 
 def _numbers(proposal: Proposal) -> Iterator[Text]:
+    """The proposed confidences of patterns and options of stages."""
     if not proposal.patterns and not proposal.options:
         return
     yield Text()
@@ -104,6 +105,7 @@ def _numbers(proposal: Proposal) -> Iterator[Text]:
 
 
 def _examples(proposal: Proposal) -> Iterator[Text]:
+    """The proposed and the dropped examples of each agent."""
     added = {name: tuple(each.text for each in examples) for name, examples in proposal.add.items()}
     for sign, changes, colour in (("+", added, "green"), ("-", proposal.drop, "red")):
         for agent, texts in changes.items():
@@ -116,6 +118,7 @@ def _examples(proposal: Proposal) -> Iterator[Text]:
 
 
 def _agents(found: Learned) -> Iterator[Text]:
+    """The agents for which more or fewer messages would be right, the largest changes first."""
     changed = [(name, each) for name, each in (found.by_agent or {}).items() if each.mean]
     if not changed:
         return

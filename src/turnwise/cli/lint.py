@@ -136,6 +136,7 @@ def finding_lines(found: "Iterable[Finding]") -> "Iterator[Text]":
 
 
 def _summary(agents: int, counts: Counter[str]) -> "Text":
+    """The counts of findings by severity."""
     from turnwise.cli.rendering import styled
 
     if not counts:

@@ -68,6 +68,7 @@ def _reserve_stdio() -> Iterator[_Descriptors]:
 
 
 async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
+    """Loads the app and serves it until the input ends or a signal comes. Returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli.options import require_mcp, require_server
     from turnwise.cli.serve_output import build_telemetry
@@ -78,76 +79,78 @@ async def _mcp(path: Path | None, user: str, wire: _Descriptors) -> int:
     require_mcp("turnwise mcp")
     answering = RunningAnswers()
     with logging_to(sys.stderr, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
-        watched = build_telemetry()
-        app = load_app(path, hooks=[answering, *watched.hooks])
-        watched.attach(app.runner)
+        telemetry = build_telemetry()
+        app = load_app(path, hooks=[answering, *telemetry.hooks])
+        telemetry.attach(app.runner)
         try:
-            return await _serve_until_stopped(app, user, wire, watched, answering)
+            return await _serve_until_stopped(app, user, wire, telemetry, answering)
         finally:
-            await watched.close()
+            await telemetry.close()
 
 
 async def _serve_until_stopped(
-    app: "App", user: str, wire: _Descriptors, watched: "Telemetry", answering: "RunningAnswers"
+    app: "App", user: str, wire: _Descriptors, telemetry: "Telemetry", answering: "RunningAnswers"
 ) -> int:
+    """Serves the MCP client and works on waiting sessions, then stops gracefully. Returns the exit code."""
     from turnwise.cli.shutdown import IDLE_SECONDS, Interrupts, exit_at_once, stop_gracefully
     from turnwise.cli.worker import check_store
 
-    front = _local_front(app, watched)
-    told, asked, given = _Output(answering), asyncio.Event(), _Input(wire.into)
-    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer_thread() as writer:
-        spoken = _stdio_server(app, front, user, wire, writer)
+    front = _local_front(app, telemetry)
+    output, stop_requested, input_lines = _Output(answering), asyncio.Event(), _Input(wire.into)
+    with Interrupts(stop_requested.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer_thread() as writer:
+        stdio = _stdio_server(app, front, user, wire, writer)
         grace = front.config.grace_seconds
-        serving = asyncio.create_task(spoken.serve(given.lines(), grace))
-        trying = asyncio.create_task(check_store(app.runner, told.say))
-        working = asyncio.create_task(_work(app, trying))
-        stop = asyncio.create_task(asked.wait())
-        await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
+        serving = asyncio.create_task(stdio.serve(input_lines.lines(), grace))
+        store_check = asyncio.create_task(check_store(app.runner, output.say))
+        recovery = asyncio.create_task(_work(app, store_check))
+        stop = asyncio.create_task(stop_requested.wait())
+        await asyncio.wait({serving, recovery, stop}, return_when=asyncio.FIRST_COMPLETED)
         # The input may end before the store has been checked.
-        await asyncio.wait({trying, stop}, timeout=min(grace, IDLE_SECONDS), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({store_check, stop}, timeout=min(grace, IDLE_SECONDS), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         front.closing.set()
-        closing = _close(app, front, spoken, serving)
-        if working.done() or (trying.done() and trying.exception()):  # the store cannot be used at all
+        closing = _close(app, front, stdio, serving)
+        if recovery.done() or (store_check.done() and store_check.exception()):  # the store cannot be used at all
             await closing
-            await working
-        left = 0 if spoken.is_cut else grace  # after the end of the input, answers had their grace period already
-        if not await stop_gracefully(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
-            await watched.close()
+            await recovery
+        left = 0 if stdio.is_cut else grace  # after the end of the input, answers had their grace period already
+        if not await stop_gracefully(output, recovery, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
+            await telemetry.close()
             exit_at_once(OK)
         if not serving.cancelled():
             serving.result()
-        if given.problem is not None:
-            raise given.problem
+        if input_lines.problem is not None:
+            raise input_lines.problem
         return OK
 
 
-def _local_front(app: "App", watched: "Telemetry") -> "Front":
+def _local_front(app: "App", telemetry: "Telemetry") -> "Front":
     """The gateway for a local caller: takes only limits, grace period and protocols from the configuration."""
     from turnwise.facts.gateway import GatewayConfig
     from turnwise.gateway.server import front_for
 
-    given = app.gateway
-    config = GatewayConfig(limits=given.limits, grace_seconds=given.grace_seconds, protocols=given.protocols)
-    return front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
+    settings = app.gateway
+    config = GatewayConfig(limits=settings.limits, grace_seconds=settings.grace_seconds, protocols=settings.protocols)
+    return front_for(app.runner, config, telemetry.metrics, traced=telemetry.traced, editor=app.editor)
 
 
 def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, writer: ThreadPoolExecutor) -> "StdioServer":
+    """Builds the MCP server for one local user. Raises for an invalid user name."""
     from turnwise.access.authenticator import LOCAL
     from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
     from turnwise.gateway.mcp.stdio import StdioServer
     from turnwise.gateway.mcp.tool_changes import ToolChanges
 
-    visit = McpRequest(front, LOCAL.replace(user=user))
-    visit.services.scope.user("messages:write")  # checks that the user's name is valid
+    request = McpRequest(front, LOCAL.replace(user=user))
+    request.services.scope.user("messages:write")  # checks that the user's name is valid
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
 
     changes = ToolChanges()
     changes.follow(app.runner)
-    server = server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit, changes)
+    server = server_for(app.runner.app, front.config.protocols.mcp, lambda _: request, changes)
     return StdioServer(server, write, changes.close)
 
 
@@ -181,22 +184,23 @@ class _Input:
             self.problem = error
 
 
-async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "asyncio.Task[None]") -> None:
+async def _close(app: "App", front: "Front", stdio: "StdioServer", serving: "asyncio.Task[None]") -> None:
     """Waits for running answers and their output, then closes everything else."""
     await app.runner.idle(last=True)
     await front.state.tasks.settled()
     if not serving.done():
-        await spoken.wait_idle()
+        await stdio.wait_idle()
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     await app.runner.close()
 
 
-async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
+async def _work(app: "App", store_check: "asyncio.Task[None]") -> None:
+    """Prepares the policy once the store has been checked, then takes over unfinished work."""
     from turnwise.cli.progress import prepare
     from turnwise.cli.worker import following_definitions
 
-    await trying
+    await store_check
     async with following_definitions(app):
         await prepare(app.runner)
         await app.runner.work()

@@ -52,6 +52,7 @@ async def _list(
     superseded: bool,
     as_json: bool,
 ) -> None:
+    """Prints a page of the user's entries."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
     from turnwise.ports.memory import MemoryFilter
@@ -86,6 +87,7 @@ def search(
 
 
 async def _search(config: "Path | None", user: str, query: str, limit: int, *, as_json: bool) -> None:
+    """Prints the entries nearest to the query, with score and reason."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
@@ -117,6 +119,7 @@ def add(
 
 
 async def _add(config: "Path | None", user: str, text: str, span: str, id_: str | None, *, as_json: bool) -> None:
+    """Stores an entry of the operator."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
     from turnwise.facts.ids import SystemIssuer
@@ -150,6 +153,7 @@ def forget(
 
 
 async def _forget(config: "Path | None", user: str, ids: list[str] | None, session: str | None, *, as_json: bool) -> None:
+    """Deletes entries of the user, and prints how many."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
@@ -169,15 +173,17 @@ def export(config: ConfigOption = None, user: UserOption = DEFAULT_USER) -> None
 
 
 async def _export(config: "Path | None", user: str) -> None:
+    """Prints all entries of the user as JSON lines."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
     async with open_app(config) as turnwise:
-        async for entry in _all(turnwise.runner, user):
+        async for entry in _all_entries(turnwise.runner, user):
             terminal.print_json(_data(entry))
 
 
-async def _all(runner: "Runner", user: str) -> "AsyncIterator[MemoryEntry]":
+async def _all_entries(runner: "Runner", user: str) -> "AsyncIterator[MemoryEntry]":
+    """Yields all entries of the user, replaced ones included."""
     after: str | None = None
     while True:
         page = await runner.memory.store.recent(runner.app, user, superseded=True, after=after, limit=PAGE)
@@ -201,6 +207,7 @@ def _data(entry: "MemoryEntry") -> dict[str, Any]:
 
 
 def _lines(entry: "MemoryEntry", why: str = "") -> list[Any]:
+    """The lines of one entry: its text, and a note on its source and life."""
     from turnwise.cli import terminal
     from turnwise.cli.rendering import styled
     from turnwise.cli.tables import wrap

@@ -46,6 +46,7 @@ def migrate(
 
 
 def _text(place: str, before: "SchemaStatus", now: "SchemaStatus") -> str:
+    """Returns the result in words."""
     if not now.is_current:
         moving = ", and rows are still to be moved" if now.is_moving else ""
         return f"{place}: revision {now.found or 'unknown'}, this version needs {now.wanted}{moving}. Run: turnwise migrate"
@@ -57,6 +58,7 @@ def _text(place: str, before: "SchemaStatus", now: "SchemaStatus") -> str:
 
 
 async def _migrate(config: Path | None) -> None:
+    """Opens the store for writing, which migrates it."""
     from turnwise.assemble import load_store
 
     loaded = load_store(config)

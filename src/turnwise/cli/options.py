@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from turnwise.cli.completion import agent_roles
+from turnwise.cli.shell_completion import agent_roles
 from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ def work_bar(what: str) -> Iterator[WorkCallback]:
 
 @contextmanager
 def _bar() -> Iterator[Any]:
+    """Shows a progress bar for the block; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -97,6 +98,7 @@ async def prepare(runner: "Runner") -> None:
 
 
 async def _show_progress(task: "asyncio.Task[None]", work: _LatestReport) -> None:
+    """Shows the latest report of the task as a progress bar until the task is done."""
     from rich import progress
 
     from turnwise.cli import terminal

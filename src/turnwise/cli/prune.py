@@ -27,6 +27,7 @@ def prune(
 
 
 async def _prune(config: "Path | None", dry_run: bool, as_json: bool) -> None:
+    """Prunes all users, or only counts, and prints the counts."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 

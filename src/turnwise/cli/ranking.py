@@ -33,6 +33,9 @@ def ranking_table(selection: Selection, rows: int = RANKED_ROWS, *, width: int |
 
 
 def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
+    """Returns each candidate once with the selector that scored it: the chosen agent first, then those of the deciding
+    selector.
+    """
     decider = decided_by(selection)
     others = [verdict for verdict in selection.verdicts if verdict is not decider]
     found: dict[str, tuple[str, Candidate]] = {}

@@ -26,6 +26,7 @@ def scan_files(folder: Path) -> Files:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """Yields the watched files below the folder with time and size."""
     for place, folders, names in os.walk(folder):
         at = Path(place)
         folders[:] = [name for name in folders if not _is_skipped(at / name)]
@@ -64,19 +65,20 @@ class _Reloader:
         self._asked = False
 
     def run(self) -> int:
+        """Runs the server, and starts it again after each change. Returns its exit code once a signal has come."""
         signals = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self._stop) for number in signals}
         try:
             while True:
                 seen = scan_files(self._folder)
-                code = self._served(seen)
+                code = self._run_server(seen)
                 if self._asked:
                     return code
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _served(self, seen: Files) -> int:
+    def _run_server(self, seen: Files) -> int:
         """Runs one server until a file changes or this process must stop. Returns the server's exit code."""
         # A separate process group, so that Ctrl-C reaches the server only once, from here: a second signal would kill it.
         self._server = subprocess.Popen(self._command, process_group=0)

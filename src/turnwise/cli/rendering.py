@@ -156,6 +156,7 @@ def _options_line(options: JsonValue) -> str:
 
 
 def _verdict_details(verdict: Verdict) -> Iterator[Text]:
+    """Yields the details of a verdict: lead, out-of-scope score, usage, question, candidates, exclusions."""
     told = []
     if verdict.outcome == "chosen" and len(verdict.candidates) > 1:
         lead = verdict.candidates[0].score - verdict.candidates[1].score
@@ -181,6 +182,7 @@ def _verdict_details(verdict: Verdict) -> Iterator[Text]:
 
 
 def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[Text]:
+    """Yields a line for each excluded agent with the rule."""
     for exclusion in exclusions:
         line = styled(before, "dim")
         line.append(one_line(exclusion.agent), style="default")

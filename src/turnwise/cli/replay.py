@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.completion import policy_names
 from turnwise.cli.eval import check_writable, gates_of, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption
+from turnwise.cli.shell_completion import policy_names
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -107,6 +107,7 @@ async def _replay(
     wanted: "DecisionFilter",
     limit: int,
 ) -> "ReplayResult":
+    """Decides recorded messages again, with another policy or other agents if given, and returns the differences."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar

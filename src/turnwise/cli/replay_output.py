@@ -18,7 +18,7 @@ def result_lines(found: ReplayResult, width: int | None = None) -> Iterator[Text
     """The lines of a replay: the share that changes, labelled accuracy, the changes, and what could not be decided again."""
     yield _headline(found)
     yield styled(f"policy {one_line(found.policy)} ({found.fingerprint})", "dim")
-    yield from _labelled(found)
+    yield from _label_lines(found)
     if found.other_inputs:
         note = f"{found.other_inputs:,} were recorded under another policy, other agents or other examples"
         yield styled(note, "dim")
@@ -28,7 +28,7 @@ def result_lines(found: ReplayResult, width: int | None = None) -> Iterator[Text
 def trial_lines(found: ReplayResult, width: int | None = None) -> Iterator[Text]:
     """The lines of a trial's decisions, as those of a replay."""
     yield _headline(found)
-    yield from _labelled(found)
+    yield from _label_lines(found)
     yield from _changes(found, width)
 
 
@@ -37,7 +37,7 @@ def _headline(found: ReplayResult) -> Text:
     return styled(f"{changed:,} of {found.replayed:,} decisions change ({percent(found.share(changed))})", "bold")
 
 
-def _labelled(found: ReplayResult) -> Iterator[Text]:
+def _label_lines(found: ReplayResult) -> Iterator[Text]:
     if found.labelled:
         before, after = percent(found.accuracy(found.right_before)), percent(found.accuracy(found.right_after))
         colour = "green" if (found.gain or 0) >= 0 else "red"
@@ -46,6 +46,7 @@ def _labelled(found: ReplayResult) -> Iterator[Text]:
 
 
 def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
+    """The lines of what could not be decided again, and of changed decisions."""
     for reason, count in found.obstacles.items():
         yield styled(f"not decided again: {count:,} ({OBSTACLES[reason]})", "yellow")
     if found.flips:
@@ -56,6 +57,7 @@ def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
 
 
 def _flips(found: ReplayResult, width: int | None) -> Iterator[Text]:
+    """The table of changed decisions by old and new agent."""
     columns = ("decisions", "from", "to", "now right", "now wrong", "a message")
     rows = [
         (

@@ -46,7 +46,8 @@ def run(
 
 
 async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progress: "Progress") -> int:
-    from turnwise.cli.answers import BatchRun
+    """Answers all lines, at most `jobs` at a time, and returns how many failed. Ctrl-C ends it."""
+    from turnwise.cli.batch_run import BatchRun
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import prepare
     from turnwise.cli.shutdown import Interrupts

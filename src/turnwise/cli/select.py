@@ -73,6 +73,7 @@ def select(
 async def _select(
     config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
 ) -> "tuple[Selection, dict[str, JsonValue]]":
+    """Returns the selection for the message, and the options of the stages that decided."""
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import prepare
 

@@ -104,54 +104,56 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
+    """Loads the app with telemetry and serves it. Returns the exit code."""
     from turnwise.cli.serve_output import build_telemetry
     from turnwise.cli.shutdown import RunningAnswers
     from turnwise.telemetry.logs import logging_to
 
     answering = RunningAnswers()
     with logging_to(sys.stderr, form=form, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
-        watched = build_telemetry()
-        app = load([answering, *watched.hooks])
-        watched.attach(app.runner)
+        telemetry = build_telemetry()
+        app = load([answering, *telemetry.hooks])
+        telemetry.attach(app.runner)
         config = app.gateway.replace(
             host=app.gateway.host if host is None else host, port=app.gateway.port if port is None else port
         )
         try:
             if app.engine is not None:
                 await app.engine.check()
-            return await _serve_until_stopped(app, config, watched, answering)
+            return await _serve_until_stopped(app, config, telemetry, answering)
         finally:
-            await watched.close()
+            await telemetry.close()
 
 
-async def _serve_until_stopped(app: "App", config: "GatewayConfig", watched: "Telemetry", answering: "RunningAnswers") -> int:
+async def _serve_until_stopped(app: "App", config: "GatewayConfig", telemetry: "Telemetry", answering: "RunningAnswers") -> int:
+    """Serves until a signal comes or the store fails, then stops gracefully. Returns the exit code."""
     from turnwise.cli.serve_output import startup_lines
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.gateway.server import Serving, bound_socket, front_for
 
-    front = front_for(app.runner, config, watched.metrics, traced=watched.traced, editor=app.editor)
+    front = front_for(app.runner, config, telemetry.metrics, traced=telemetry.traced, editor=app.editor)
     serving = Serving(front, bound_socket(config.host, config.port))
-    told, asked = _Output(answering), asyncio.Event()
-    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
+    output, stop_requested = _Output(answering), asyncio.Event()
+    with Interrupts(stop_requested.set, (signal.SIGINT, signal.SIGTERM), hints=False):
         await serving.begin()
-        for line in startup_lines(app, config, serving, traced=watched.traced):
-            told.say(line)
-        working = asyncio.create_task(_work(app, serving, told))
-        stop = asyncio.create_task(asked.wait())
-        await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
+        for line in startup_lines(app, config, serving, traced=telemetry.traced):
+            output.say(line)
+        recovery = asyncio.create_task(_work(app, serving, output))
+        stop = asyncio.create_task(stop_requested.wait())
+        await asyncio.wait({recovery, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if working.done():  # the store cannot be used at all
+        if recovery.done():  # the store cannot be used at all
             await _close(app, serving)
-            working.result()
+            recovery.result()
         front.closing.set()
         lease_seconds = app.runner.process.lease_seconds
         closing = _close(app, serving)
-        if not await stop_gracefully(told, working, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
+        if not await stop_gracefully(output, recovery, closing, grace=config.grace_seconds, lease_seconds=lease_seconds):
             # An agent may ignore its cancellation: wait only until clients have been told to retry.
-            last = {asyncio.create_task(serving.end(0)), asyncio.create_task(watched.close())}
+            last = {asyncio.create_task(serving.end(0)), asyncio.create_task(telemetry.close())}
             await asyncio.wait(last, timeout=NOTICE_SECONDS)
             exit_at_once(OK)
-        told.say("stopped")
+        output.say("stopped")
         return OK
 
 
@@ -164,7 +166,8 @@ async def _close(app: "App", serving: "Serving") -> None:
     await app.runner.close()
 
 
-async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
+async def _work(app: "App", serving: "Serving", output: "_Output") -> None:
+    """Prepares the policy, reports the gateway as ready, and takes over unfinished work."""
     from turnwise.cli.progress import prepare
     from turnwise.cli.worker import following_definitions, run_recovery
 
@@ -173,8 +176,8 @@ async def _work(app: "App", serving: "Serving", told: "_Output") -> None:
         await prepare(app.runner)
         _tune_garbage_collector()
         serving.front.ready.set()
-        told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
-        await run_recovery(app.runner, told.warn)
+        output.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
+        await run_recovery(app.runner, output.warn)
 
 
 def _tune_garbage_collector() -> None:

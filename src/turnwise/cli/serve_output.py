@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from turnwise.gateway.server import Serving
     from turnwise.ports.hooks import Hooks
     from turnwise.runner import Runner
-    from turnwise.telemetry.export import Exporters
+    from turnwise.telemetry.exporters import Exporters
     from turnwise.telemetry.metrics import Metrics
     from turnwise.telemetry.spans import Spans
 
@@ -69,7 +69,7 @@ def build_telemetry() -> Telemetry:
         ConfigError: if the configuration of telemetry is invalid.
     """
     from turnwise.cli import terminal
-    from turnwise.telemetry.export import exporters_from_environment
+    from turnwise.telemetry.exporters import exporters_from_environment
     from turnwise.telemetry.metrics import Metrics
 
     metrics = Metrics()

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
     @property
     def tells_attempts(self) -> bool:
-        """Whether its answer had more than one attempt, as far as this position in the log shows."""
+        """True if the log up to here shows more than one attempt at its answer."""
         return self.superseded or self.event.attempt > 1
 
     @property
@@ -153,6 +153,7 @@ def transcript_lines(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
 
 
 def _with_heading(entry: Entry, lines: list[Text]) -> Iterator[Text]:
+    """Yields an event's lines, the first one with number, author and marks."""
     event = entry.event
     head = rendering.styled(f"{event.sequence:>5}  ", "dim")
     head.append(one_line(event.author), style="bold cyan" if event.author != USER else "bold")
@@ -257,7 +258,7 @@ _COURSE_ACTIONS = (
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:
-    """The same as JSON data. None for an event that has only content and whose answer had one attempt."""
+    """The same as JSON data. None for an event that has only content, in an answer with one attempt."""
     event = entry.event
     actions = event.actions.model_dump(mode="json", include=set(_COURSE_ACTIONS))
     told = {name: value for name, value in actions.items() if value not in (None, [])}

@@ -38,6 +38,7 @@ def list_sessions(
 
 
 async def _list(config: "Path | None", user: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    """Prints a page of sessions."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
     from turnwise.cli.session_output import session_data, session_table
@@ -88,8 +89,9 @@ async def _show(
     thinking: bool,
     as_json: bool,
 ) -> None:
+    """Prints the session's transcript, the last events or all, and what the models cost."""
     from turnwise.cli import pending, session_output, terminal
-    from turnwise.cli.answers import event_json
+    from turnwise.cli.batch_run import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
     from turnwise.cli.tables import wrap
@@ -129,6 +131,7 @@ def explain(
 
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
+    """Prints the session's course: each message with its decision, and the events without texts."""
     from turnwise.cli import session_output, terminal
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
@@ -167,6 +170,7 @@ def cancel(
 
 
 async def _cancel(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
+    """Stops the running answer, or ends the newest wait, or that of `turn`."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
@@ -203,6 +207,7 @@ def rewind(
 
 
 async def _rewind(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
+    """Rewinds the session to before a turn."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
@@ -235,6 +240,7 @@ def fork(
 
 
 async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None, as_json: bool) -> None:
+    """Copies the session, or the part before a turn, under a new id."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 

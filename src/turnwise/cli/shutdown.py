@@ -38,7 +38,7 @@ class Interrupts:
     def __enter__(self) -> None:
         self._before = {number: signal.getsignal(number) for number in self._signals}
         for number in self._signals:
-            self._loop.add_signal_handler(number, self._pressed)
+            self._loop.add_signal_handler(number, self._on_signal)
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
@@ -47,7 +47,8 @@ class Interrupts:
         if self._hint is not None:
             self._hint.cancel()
 
-    def _pressed(self) -> None:
+    def _on_signal(self) -> None:
+        """Handles a signal: the first one calls the callback, the second one exits at once."""
         if not self._asked:
             self._asked = True
             if self._hints:
@@ -129,6 +130,7 @@ class RunningAnswers:
         """Ignored: the message's event reports the selection."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
+        """Notes a stored event that begins an answer or another attempt."""
         again = starts_attempt(event)
         if again:
             about = {"session": key.id, "invocation": event.invocation_id}

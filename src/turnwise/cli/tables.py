@@ -62,6 +62,7 @@ def _breaks(text: str, room: int) -> Iterator[int]:
 
 
 def _wrap_line(line: Text, width: int) -> Iterator[Text]:
+    """Yields the line in pieces of at most `width` cells; later pieces are indented."""
     if cell_len(line.plain) <= width:
         yield line
         return
@@ -143,6 +144,7 @@ def _rows_as_lists(columns: Sequence[str], rows: Sequence[Sequence[str | Text]],
 
 
 def _named_value(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
+    """Yields a value after its name, or below the name when there is no indent."""
     if not indent:
         yield name
         yield from (rendering.indent(piece, _BELOW_INDENT) for piece in break_text(value, width - _BELOW_INDENT))

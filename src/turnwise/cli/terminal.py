@@ -47,6 +47,7 @@ def clean(text: str) -> str:
 
 
 def _without_sequences(text: str) -> str:
+    """Removes the terminal's control sequences from a text."""
     for _ in range(_PASSES):  # removing a sequence may join its neighbours into another one
         shorter = _SEQUENCE.sub("", text)
         if shorter == text:
@@ -112,6 +113,7 @@ def err() -> Console:
 
 
 def _console(file: TextIO) -> Console:
+    """Makes a console for the file, without colours if it is no terminal or NO_COLOR is set."""
     plain = not file.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return _Console(
         file=file,

@@ -37,6 +37,7 @@ def export(
 
 
 async def _export(config: Path | None, user: str, output: Path) -> None:
+    """Writes the user's data to a file."""
     from turnwise.cli import terminal
     from turnwise.cli.options import open_app
 
@@ -52,7 +53,7 @@ async def _write(runner: "Runner", user: str, output: Path) -> None:
     from turnwise.cli.records import ACTOR
     from turnwise.ports.audit import Act
     from turnwise.ports.holds import RecordStore
-    from turnwise.runner.export import UserExport
+    from turnwise.runner.user_export import UserExport
 
     key = runner.key(user, "-")
     part = output.with_name(f"{output.name}.part")

@@ -70,6 +70,7 @@ def worker(
 
 
 async def _worker(config: Path | None, once: bool, grace: float, engine: EngineSettings | None) -> int:
+    """Takes over unfinished work until a signal comes, or once. Returns the exit code."""
     from turnwise.assemble import load_app
     from turnwise.cli.shutdown import Interrupts, exit_at_once, stop_gracefully
     from turnwise.cli.worklog import WorkLog
@@ -115,6 +116,7 @@ def _intro_lines(app: "App", once: bool, engine: EngineSettings | None) -> tuple
 
 
 async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> None:
+    """Prepares the policy, then recovers once or until cancelled."""
     from turnwise.cli.progress import prepare
 
     async with following_definitions(app):

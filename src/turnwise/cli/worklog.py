@@ -1,4 +1,4 @@
-"""What a worker does, as lines for the terminal."""
+"""A worker's log: lines for the terminal about taken sessions, ends and warnings."""
 
 import logging
 import os
@@ -61,36 +61,39 @@ class WorkLog:
             good = reason in GOOD_ENDS
             news = one_line(actions.end.detail, DETAIL_CHARACTERS) if not good else ""
             end = rendering.styled(one_line(reason if good else f"ended {reason}"), "green" if good else "red")
-            self._ended(key, event.invocation_id, reason, end, news)
+            self._log_end(key, event.invocation_id, reason, end, news)
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
         """Prints that an answer waits or that its lease was lost. Other ends are printed from their event, which has the
         reason.
         """
         if reason == LOST:
-            self._ended(
+            self._log_end(
                 key, invocation_id, reason, rendering.styled("lost: another process continues the answer", "yellow"), ""
             )
         elif reason == WAITING:
-            self._ended(key, invocation_id, reason, rendering.styled("waits for the user, or for a tool's result", "green"), "")
+            self._log_end(
+                key, invocation_id, reason, rendering.styled("waits for the user, or for a tool's result", "green"), ""
+            )
 
     def _begins(self, key: SessionKey, event: Event, agent: str, why: str) -> None:
         self.taken += 1
         self._began[event.invocation_id] = time.monotonic()
         what = rendering.styled(f"attempt {event.attempt}", "yellow" if event.attempt > 1 else "")
         what.append(f" by {one_line(agent)}: {why}")
-        self._tell(key, event.invocation_id, what)
+        self._log_line(key, event.invocation_id, what)
 
-    def _ended(self, key: SessionKey, invocation_id: str, reason: str, end: Text, news: str) -> None:
+    def _log_end(self, key: SessionKey, invocation_id: str, reason: str, end: Text, news: str) -> None:
+        """Prints the end of an answer with its duration, and counts the end."""
         began = self._began.pop(invocation_id, None)
         if began is None:
             self._closed[reason] += 1
         else:
             self._ends[reason] += 1
             end.append(f" after {_duration(time.monotonic() - began)}", style="dim")
-        self._tell(key, invocation_id, end.append(f": {news}" if news else ""))
+        self._log_line(key, invocation_id, end.append(f": {news}" if news else ""))
 
-    def _tell(self, key: SessionKey, invocation_id: str, what: Text) -> None:
+    def _log_line(self, key: SessionKey, invocation_id: str, what: Text) -> None:
         line = self._stamp()
         line.append(f"{one_line(key.id)} of {one_line(key.user)}  ", style="bold").append_text(what)
         line.append(f"  {one_line(invocation_id)}", style="dim")
@@ -168,6 +171,7 @@ class _WarningHandler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Prints a log record as a warning, with its exception."""
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]

@@ -55,6 +55,7 @@ class Sync:
             self.result(_close(items))
 
     def _open(self) -> "BlockingPortal":
+        """Returns the portal for blocking calls, made at the first one."""
         from turnwise.runner.blocking_portal import BlockingPortal
 
         with self._lock:
@@ -307,6 +308,7 @@ class Client:
         await self.close()
 
     def _use(self, gateway: Gateway) -> None:
+        """Sends all requests through this gateway from now on."""
         self._gateway = gateway
         self.sessions, self.artifacts = Sessions(gateway, self._issuer), Artifacts(gateway)
         self.decisions, self.agents = Decisions(gateway), Agents(gateway)
@@ -349,6 +351,7 @@ def _check_installed() -> None:
 
 
 def _http_factory(url: str) -> "Callable[[], httpx.AsyncClient]":
+    """Returns a function that makes the HTTP client for this URL."""
     import httpx
 
     limits, here = httpx.Limits(max_connections=None, max_keepalive_connections=100), is_this_machine(url)

@@ -29,7 +29,7 @@ PROBLEM = "application/problem+json"
 
 
 def problem_in(response: "httpx.Response") -> TurnwiseError | None:
-    """Returns the exception for a response whose body has been read; None if it is successful."""
+    """Returns the exception for a response with its body read; None if it is successful."""
     if response.is_success:
         return None
     after = _seconds(response.headers.get("retry-after"))

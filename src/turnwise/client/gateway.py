@@ -61,6 +61,7 @@ class Connections:
     async def _close_at_shutdown(
         self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient"
     ) -> AsyncGenerator[None, None]:
+        """Closes the HTTP client when its event loop ends."""
         # A loop closes unfinished generators at shutdown: the last moment at which connections can be closed.
         try:
             yield
@@ -156,6 +157,7 @@ class Gateway:
         await self._connections.close()
 
     async def _with_retries(self, work: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
+        """Does the work, and again after temporary failures if that is safe and patience remains."""
         patience = self.patience()
         while True:
             try:
@@ -173,6 +175,7 @@ class Gateway:
 
     @asynccontextmanager
     async def _send(self, asked: ApiRequest, accept: str) -> "AsyncIterator[httpx.Response]":
+        """Sends the request and yields the response, unread. Raises Unreached."""
         import httpx
 
         http = await self._connections.current()
@@ -188,6 +191,7 @@ class Gateway:
             raise _unreached(request, error, self._timeout) from error
 
     def _request(self, http: "httpx.AsyncClient", asked: ApiRequest, accept: str) -> "httpx.Request":
+        """Returns the HTTP request. Raises RequestInvalid for ids that no URL can hold."""
         import httpx
 
         content = asked.written()
@@ -205,6 +209,7 @@ class Gateway:
 
 
 def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: float) -> Unreached:
+    """Returns the error for a gateway that cannot be reached, was silent, or broke off."""
     import httpx
 
     place = f"The gateway at {request.url.scheme}://{request.url.netloc.decode()}"

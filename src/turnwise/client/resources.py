@@ -352,6 +352,7 @@ class Sessions:
         await self._gateway.fetch(ApiRequest("DELETE", f"/users/{escape_path(user)}"))
 
     async def _create(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
+        """Creates a session. Without an id of the caller, a lost response is harmless: the request is repeated."""
         if id is not None:
             return await self._gateway.ask(SessionShown, post(path, {"id": id, **body}), repeatable=False)
         own = self._issuer.new_id("session")

@@ -15,10 +15,10 @@ class Unreached(StoreUnavailable):
     """The gateway could not be reached, or the connection broke.
 
     Args:
-        problem: What happened.
+        problem: The error.
         fix: How to solve it.
         sent: Whether the gateway may have received the request.
-        quiet: Whether the connection was open and no byte came.
+        quiet: True if the connection was open and no byte came.
         retry_after: Seconds to wait, as an intermediary requests; None if it does not.
     """
 

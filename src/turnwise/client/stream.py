@@ -112,6 +112,7 @@ async def read(
 
 
 async def _read_once(gateway: Gateway, asked: ApiRequest, after: int) -> AsyncGenerator[Event | Answer, None]:
+    """Yields the events and the answer that one connection brings, after that sequence number."""
     from httpx_sse import EventSource
 
     headers = {**asked.headers, **({"Last-Event-ID": str(after)} if after else {})}

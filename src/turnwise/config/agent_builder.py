@@ -90,6 +90,7 @@ class AgentBuilder:
         return len(self._document.problems) > before
 
     def _import(self, entry: AgentEntry) -> Any:
+        """Imports the function or agent of an entry; None without one, or after reporting a problem."""
         if entry.run is None:
             return None
         try:
@@ -108,6 +109,7 @@ class AgentBuilder:
         return read_llm(self._document, entry.where, entry.section) if isinstance(entry.section, LlmSection) else None
 
     def _card(self, entry: AgentEntry, imported: Any, recipe: Recipe | None) -> AgentCard | None:
+        """Returns the entry's card, with defaults of the imported object; None after reporting a problem."""
         if not entry.is_valid or (entry.run is not None and imported is None):
             return None
         own: dict[str, Any] = {}
@@ -129,6 +131,7 @@ class AgentBuilder:
         return card
 
     def _validated_card(self, entry: AgentEntry, data: Mapping[str, Any]) -> AgentCard | None:
+        """Validates the card's data; None after reporting its mistakes."""
         try:
             return AgentCard.model_validate_json(json.dumps(data), strict=True, extra="forbid")
         except ValidationError as error:
@@ -155,6 +158,7 @@ class AgentBuilder:
         return any(found)
 
     def _build(self, position: int, arrangement: EntryTree) -> Agent | None:
+        """Builds an entry's agent with its children; None after reporting a problem."""
         entry, card, imported = self._entries[position], self._cards[position], self._objects[position]
         children = [self._build(child, arrangement) for child in arrangement.children[position]]
         below = [child for child in children if child is not None]
@@ -172,6 +176,7 @@ class AgentBuilder:
             return None
 
     def _place(self, entry: AgentEntry, card: AgentCard, agent: Agent, children: Sequence[Agent]) -> Agent:
+        """Returns an imported agent with the entry's card and children. Raises AgentDefinitionError if it cannot have them."""
         if children and agent.card.is_composite:
             raise AgentDefinitionError(
                 f"{entry.run} is a {agent.card.kind} agent, which runs its own children; it cannot be given others here.",
@@ -184,6 +189,7 @@ class AgentBuilder:
         return PlacedAgent(agent, card, children) if children or entry.card.keys() - {"parent"} else agent
 
     def _composite(self, entry: AgentEntry, card: AgentCard, children: Sequence[Agent]) -> Agent | None:
+        """Builds a composite, loop or team."""
         fields = {name: getattr(card, name) for name in AgentCard.model_fields if name not in {"name", "kind"}}
         if card.kind in _COMPOSITES:
             return _COMPOSITES[card.kind](card.name, children, **fields)
@@ -232,6 +238,7 @@ def _likely_name(entry: AgentEntry, imported: Any) -> str | None:
 
 
 def _refused_patterns(card: AgentCard) -> Iterator[tuple[int, PatternError]]:
+    """Yields the patterns that the engine refuses, with their index."""
     for index, pattern in enumerate(card.patterns):
         try:
             if pattern.active:

@@ -26,7 +26,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Registered(NamedTuple):
-    """What definitions may name."""
+    """The parts that definitions may name."""
 
     makers: Mapping[str, Callable[..., Any]] = {}
     """Factories of agents, by name. Each takes the options of a definition and returns an agent, or a function that answers."""
@@ -53,7 +53,7 @@ class AgentFactory:
     """Makes the agents of definitions. An agent is made once for each name and version, while any set has it.
 
     Args:
-        registered: What definitions may name.
+        registered: The parts that definitions may name.
     """
 
     def __init__(self, registered: Registered) -> None:
@@ -80,6 +80,7 @@ class AgentFactory:
             await self.registered.guard.check(self._expanded(definition.name, definition.made_by.remote))
 
     def _make(self, definition: Definition) -> Agent:
+        """Makes the agent in the way that its definition names. Raises AgentDefinitionError."""
         made, name = definition.made_by, definition.name
         card = definition.card_of()
         if isinstance(made, MadeByFactory):
@@ -93,7 +94,8 @@ class AgentFactory:
         raise AgentDefinitionError(f"The definition {name!r} does not say how its agent is made.", fix="Add `made_by`.")
 
     def _by_factory(self, name: str, made: MadeByFactory, card: AgentCard) -> Agent:
-        maker = _known(
+        """Calls the registered maker with the options. Raises AgentDefinitionError if it gives no agent."""
+        maker = _registered(
             self.registered.makers, made.use, f"The agent {name!r} is made by {{}}, which is not registered.", "makers"
         )
         options = {key: self._expanded_value(name, value) for key, value in made.options.items()}
@@ -118,14 +120,16 @@ class AgentFactory:
         return FunctionAgent(agent, AgentCard(name=name, description=card.description))
 
     def _by_model(self, name: str, made: MadeByModel, card: AgentCard) -> Agent:
-        model = _known(
+        """Makes an LLM agent with registered model and tools."""
+        model = _registered(
             self.registered.models, made.model, f"The agent {name!r} uses the model {{}}, which is not registered.", "models"
         )
         unknown = f"The agent {name!r} uses the tool {{}}, which is not registered."
-        tools = [_known(self.registered.tools, tool, unknown, "tools") for tool in made.tools]
+        tools = [_registered(self.registered.tools, tool, unknown, "tools") for tool in made.tools]
         return LlmAgent(name, model=model, description=card.description, instructions=made.instructions, tools=tools)
 
     def _remote(self, name: str, made: MadeRemotely, card: AgentCard) -> Agent:
+        """Makes an adapter for a remote agent. The guard checks its addresses."""
         from turnwise.agents.adapters.a2a import A2aAgent
 
         url = self._expanded(name, made.remote)
@@ -135,6 +139,7 @@ class AgentFactory:
         return A2aAgent(url, name=name, description=card.description, headers=headers, connect=connect)
 
     def _expanded_value(self, name: str, value: JsonValue) -> JsonValue:
+        """Returns the JSON value with environment variables expanded in its texts."""
         if isinstance(value, str):
             return self._expanded(name, value)
         if isinstance(value, list):
@@ -144,6 +149,7 @@ class AgentFactory:
         return value
 
     def _expanded(self, name: str, text: str) -> str:
+        """Returns the text with environment variables expanded. Raises AgentDefinitionError for an unreleased one."""
         found = expand_variables(text, self.registered.environment)
         if found.malformed:
             raise AgentDefinitionError(f"The agent {name!r}: {found.malformed[0]!r} is not a reference to a variable.")
@@ -155,7 +161,7 @@ class AgentFactory:
         return found.text
 
 
-def _known(names: Mapping[str, Any], name: str, problem: str, key: str) -> Any:
+def _registered(names: Mapping[str, Any], name: str, problem: str, key: str) -> Any:
     if name not in names:
         advice = did_you_mean(name, names) if names else ""
         fix = f"{advice} Register it under `definitions: {key}:` in turnwise.yaml.".lstrip()

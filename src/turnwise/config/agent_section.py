@@ -93,7 +93,7 @@ class TeamSection(CompositeSection):
     kind: Literal["team"]
     """Lets its children talk in turns."""
     selector: StageItem = "conversational"
-    """Who speaks next: a selector, as in a policy."""
+    """The selector of the next speaker: a selector, as in a policy."""
     lead: str | None = None
     """The child that works when the selector picks none; None means the first child."""
     ends: Literal["untagged", "escalated"] = "untagged"
@@ -216,7 +216,7 @@ AGENT_SECTIONS: Mapping[str, type[AgentSection]] = {
 
 
 def _is_imported(value: Any) -> bool:
-    """Whether an agent has the keys of a function. An imported agent has them, whatever kind its card names."""
+    """Whether an agent has the keys of a function. An imported agent has them, even if its card names another kind."""
     kind = value.get("kind", "function") if isinstance(value, dict) else None
     return kind in ("function", "remote") or (kind == "llm" and "run" in value and "model" not in value)
 

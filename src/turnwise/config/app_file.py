@@ -59,6 +59,7 @@ ReferenceItem = Annotated[Reference, BeforeValidator(_path_alone, json_schema_in
 
 
 def _no_place(value: Any) -> PydanticCustomError:
+    """Returns the mistake of a value that is no import path."""
     if isinstance(value, dict):
         return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
     if value is None:
@@ -205,7 +206,7 @@ class ExperimentSection(Section):
     name: str = Field(min_length=1, max_length=64)
     """Identifies the experiment. A changed one needs a new name."""
     unit: Unit = "session"
-    """What gets an arm, and counts once: each session, or each user."""
+    """The unit that gets an arm, and counts once: each session, or each user."""
     arms: dict[str, ArmSection]
     """The policies by arm. The first arm is the control."""
     metric: Metric = "uncorrected"
@@ -247,7 +248,7 @@ class SecretsSection(GuardrailSection):
     action: Action = "rewrite"
     """`rewrite` puts a label in their place, `block` refuses the text."""
     places: tuple[Place, ...] = PLACES
-    """What is checked: messages, tool calls, answers."""
+    """The checked contents: messages, tool calls, answers."""
 
 
 class PersonalDataSection(GuardrailSection):
@@ -256,7 +257,7 @@ class PersonalDataSection(GuardrailSection):
     action: Action = "rewrite"
     """`rewrite` puts a label in its place, `block` refuses the text."""
     places: tuple[Place, ...] = PLACES
-    """What is checked: messages, tool calls, answers."""
+    """The checked contents: messages, tool calls, answers."""
     kinds: tuple[Kind, ...] = ()
     """Which personal data is looked for; by default every kind."""
 
@@ -267,7 +268,7 @@ class InjectionMarksSection(GuardrailSection):
     phrases: bool = True
     """True blocks known phrases; false only removes control tokens and hidden characters."""
     places: tuple[Place, ...] = PLACES
-    """What is checked: messages, and answers for results of tools; by default both."""
+    """The checked contents: messages, and answers for results of tools; by default both."""
 
 
 class BannedTopicsSection(GuardrailSection):
@@ -280,7 +281,7 @@ class BannedTopicsSection(GuardrailSection):
     threshold: float = Field(default=0.0, ge=-1.0, le=1.0, allow_inf_nan=False)
     """The lowest cosine similarity with a banned example, -1 to 1; 0.6 if it is not set."""
     places: tuple[Place, ...] = PLACES
-    """What is checked: messages, tool calls, answers; by default messages and answers."""
+    """The checked contents: messages, tool calls, answers; by default messages and answers."""
     reason: str = ""
     """The refusal that the user reads; empty means the standard one."""
 
@@ -297,6 +298,7 @@ _BY_NAME_ALONE = [name for name, section in GUARDRAILS.items() if required_keys(
 
 
 def _known_guardrail(name: str) -> str:
+    """Returns the name of a guardrail that needs no options. Raises the mistake otherwise."""
     if ":" in name:
         return name
     if name not in GUARDRAILS:
@@ -309,6 +311,7 @@ def _known_guardrail(name: str) -> str:
 
 
 def _no_guardrail(value: Any) -> PydanticCustomError:
+    """Returns the mistake of a value that is no guardrail."""
     if not isinstance(value, dict):
         return mistake("Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
     if "use" not in value:
@@ -328,7 +331,7 @@ GuardrailItem = Annotated[Any, OneOf({str: _GuardrailName, "import": Reference, 
 
 
 class DefinitionsSection(Section):
-    """What definitions in the database may use. They can name nothing else."""
+    """The parts that definitions in the database may use. They can name nothing else."""
 
     makers: dict[str, ReferenceItem] = {}
     """Factories of agents in code, by name."""
@@ -362,7 +365,7 @@ class RunSection(Section, RunConfig):
 
 
 class MemorySection(Section):
-    """What the app remembers of its users by itself."""
+    """The memory that the app keeps of its users by itself."""
 
     thing: ClassVar[str] = "A memory"
     entities: Literal["off", "working", "short", "long"] = "working"
@@ -399,7 +402,7 @@ class AppFile(Section):
     experiments: ExperimentSection | None = None
     """The experiment that compares policies. None = there is none."""
     encoder: EncoderItem = None
-    """What turns texts into vectors. None = the built-in one."""
+    """The encoder, which turns texts into vectors. None = the built-in one."""
     selectors: dict[str, ReferenceItem] = {}
     """Custom selectors, by name."""
     store: PlaceItem = DEFAULT_STORE
@@ -407,7 +410,7 @@ class AppFile(Section):
     artifacts: PlaceItem = None
     """`in_memory`, a folder, a URL, or an import path. None = no artifacts."""
     memory: MemorySection | None = None
-    """What is remembered of users. None = only what agents remember themselves."""
+    """The memory of users. None = only what agents remember themselves."""
     limits: Limits = Limits()
     """Limits on users and agents."""
     run: RunSection = RunSection()
@@ -421,6 +424,6 @@ class AppFile(Section):
     hooks: tuple[ReferenceItem, ...] = ()
     """Custom hooks, in order."""
     definitions: DefinitionsSection = DefinitionsSection()
-    """What definitions in the database may use."""
+    """The parts that definitions in the database may use."""
     gateway: GatewayConfig = GatewayConfig()
     """How the app is served over HTTP."""

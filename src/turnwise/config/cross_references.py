@@ -54,6 +54,7 @@ class _TreeBuilder:
         self._is_valid = all(name is not None for name in names)
 
     def arrange(self) -> EntryTree | None:
+        """Returns the tree of all entries; None if there are problems, which are reported."""
         self._report_duplicates()
         for position, entry in enumerate(self._entries):
             self._place_listed(position, entry)
@@ -68,6 +69,7 @@ class _TreeBuilder:
         self._document.report_error((*self._entries[position].where, *key), error)
 
     def _report_duplicates(self) -> None:
+        """Reports names that several entries have."""
         for position, name in enumerate(self._names):
             if name is None:
                 continue
@@ -78,6 +80,7 @@ class _TreeBuilder:
                 self._report(position, (), DuplicateAgent(problem, fix="Names are identity: rename one of them."))
 
     def _find(self, position: int, key: tuple[str | int, ...], name: str, role: str) -> int | None:
+        """Returns the position of the entry with that name; None after reporting an unknown one."""
         found = self._positions.get(name)
         if found is None and None not in self._names:
             mine = self._names[position]
@@ -86,6 +89,7 @@ class _TreeBuilder:
         return found
 
     def _place_listed(self, position: int, entry: AgentEntry) -> None:
+        """Puts the entry's listed children below it, and reports a child that has two parents."""
         for index, child in enumerate(entry.children):
             key = ("children", index)
             found = child if isinstance(child, int) else self._find(position, key, child, "child")
@@ -100,6 +104,7 @@ class _TreeBuilder:
             self._set_parent(found, position)
 
     def _place_by_parent(self, position: int, entry: AgentEntry) -> None:
+        """Puts the entry below the parent that it names, and reports a contradiction."""
         parent = entry.card.get("parent")
         if not isinstance(parent, str):
             return
@@ -118,6 +123,7 @@ class _TreeBuilder:
         self._children[parent].append(child)
 
     def _find_root(self) -> int | None:
+        """Returns the root's position, and puts other entries without a parent below it; None after reporting."""
         free = [position for position in range(len(self._entries)) if position not in self._parents]
         root = self._named_root()
         if root is None:
@@ -151,6 +157,7 @@ class _TreeBuilder:
         return found
 
     def _report_cycles(self) -> None:
+        """Reports entries below themselves, and trees that are too deep."""
         depths: dict[int, int] = {}
         for position in range(len(self._entries)):
             path: list[int] = []

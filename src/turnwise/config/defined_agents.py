@@ -1,4 +1,4 @@
-"""Applies definitions to the agents of code and configuration: which agents there are, and whose fields win."""
+"""Applies definitions to the agents of code and configuration: which agents there are, and which fields win."""
 
 import inspect
 import weakref
@@ -25,7 +25,7 @@ class AppliedDefinitions(NamedTuple):
     """The agents by name, the root first."""
     tree: AgentTree
     newer: tuple[str, ...]
-    """Agents whose definition a newer release wrote. They are as in code, or missing."""
+    """Agents with a definition that a newer release wrote. They are as in code, or missing."""
 
     @property
     def root(self) -> Agent:
@@ -33,7 +33,7 @@ class AppliedDefinitions(NamedTuple):
 
 
 class _Applied(NamedTuple):
-    """What one definition makes. Sets share it as long as the version serves."""
+    """The agent that one definition makes. Sets share it as long as the version serves."""
 
     definition: Definition
     instance: Instance | None
@@ -98,7 +98,7 @@ class DefinedAgents:
         return self._tree
 
     def apply(self, definitions: Iterable[Definition]) -> AppliedDefinitions:
-        """Returns the agents with these definitions. What is in code and not defined stays as it is.
+        """Returns the agents with these definitions. Agents in code without a definition stay as they are.
 
         Agents that can be closed are wrapped, so that no set closes what another one uses.
 
@@ -166,6 +166,7 @@ class DefinedAgents:
         return in_code
 
     def _check_places(self, cards: Sequence[AgentCard]) -> None:
+        """Raises TreeError for a change of the root, or of a composite's children."""
         root, by_name = self._tree.root, {card.name: card for card in cards}
         if by_name[root].parent is not None:
             raise TreeError(f"The agent {root!r} is the root, which has no parent.", fix="Leave `parent` out.")
@@ -181,6 +182,7 @@ class DefinedAgents:
                     )
 
     def _placed(self, card: AgentCard, instance: Instance, children: Sequence[Agent]) -> Agent:
+        """Returns the agent at its place; an equal one that is in use is shared."""
         in_code = self._code.get(card.name)
         is_same = in_code is not None and self._tree.card(card.name) == card and [*in_code.children] == [*children]
         if in_code is not None and is_same and not _is_closable(in_code):
@@ -201,6 +203,7 @@ def _unwrapped(agent: Agent) -> Agent:
 
 
 def _children_first(tree: AgentTree) -> list[str]:
+    """Returns the names of the tree, children before parents."""
     order, pending = [], [tree.root]
     while pending:
         name = pending.pop()

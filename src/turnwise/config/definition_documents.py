@@ -102,6 +102,7 @@ def size_mistakes(definition: AnyDefinition) -> Iterator[TurnwiseError]:
 
 
 def _sizes(definition: Definition) -> Iterator[tuple[str, int, int, str]]:
+    """Yields what is limited in a definition, with its size and limit."""
     of_skills = [example for skill in definition.skills or () for example in skill.examples]
     learned = [each.text for each in definition.learned or ()]
     examples = [*(definition.examples or ()), *learned, *of_skills]

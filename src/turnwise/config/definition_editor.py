@@ -146,6 +146,7 @@ class DefinitionEditor:
     async def _copy(
         self, what: DefinitionKind, name: str, version: int | None, status: Status, expected: int, author: Author
     ) -> AnyDefinition:
+        """Stores a version again as the newest one with another status. Raises the errors of `put`."""
         source = await self.version(what, name, version)
         if source.unknown_fields and status == "active":
             raise newer(source)

@@ -67,7 +67,7 @@ class Document:
         return tuple(found)
 
     def has_problem(self, where: Where, *, aside: str = "children") -> bool:
-        """Whether a problem was found at that location or below it, those below its key `aside` not counted."""
+        """True if a problem was found at that location or below it, except below its key `aside`."""
         origin = self.origin(where)
         found = [problem.where for problem in self._problems if problem.where[: len(origin)] == origin]
         return any(each[len(origin) : len(origin) + 1] != (aside,) for each in found)

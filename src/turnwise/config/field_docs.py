@@ -22,6 +22,7 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Returns the documentation of the fields that the class itself declares; empty without its source."""
     try:
         source = textwrap.dedent(inspect.getsource(model))
     except (OSError, TypeError):  # a class that was made at run time, or a bundle without sources

@@ -33,7 +33,7 @@ _NAMED_CONDITIONS: Mapping[str, Callable[[], Until]] = {
 
 
 def build_until(item: str | UntilList | UntilKeys) -> Until:
-    """Builds an `until` condition. Of several keys, or of the items of a list, one is enough."""
+    """Builds an `until` condition. If there are several keys, or a list, one condition is enough."""
     if isinstance(item, str):
         return _NAMED_CONDITIONS[item]()
     if isinstance(item, UntilList):
@@ -42,6 +42,7 @@ def build_until(item: str | UntilList | UntilKeys) -> Until:
 
 
 def _build_keyed(key: str, value: Any) -> Until:
+    """Builds the condition that a key of `until` names."""
     if key in ("any", "all"):
         return reduce(or_ if key == "any" else and_, map(build_until, value))
     made: Mapping[str, Callable[[], Until]] = {
@@ -142,6 +143,7 @@ def read_flow(document: Document, where: Where, section: FlowSection) -> FlowRec
 
 
 def _task_parts(document: Document, where: Where, section: TaskEntry) -> TaskParts:
+    """Reads a task's section with its result type and tools, and reports its problems."""
     result = _result(document, (*where, "result"), section)
     tools = _tools(document, (*where, "tools"), section.tools)
     parts = TaskParts(where, section, result, tools)
@@ -171,6 +173,7 @@ def _result_type(item: str | Labels | ResultSchema, folder: Path) -> Any:
 
 
 def _tools(document: Document, where: Where, items: Sequence[Any]) -> list[Tool]:
+    """Builds a task's tools, and reports those that a task cannot have."""
     found = [(index, build_tool(document, (*where, index), item)) for index, item in enumerate(items)]
     tools: list[Tool] = []
     for index, tool in found:

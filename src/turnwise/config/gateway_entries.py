@@ -69,7 +69,7 @@ def gateway_problems(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
 def protocols_without_extra(
     config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed
 ) -> Sequence[str]:
-    """Returns the protocols whose extra is not installed.
+    """Returns the protocols that miss their extra.
 
     Args:
         wanted: True = checks the protocols that are switched on; False = those that the file does not mention.

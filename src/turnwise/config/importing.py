@@ -4,12 +4,13 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
 from turnwise.config.document import display_path
-from turnwise.facts.errors import ImportPathError
+from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
 from turnwise.facts.spelling import did_you_mean
 
 
@@ -40,6 +41,7 @@ def resolve(path: str, folder: Path) -> Any:
 
 
 def _module(name: str, folder: Path, path: str) -> ModuleType:
+    """Imports a module, from the configuration's folder too. Raises ImportPathError."""
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.insert(0, place)
@@ -72,6 +74,7 @@ def _refuse_shadowed(name: str, folder: Path) -> None:
 
 
 def _import_failure(name: str, error: BaseException) -> ImportPathError:
+    """Returns the error for a module that raises when it is imported, with the place."""
     message = traceback.format_exception_only(error)[-1].strip()
     at = _innermost(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
@@ -87,3 +90,22 @@ def _innermost(trace: TracebackType | None) -> str:
     own = {__file__, importlib.__file__}
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
     return f"{display_path(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
+
+
+def call_factory(factory: Callable[..., Any], path: str, options: Mapping[str, Any]) -> Any:
+    """Calls an imported class or function with its options. Raises ConfigError for any error in it.
+
+    Args:
+        factory: The class or function.
+        path: Its import path, for the error.
+        options: The keyword arguments.
+    """
+    try:
+        return factory(**options)
+    except TurnwiseError:
+        raise
+    except Exception as error:
+        given = ", ".join(options) or "none"
+        raise ConfigError(
+            f"{path} raised {type(error).__name__} when it was made: {error}.", fix=f"Options given: {given}."
+        ) from error

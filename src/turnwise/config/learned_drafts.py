@@ -33,7 +33,7 @@ async def store_drafts(editor: DefinitionEditor, cascade: Cascade, proposal: Pro
     Args:
         editor: The definitions of the app.
         cascade: The agents and the policy that the proposal changes.
-        proposal: What was learned.
+        proposal: The learned proposal.
         author: The author, with a note.
 
     Raises:
@@ -51,6 +51,7 @@ async def store_drafts(editor: DefinitionEditor, cascade: Cascade, proposal: Pro
 
 
 async def _agent(editor: DefinitionEditor, cascade: Cascade, proposal: Proposal, name: str) -> Definition:
+    """Returns the draft of one agent's definition with what was learned."""
     served = await editor.store.get_served(editor.app, "agent", name)
     base = served if isinstance(served, Definition) else Definition(name=name)
     card = cascade.tree.card(name)

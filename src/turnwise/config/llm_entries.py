@@ -80,6 +80,7 @@ def read_llm(document: Document, where: Where, section: LlmSection) -> LlmRecipe
 
 
 def _instructions(document: Document, where: Where, item: str | ImportedInstructions) -> Any:
+    """Returns the instructions: a text or an imported function; None after reporting a problem."""
     if isinstance(item, str):
         return item
     try:

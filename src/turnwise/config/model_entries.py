@@ -13,7 +13,7 @@ from turnwise.ports.model import Model
 def build_model(document: Document, where: Where, item: Any) -> Model | None:
     """Builds the model of a `ModelItem`. Returns None if it has a problem. Opens no connection.
 
-    Of a list, later models are fallbacks of the first.
+    In a list, later models are fallbacks of the first.
     """
     if isinstance(item, tuple):
         item = [build_model(document, (*where, index), each) for index, each in enumerate(item)]

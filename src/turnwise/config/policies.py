@@ -101,6 +101,7 @@ def _with_models(value: JsonValue, models: ModelSpecs, named: str) -> JsonValue:
 
 
 def _build_policy(document: Document, item: str | ChangedPolicy | WrittenPolicy, at: Where = ("policy",)) -> PolicySpec | None:
+    """Builds a policy and its models; None after reporting problems."""
     for where, model in _models(item, at):
         build_model(document, where, model)
     if document.has_problem(at):
@@ -160,6 +161,7 @@ def _refuse_unknown_policies(document: Document, section: ExperimentSection, kno
 
 
 def _policy_of(item: ChangedPolicy | WrittenPolicy) -> PolicySpec:
+    """Returns a written policy, or a named one with changes."""
     segments = tuple(_segment(each) for each in item.segments)
     if isinstance(item, WrittenPolicy):
         stages = tuple(stage_of(stage) for stage in item.stages)

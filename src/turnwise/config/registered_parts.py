@@ -45,6 +45,7 @@ def _is_imported(spec: JsonValue) -> bool:
 
 
 def _maker(document: Document, where: Where, reference: Reference) -> Any:
+    """Imports a registered maker, with its options bound; None after reporting a problem."""
     try:
         maker = resolve(reference.path, document.folder)
         if not callable(maker):

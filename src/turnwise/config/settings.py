@@ -20,7 +20,7 @@ class Settings(NamedTuple):
     written: Document
     """The file as it is written."""
     document: Document
-    """What is left of it without its invalid values, and the problems of both."""
+    """The file without its invalid values, and the problems of both."""
     file: AppFile
     """The valid part. An invalid value is replaced by its default, an invalid agent by None."""
 
@@ -78,6 +78,6 @@ def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Set
 
 
 def _is_agent(where: Where) -> bool:
-    """Whether an agent is at that location: an item of the list of agents, or of the children of another."""
+    """True if an agent is at that location: an item of the list of agents, or of the children of another."""
     lists, indices = where[::2], where[1::2]
     return len(where) % 2 == 0 and lists[:1] == ("agents",) and set(lists[1:]) <= {"children"} and bool(indices)

@@ -31,6 +31,7 @@ ModelOptions = create_model(
 
 
 def _stage_section(selector: str, options: type[Fact]) -> type[Section]:
+    """Creates the section model of one selector's stage."""
     fields: dict[str, Any] = {
         "thing": (ClassVar[str], "A stage"),
         "selector": (Literal[selector], Field(description="The selector of this stage.")),

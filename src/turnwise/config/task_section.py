@@ -136,6 +136,7 @@ def _strategy_section(name: str, options: type[Fact]) -> type[Section]:
 
 
 def _no_strategy(value: Any) -> PydanticCustomError:
+    """Returns the mistake of a value that is no strategy."""
     use = value.get("use") if isinstance(value, dict) else None
     if isinstance(use, str):
         return mistake(f"There is no strategy {use!r}.", did_you_mean(use, STRATEGY_OPTIONS), "use")

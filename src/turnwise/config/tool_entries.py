@@ -79,6 +79,7 @@ def _tool_from(imported: Any, path: str) -> Tool | Toolset:
 
 
 def _mcp_server(document: Document, item: McpTools) -> McpServer:
+    """Builds an MCP server from its section."""
     connection = item.mcp.model_dump(exclude_unset=True, exclude={"command"})
     if item.mcp.command is not None:
         program, *arguments = item.mcp.command

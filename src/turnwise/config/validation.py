@@ -71,7 +71,7 @@ def mistake(problem: str, fix: str = "", key: str | None = None, error: type[Con
 
 
 class OneOf:
-    """Metadata of a field whose value has one of several forms: `Annotated[Any, OneOf(…)]`. A discriminated union.
+    """Metadata of a field with several forms of values: `Annotated[Any, OneOf(…)]`. A discriminated union.
 
     Args:
         forms: the types by form; the first form that fits a value decides. A form is the type of the value, a key that it has,
@@ -103,6 +103,7 @@ class OneOf:
 
 
 def _fits(form: Any, value: Any) -> bool:
+    """Returns whether the value has this one of the field's forms."""
     if isinstance(form, type):
         return form in (object, type(value))
     if callable(form):
@@ -173,6 +174,7 @@ def mistakes(error: ValidationError, model: type[BaseModel], data: Any = _UNKNOW
 
 
 def _translated(found: Any, model: type[BaseModel], data: Any) -> Mistake:
+    """Returns one of pydantic's errors as a mistake: place, problem, fix and error type."""
     loc, context = tuple(found["loc"]), found.get("ctx", {})
     models = list(_models(model, loc))
     sections = [(start, each) for start, each in models if issubclass(each, Section) and start < len(loc)]
@@ -195,6 +197,7 @@ def _translated(found: Any, model: type[BaseModel], data: Any) -> Mistake:
 
 
 def _problem_and_fix(found: Any, name: str, owner: type[BaseModel] | None, whole: type[Section] | None) -> tuple[str, str]:
+    """Returns the words of an error for people who write YAML."""
     kind, given, context, key = found["type"], found["input"], found.get("ctx", {}), str((found["loc"] or ("",))[-1])
     thing, form = (owner.thing, owner.form) if owner and issubclass(owner, Section) else ("", "Add it.")
     if kind == "extra_forbidden":

@@ -123,6 +123,7 @@ def read_document(
 
 
 def _read_text(path: Path, most_bytes: int) -> str:
+    """Reads the file as text. Raises ConfigError if it cannot be read, is too large, or is not UTF-8."""
     place = display_path(path)
     try:
         with path.open("rb") as file:
@@ -173,6 +174,7 @@ class _Reader:
         return ConfigError(f"{display_path(self._path)}:{mark.line}:{mark.column}: {problem}", fix=fix)
 
     def _document(self, events: Iterator[Any]) -> _Node:
+        """Returns the only document of the file. Raises for a second one."""
         root: _Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
@@ -182,6 +184,7 @@ class _Reader:
         return root or _Node(None, Mark(1))
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> _Node:
+        """Returns the node that an event begins, with its children. Raises for too much nesting, size, or an unknown alias."""
         mark = _mark(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
@@ -203,6 +206,7 @@ class _Reader:
         return node
 
     def _sequence(self, start: Any, events: Iterator[Any], depth: int) -> _Node:
+        """Reads the items of a list."""
         items: list[_Node] = []
         for event in events:
             if isinstance(event, yaml.SequenceEndEvent):
@@ -211,6 +215,7 @@ class _Reader:
         return _collection(items, items, _mark(start.start_mark))
 
     def _mapping(self, start: Any, events: Iterator[Any], depth: int) -> _Node:
+        """Reads the entries of a mapping. A repeated key is a problem; merged ones (`<<`) come first."""
         entries: dict[str, _Entry] = {}
         merged: dict[str, _Entry] = {}
         for event in events:
@@ -232,6 +237,7 @@ class _Reader:
         return _collection(entries, [entry.node for entry in entries.values()], _mark(start.start_mark))
 
     def _merge(self, node: _Node, mark: Mark) -> dict[str, _Entry]:
+        """Returns the entries that `<<` merges. Raises for anything but mappings."""
         sources = node.value if isinstance(node.value, list) else [node]
         merged: dict[str, _Entry] = {}
         for source in sources:
@@ -241,6 +247,7 @@ class _Reader:
         return merged
 
     def _scalar(self, event: Any, mark: Mark) -> Any:
+        """Returns a plain value with its variables filled in. Raises for tags."""
         if event.tag is not None and event.tag not in {"!", _TAG + "str"}:
             tag = event.tag.replace(_TAG, "!!")
             raise self._error(mark, f"The tag {tag} is not allowed.", "Remove it: plain values only.")
@@ -262,6 +269,7 @@ class _Reader:
 
 
 def _plain_scalar(text: str) -> Any:
+    """Returns an unquoted text as YAML's number, boolean or null, or as text."""
     tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)  # type: ignore[no-untyped-call]
     if tag not in {"int", "float", "bool", "null"}:
         return text
@@ -285,6 +293,7 @@ def _plain(node: _Node) -> Any:
 
 
 def _flatten(node: _Node, where: Where, marks: dict[Where, Mark]) -> Any:
+    """Returns a node's data, and notes the line and column of every value."""
     marks.setdefault(where, node.mark)
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
@@ -296,6 +305,7 @@ def _flatten(node: _Node, where: Where, marks: dict[Where, Mark]) -> Any:
 
 
 def _yaml_hint(message: str, written: str) -> str:
+    """Returns the likely fix for an error of the YAML parser."""
     begins_nothing = "cannot start any token" in message
     if "\\t" in message or "tab" in message or (begins_nothing and _TABBED.match(written.rpartition("\n")[2])):
         return "Indent with spaces: YAML allows no tabs there."

@@ -42,7 +42,7 @@ class Shell(NamedTuple):
         Args:
             depth: The number of slashes in the page's path after the console's root.
             gateway: The gateway's URL; None if the gateway serves the page.
-            path: The path after the console's root, whose scripts are loaded with those of the frame.
+            path: The path after the console's root; its scripts are loaded with those of the frame.
         """
         root = "../" * depth or "./"
         assets = f"{root}{ASSETS}/{self.version}/"

@@ -1,4 +1,4 @@
-"""How a process is told of its engine: by the options of `turnwise serve` and `turnwise worker`."""
+"""How a process finds its engine: by the options of `turnwise serve` and `turnwise worker`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol

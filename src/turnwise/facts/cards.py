@@ -39,7 +39,7 @@ class Pattern(Fact):
     active: bool = True
     """An inactive pattern is kept but never matches."""
     label: str = ""
-    """What a match means, in words, for the reason of a decision; empty shows the expression itself."""
+    """The meaning of a match in words, for the reason of a decision; empty shows the expression itself."""
 
 
 class Skill(Fact):
@@ -48,7 +48,7 @@ class Skill(Fact):
     name: str
     """The skill's name, in words."""
     description: str = ""
-    """What the agent does with this skill; empty adds nothing."""
+    """The work that the agent does with this skill; empty adds nothing."""
     examples: tuple[str, ...] = ()
     """Requests for this skill, as users write them."""
 
@@ -75,11 +75,11 @@ class AgentCard(Fact):
     name: AgentName
     """The agent's name in the log: 1 to 64 printable characters, unique in the tree."""
     description: str = ""
-    """What the agent does, in a sentence."""
+    """The agent's work in a sentence."""
     not_for: str = optional("")
-    """What the agent does not do, for the model that selects and for people."""
+    """Limits of the agent's work, for the model that selects and for people."""
     kind: Kind = "function"
-    """What runs the agent: a function, a language model, a remote server, or a composite of its children."""
+    """The kind of agent: a function, a language model, a remote server, or a composite of its children."""
     parent: str | None = None
     """The name of the parent in the tree; None for the root."""
     examples: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ class Slot(Fact):
 
 
 class ReplyTemplate(Fact):
-    """One answer. The first template whose conditions hold is used."""
+    """One answer. The first template that fits is used."""
 
     text: tuple[str, ...] = Field(min_length=1)
     """Alternatives, of which a seeded choice takes one. `{name}` stands for a slot, `{{` and `}}` for braces."""
@@ -92,6 +92,7 @@ MadeBy = MadeByFactory | MadeByModel | MadeOfTemplates | MadeRemotely | MadeSome
 
 
 def _form_of(value: Any) -> str:
+    """Returns which form of `made_by` a value has, for the union's tag."""
     if isinstance(value, MadeBy):
         return _FORMS[type(value)]
     if not isinstance(value, dict):
@@ -140,7 +141,7 @@ class Versioned(Fact):
 
     @property
     def content(self) -> dict[str, JsonValue]:
-        """What the author wrote, as JSON: without version, status, revision, author, time and note."""
+        """The definition as its author wrote it, as JSON: without version, status, revision, author, time and note."""
         written: dict[str, JsonValue] = self.model_dump(mode="json", exclude={*Versioned.model_fields} - {"name"})
         return written
 
@@ -161,7 +162,7 @@ class Definition(Versioned):
     name: AgentName
     description: str | None = optional(None)
     not_for: str | None = optional(None)
-    """What the agent does not do."""
+    """Limits of the agent's work."""
     examples: tuple[str, ...] | None = optional(None)
     learned: tuple[LearnedExample, ...] | None = optional(None)
     """Examples from users' messages, with their source."""
@@ -238,7 +239,7 @@ ACCESS_FIELDS = (
     "disallow_transfer_to_parent",
     "disallow_transfer_to_peers",
 )
-"""Fields whose values the audit log keeps."""
+"""The fields that the audit log keeps with their values."""
 
 
 class FieldChange(Fact):

@@ -51,7 +51,7 @@ class StepRecord(Fact):
     remembered: tuple[MemoryEntry, ...] = optional(())
     """The entries that the work remembered, without their texts in the log."""
     recalled: tuple[str, ...] = optional(())
-    """The ids of the memory entries whose texts the value holds."""
+    """The ids of the memory entries with texts in the value."""
     model_calls: int = optional(0)
     """The number of model calls for the content, when an event of an earlier attempt counted them."""
 
@@ -166,7 +166,7 @@ class Actions(Fact):
     remembered: tuple[MemoryEntry, ...] = optional(())
     """Entries for the user's memory. The store keeps them in the transaction of the append; in the log they have no text."""
     recalled: tuple[str, ...] = optional(())
-    """The ids of the entries whose texts are in this event's tool results or in `note_memory`."""
+    """The ids of the entries with texts in this event's tool results or in `note_memory`."""
     jobs: tuple[JobRequest, ...] = optional(())
     """Background jobs of the author. The store keeps them from the append of this event on."""
     rewind: Rewind | None = None

@@ -10,7 +10,7 @@ from turnwise.facts.fact import Fact
 
 Unit = Literal["session", "user"]
 Metric = Literal["uncorrected", "answered", "unclarified"]
-"""What counts for each decision, as 1 or 0. Each metric is known without labels, too:
+"""The metric: a value of 1 or 0 for each decision. Each metric is known without labels, too:
 
 - `uncorrected`: an agent was chosen, and no label that was given in time names another one.
 - `answered`: the message did not fail, run into a limit or end in a loop.
@@ -37,12 +37,12 @@ class Arm(Fact):
 
 
 class Experiment(Fact):
-    """What an experiment compares. It is fixed when the experiment starts."""
+    """An experiment: the arms that it compares, and how. It is fixed when the experiment starts."""
 
     name: ExperimentName
     """Part of each unit's hash, so that experiments divide the units independently of each other."""
     unit: Unit = "session"
-    """What gets an arm, and counts once in the analysis."""
+    """The unit that gets an arm, and counts once in the analysis."""
     arms: tuple[Arm, ...] = Field(min_length=2, max_length=MAX_ARMS)
     """The first arm is the control: all others are compared with it."""
     metric: Metric = "uncorrected"

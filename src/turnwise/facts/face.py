@@ -1,4 +1,4 @@
-"""Public packages whose names cost nothing until they are used."""
+"""Public packages that import a name's module only when the name is used."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

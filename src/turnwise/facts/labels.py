@@ -1,4 +1,4 @@
-"""Labels of decisions: which agent should have been chosen, by whose judgement."""
+"""Labels of decisions: which agent should have been chosen, and who says so."""
 
 from datetime import datetime
 from typing import Annotated

@@ -80,7 +80,7 @@ class RunConfig(Fact):
     save_input_blobs_as_artifacts: bool = False
     """True to save the message's blobs as artifacts (behaviour A26)."""
     when_busy: Literal["queue", "reject", "interrupt"] = "queue"
-    """What to do when the session is answering another message."""
+    """The rule for a session that is answering another message."""
     when_reader_leaves: Literal["continue", "cancel"] = "continue"
     """The effect on the run when its caller stops reading."""
     deadline_seconds: float | None = Field(default=None, gt=0)
@@ -88,7 +88,7 @@ class RunConfig(Fact):
     create_session: bool = True
     """True to create a missing session instead of refusing the message."""
     limit_text: Texts | None = None
-    """What the user reads when a limit ends the answer, also by language; None = the technical cause."""
+    """The text for the user when a limit ends the answer, also by language; None = the technical cause."""
     limits: Limits = Limits()
 
 
@@ -108,4 +108,4 @@ class ProcessConfig(Fact):
     job_retry_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """The pause before a failed background job is retried."""
     rest_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)
-    """How long an agent first rests whose surroundings fail for several users; 0 means that agents never rest."""
+    """How long an agent rests at first, when its surroundings fail for several users; 0 means that agents never rest."""

@@ -1,4 +1,4 @@
-"""Memory: what was said, and whom and what it was about, beyond the log of one session."""
+"""Memory: facts, preferences and things that a user mentioned, beyond the log of one session."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
@@ -11,7 +11,7 @@ from turnwise.facts.fact import Fact, optional
 MemoryKind = Literal["fact", "entity", "message", "summary"]
 Span = Literal["working", "short", "long"]
 Speaker = Literal["user", "agent", "tool", "document", "operator"]
-"""Who said what an entry holds. What tools and documents said is never used without being asked for."""
+"""The speaker: who said the text of an entry. Text of tools and documents is used only on request."""
 
 KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 TEXT_CHARACTERS = 4_000
@@ -43,7 +43,7 @@ class Entity(Fact):
     """A thing or person that was mentioned, such as an order with its number."""
 
     type: Annotated[str, Field(min_length=1, max_length=64), _Storable]
-    """What it is: `code`, `date`, `email`, `money`, or a name that an agent's pattern gives."""
+    """Its type: `code`, `date`, `email`, `money`, or a name that an agent's pattern gives."""
     value: Annotated[str, Field(min_length=1, max_length=500), _Storable]
     """As it was written."""
     normal: Annotated[str, Field(min_length=1, max_length=500), _Storable]
@@ -60,7 +60,7 @@ class MemorySource(Fact):
 
 
 class MemoryEntry(Fact):
-    """One entry of a user's memory. What it says is data: neither an instruction nor a permission (behaviour G5)."""
+    """One entry of a user's memory. Its text is data: neither an instruction nor a permission (behaviour G5)."""
 
     id: Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), _Storable]
     """Unique for the user. Remembering an id again changes nothing."""
@@ -106,7 +106,7 @@ def _first_problem(error: Exception) -> str:
 
 
 class MemoryConfig(Fact):
-    """What an app remembers by itself. Agents use `context.memory` without it."""
+    """The memory that an app keeps by itself. Agents use `context.memory` without it."""
 
     entities: Literal["off", "working", "short", "long"] = "working"
     """How long the codes, dates, addresses, amounts and declared things of users' messages are kept."""

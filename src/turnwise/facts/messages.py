@@ -24,7 +24,7 @@ class OfferedTool(Fact):
 
 
 class MessageContext(Fact):
-    """What the caller knows beside the message. Selectors may use it, and agents may read it."""
+    """Facts that the caller sends with the message. Selectors may use them, and agents may read them."""
 
     direct_agent_id: str | None = None
     """Bypasses selection (behaviour C1)."""

@@ -1,4 +1,6 @@
-"""Rests of agents whose surroundings fail, such as a service that is away: a circuit breaker as pure values (behaviour C20)."""
+"""Rests of agents that cannot work because their surroundings fail, such as a service that is away: a circuit breaker as pure
+values (behaviour C20).
+"""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +12,7 @@ WINDOW = timedelta(seconds=60)
 """Older failures do not count."""
 LONGEST = timedelta(minutes=10)
 PROBE = timedelta(seconds=60)
-"""After this time a probe whose process died does not count any more."""
+"""After this time a probe does not count any more: its process died."""
 _KEPT_FAILURES = 20
 
 
@@ -48,10 +50,10 @@ class Rest(Fact):
         """Returns the state after another failure.
 
         Args:
-            user: A digest of the user whose message failed.
+            user: A digest of the user with the failed message.
             now: The time.
             seconds: The length of the first rest.
-            users: The number of users whose messages have to fail before the agent rests.
+            users: The number of users with failed messages after which the agent rests.
         """
         if self.until is not None and now < self.until:
             return self  # an answer that began before the rest

@@ -24,14 +24,14 @@ class SessionRule(AgeRule):
 
 
 class MemoryRule(AgeRule):
-    """Keeps the entries of users' memories by age and number. What an entry replaces is pruned with it."""
+    """Keeps the entries of users' memories by age and number. The entries that it replaces are pruned with it."""
 
     most: int | None = Field(default=None, ge=1)
     """The number of a user's entries that stay, the newest ones; None means all."""
 
 
 class DefinitionRule(Fact):
-    """Keeps versions of definitions. A version that an open invocation or a kept decision names stays, whatever its age."""
+    """Keeps versions of definitions. A version that an open invocation or a kept decision names stays at any age."""
 
     versions: int | None = Field(default=None, ge=1)
     """The number of the newest versions of each definition that stay; None means all."""
@@ -51,7 +51,7 @@ class RetentionRules(Fact):
     pushes: AgeRule = AgeRule()
     """Push subscriptions to ended invocations."""
     memories: MemoryRule = MemoryRule()
-    """What is remembered of users. Their texts are overwritten in recorded steps, too."""
+    """The memory of users. Their texts are overwritten in recorded steps, too."""
 
 
 class Retention(RetentionRules):
@@ -70,7 +70,7 @@ class Retention(RetentionRules):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is kept."""
+        """True if everything is kept."""
         every = (self, *self.users.values())
         return self.definitions.versions is None and not any(
             rule.days or getattr(rule, "most", None) or getattr(rule, "megabytes", None)

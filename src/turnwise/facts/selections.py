@@ -70,7 +70,7 @@ class NotedBy(Fact):
 
 
 class RequestFacts(Fact):
-    """What a selection depended on beside the log and the message: with it, the decision can be made again."""
+    """The inputs of a selection beside the log and the message: with it, the decision can be made again."""
 
     eligible_count: int = optional(0)
     """The number of agents that could be selected."""
@@ -86,7 +86,7 @@ class RequestFacts(Fact):
     roles: tuple[str, ...] = optional(())
     answers: str | None = optional(None)
     noted: tuple[NotedBy, ...] = optional(())
-    """What the user's memory knows of the things that the message names."""
+    """The agents that noted the things which the message names, from the user's memory."""
     language: str | None = optional(None)
     """The message's language, as an ISO 639-1 code; None for English, and when it is not clear."""
 
@@ -122,7 +122,7 @@ class Selection(Fact):
     experiment: str | None = optional(None)
     """The experiment that the decision counts for; None without one."""
     arm: str | None = optional(None)
-    """The arm of the experiment whose policy decided."""
+    """The arm of the experiment that decided."""
     credential: str = optional("")
     """A digest of the id of the credential that sent the message; empty without one. Learning limits each credential by it."""
     ms: float = 0.0

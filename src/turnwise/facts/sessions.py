@@ -261,6 +261,7 @@ def visible(events: Iterable[Event]) -> list[Event]:
 
 
 def _fold_head(head: Head, event: Event, sequence: int) -> Head:
+    """Returns the head after an event."""
     changed: dict[str, Any] = {}
     if event.actions.positions:
         changed["positions"] = head.positions | event.actions.positions
@@ -279,6 +280,7 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
 
 
 def _fold_message(head: Head, event: Event) -> dict[str, Any]:
+    """Returns the head's fields that a user's message changes."""
     if event.content is None:
         return {}
     said = Exchange(message=event.text[:RECENT_CHARACTERS], before=head.last_reply[-RECENT_CHARACTERS:])
@@ -298,6 +300,7 @@ def _shortened(text: str) -> str:
 
 
 def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, Any]:
+    """Returns the head's fields that an agent's event changes: its marks, the active agent, the last reply."""
     authors = dict(head.authors)
     mark = authors.get(event.author, AuthorMark())
     changed: dict[str, Any] = {"authors": authors}
@@ -336,7 +339,7 @@ def matters_after(
         agent: The agent that answered before; None = none.
         said: Its last answer.
         now: The agent that answers. Its matter is taken up again, so it is no longer open.
-        handed: Whether the agent before handed the conversation over, so it left nothing.
+        handed: True if the agent before handed the conversation over, so it left nothing.
     """
     if agent == now:
         return matters
@@ -375,6 +378,7 @@ def _began(head: Head, event: Event) -> int:
 
 
 def _fold_calls(calls: Mapping[str, OpenCall], event: Event) -> dict[str, OpenCall]:
+    """Returns the open tool calls after an event: those that it makes, without those that it answers."""
     assert event.content is not None
     opened = {
         call.call_id: OpenCall(agent=event.author, invocation_id=event.invocation_id, tool=call.tool, branch=event.branch)
@@ -385,6 +389,7 @@ def _fold_calls(calls: Mapping[str, OpenCall], event: Event) -> dict[str, OpenCa
 
 
 def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, sequence: int) -> dict[str, OpenInvocation]:
+    """Returns the open invocations after an event: begun, continued, waiting, or without the ended one."""
     id_, actions = event.invocation_id, event.actions
     others = {key: value for key, value in invocations.items() if key != id_}
     if actions.end:

@@ -38,6 +38,7 @@ class AgentTree:
         self.root = self._connect()
 
     def _add(self, card: AgentCard) -> None:
+        """Adds a card. Raises DuplicateAgent."""
         twin = self._cards.get(card.name)
         if twin is not None:
             places = " and ".join(f"below {c.parent!r}" if c.parent else "at the root" for c in (twin, card))
@@ -47,6 +48,7 @@ class AgentTree:
         self._cards[card.name] = card
 
     def _connect(self) -> str:
+        """Puts each agent below its parent and returns the root. Raises TreeError, TreeCycle."""
         roots = [card.name for card in self._cards.values() if card.parent is None]
         for card in self._cards.values():
             if card.parent is None:
@@ -64,6 +66,7 @@ class AgentTree:
         return roots[0]
 
     def _refuse_cycles(self) -> None:
+        """Raises TreeCycle for an agent below itself."""
         settled: set[str] = set()
         for name in self._cards:
             path: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Flows: tasks that depend on each other, the strategies that choose whose turn it is, and the conditions that end a run."""
+"""Flows: tasks that depend on each other, strategies that choose the next agent, and conditions that end a run."""
 
 from typing import TYPE_CHECKING
 

@@ -12,8 +12,8 @@ from turnwise.flows.arguments import check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.event_loop import in_thread
 from turnwise.tools.function import json_value
-from turnwise.tools.threads import in_thread
 
 _TURN_PARAMETERS = frozenset({"context", "request"})
 _TASK_OPTIONS = tuple(name for name in inspect.signature(Task).parameters if name != "agents")
@@ -50,6 +50,7 @@ class TaskFunction:
         return self._function(*arguments, **named)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Calls the function with the results that its parameters name, and reports its value as the task's result."""
         assignment = context.assignment
         if assignment is None:
             raise AgentFailed(f"{self.card.name!r} is a task of a flow, and was asked outside of it.")
@@ -101,6 +102,7 @@ def _return_type(function: Callable[..., Any], name: str) -> Any:
 
 
 def _parameters(function: Callable[..., Any], task: Task) -> Sequence[str]:
+    """Returns the names of the parameters to fill. Raises FlowDefinitionError for one that nothing fills."""
     known = _TURN_PARAMETERS | set(task.depends_on)
     needs = f" ({', '.join(task.depends_on)})" if task.depends_on else ""
     names = []

@@ -1,4 +1,4 @@
-"""The union of all flow classes. Their `graph` is None for flows whose tasks are known only during a run."""
+"""The union of all flow classes. `graph` is None if the tasks are known only during a run."""
 
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow

@@ -1,4 +1,4 @@
-"""PlannedFlow: a flow whose tasks a planner creates for each request."""
+"""PlannedFlow: a flow with tasks that a planner creates for each request."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial

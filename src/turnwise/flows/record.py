@@ -144,6 +144,7 @@ class FlowReader:
                 run.add(event)
 
     def _add_own_event(self, event: Event) -> None:
+        """Starts the record of the run that the flow's own event belongs to. Runs that are over are dropped."""
         place = (event.invocation_id, event.branch)
         run = self._runs.pop(place, None)
         if run is None:
@@ -156,6 +157,7 @@ class FlowReader:
         self._unplanned = None
 
     def _track_unplanned(self, event: Event) -> None:
+        """Follows an invocation of the flow before its tasks are planned."""
         id_, actions = event.invocation_id, event.actions
         if actions.selection is not None and actions.selection.agent == self._flow:
             is_answer = event.author == USER and any(place[0] == id_ for place in self._runs)
@@ -188,6 +190,7 @@ class _Run:
         return event.author == self.graph.flow and (event.invocation_id, event.branch) == self.place
 
     def add(self, event: Event) -> None:
+        """Applies one event to the run."""
         if event.author == USER:
             self._apply_reply(event)
         elif self.is_own_event(event):
@@ -203,6 +206,7 @@ class _Run:
             self._detail = end.detail
 
     def _apply_own_event(self, event: Event) -> None:
+        """Applies an event of the flow itself: a turn's start, a task's end, or the result."""
         tasks, selection = _labelled_tasks(event, self.graph.flow), event.actions.selection
         if event.content is not None and not event.content.parts and tasks:
             number = max(self._turns, default=0) + 1
@@ -216,7 +220,7 @@ class _Run:
             self._result_data, self._answer, self._end = data, event.text, str(data.get("reason", ""))
 
     def _apply_turn_event(self, event: Event, place: Branch) -> None:
-        """Applies an event of a working agent. In a new attempt, only these events show whose turn it is."""
+        """Applies an event of a working agent. In a new attempt, only these events show which agent has the turn."""
         number = _turn_number(place)
         if number is None or number not in self._turns:
             return
@@ -237,6 +241,7 @@ class _Run:
             self._turns[number] = self._turns[number]._replace(**changes)  # type: ignore[arg-type]
 
     def record(self) -> FlowRecord:
+        """Returns the record of the run so far."""
         turns = tuple(self._with_state(turn) for _, turn in sorted(self._turns.items()))
         calls = self._result_data.get("model_calls")
         return FlowRecord(
@@ -263,6 +268,7 @@ class _Run:
         return {name: self._task(name, turns_by_task.get(name, [])) for name in self.graph.tasks}
 
     def _task(self, name: str, turns: Sequence[TurnRecord]) -> TaskRecord:
+        """Returns a task's record: ended, running, or pending."""
         numbers = tuple(turn.number for turn in turns)
         if task_end := self._progress.task_ends.get(name):
             return TaskRecord(name, task_end.status, task_end.by, task_end.result, task_end.reason, numbers)
@@ -290,7 +296,7 @@ def _turn_number(place: Branch) -> int | None:
 
 
 def _agent(place: Branch) -> str:
-    """Returns the agent whose turn that branch part is."""
+    """Returns the agent of the turn that this branch part names."""
     return name_of(place.segments[1] if _is_concurrent(place) else place.segments[0])
 
 

@@ -55,6 +55,7 @@ class Several:
         return f"Several({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Plans the parts of the message, runs their agents concurrently, and yields the joined answer."""
         plan = await recorded_plan(context, partial(self._make_plan, context))
         rules = self._rules._replace(side_by_side=len(plan.tasks))
         design = make_design(self.card.name, plan.to_tasks(), rules, relays=True)

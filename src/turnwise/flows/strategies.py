@@ -48,7 +48,7 @@ class Single:
 
 
 class Popcorn:
-    """The agent whose turn ends names the next one; if it names none, the first of the pool is picked.
+    """The agent that ends its turn names the next one; if it names none, the first of the pool is picked.
 
     The flow itself handles the named agent, before any strategy.
     """
@@ -65,6 +65,7 @@ class RoundRobin:
     name = "round-robin"
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the next agent of the pool in the tree's order, after the last position."""
         if not request.eligible:
             return abstained(self.name, _EMPTY_POOL)
         places = {card.name: place for place, card in enumerate(request.tree)}
@@ -83,6 +84,7 @@ class Random:
         self._seed = seed
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Draws an agent of the pool, by seed and position, so that a resumed run draws the same."""
         if not request.eligible:
             return abstained(self.name, _EMPTY_POOL)
         position = request.positions.get(self.name, 0)
@@ -146,6 +148,7 @@ class _ModeratorChoice:
         self._named = named or tag
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that the moderator named; abstains unless it is exactly one of the pool."""
         exact = matching_name(self._named or self._text.strip(), request.eligible)
         named = [exact] if exact else [] if self._named else _mentioned(self._text, request.eligible)
         if len(named) == 1:
@@ -170,7 +173,7 @@ class _Random(Fact):
 
 class _Moderated(Fact):
     moderator: str
-    """The agent that is asked for the next one."""
+    """The agent that names the next one."""
 
 
 _KINDS: Mapping[str, tuple[type[Fact], Any]] = {

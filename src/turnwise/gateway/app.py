@@ -18,12 +18,10 @@ from turnwise.gateway.console import FIXED, console_router
 from turnwise.gateway.descriptions import describe
 from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
-from turnwise.gateway.middleware.access_log import AccessLog
+from turnwise.gateway.middleware.accounting import AccessLog, OpenRequests
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
-from turnwise.gateway.middleware.compression import CompressedJson
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.headers import HeadRequests, RequestIds, SecurityHeaders, TraceContext
-from turnwise.gateway.middleware.open_requests import OpenRequests
+from turnwise.gateway.middleware.headers import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 
@@ -65,7 +63,7 @@ READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Conte
 
 
 class _Gateway(FastAPI):
-    """An application whose OpenAPI document describes every property and lists the credentials that the gateway accepts."""
+    """An application with an OpenAPI document that describes every property and lists the accepted credentials."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -84,14 +82,14 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         front: The app and its services.
         lifespan: A context to enter for the application's lifetime.
     """
-    spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
+    enabled, documented = list(protocols(front.config.protocols)), front.config.documentation
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             if lifespan is not None:
                 await stack.enter_async_context(lifespan(app))
-            for each in spoken:
+            for each in enabled:
                 await stack.enter_async_context(each.running(front))
             yield
 
@@ -106,7 +104,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         redirect_slashes=False,
     )
     app.state.front, app.state.pending = front, PendingRequests()
-    for each in spoken:
+    for each in enabled:
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
             app.include_router(each.top)
@@ -116,24 +114,24 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
     app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
-    form_for = error_formatter(spoken)
+    form_for = error_formatter(enabled)
     register_error_handlers(app, form_for)
-    for surrounding in _middleware(front, app.state.pending, spoken, form_for):
-        app.user_middleware.append(surrounding)
+    for layer in _middleware(front, app.state.pending, enabled, form_for):
+        app.user_middleware.append(layer)
     return app
 
 
-def error_formatter(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
+def error_formatter(enabled: Sequence[Protocol]) -> Callable[[str], Form]:
     """Returns a function that maps a path to its protocol's error format; to the REST API's for any other path."""
 
     def form_for(path: str) -> Form:
-        return next((each.form for each in spoken if each.has(path)), api.error_response)
+        return next((each.form for each in enabled if each.has(path)), api.error_response)
 
     return form_for
 
 
 def _middleware(
-    front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
+    front: Front, pending: PendingRequests, enabled: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
     """Yields the middleware, outermost first."""
     config = front.config
@@ -147,7 +145,7 @@ def _middleware(
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(TraceContext)
-    prefixes = [each.prefix for each in spoken]
+    prefixes = [each.prefix for each in enabled]
     yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI, *FIXED))
     yield Middleware(SecurityHeaders)
     if config.origins:

@@ -71,6 +71,7 @@ def _depth(request: Request) -> int:
 
 
 def _asset(path: str, headers: Headers) -> Response:
+    """Returns a file of the console at `version/name`, compressed if the browser accepts gzip. Raises 404."""
     version, _, name = path.partition("/")
     found = shell().assets.get(name) if version == shell().version else None
     if found is None:

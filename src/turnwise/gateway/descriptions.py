@@ -68,6 +68,7 @@ def _describe_property(examples: "_Examples", schema: str, name: str, value: Sch
 
 
 def _describe_operation(examples: "_Examples", operation: dict[str, Any]) -> None:
+    """Adds descriptions and examples to an operation's parameters, request body and successful responses."""
     for parameter in operation.get("parameters", []):
         key = f"?{parameter['name']}"
         if text := _notes().description("", key):

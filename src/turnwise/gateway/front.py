@@ -27,7 +27,7 @@ class Front(NamedTuple):
     authenticator: Authenticator
     quotas: Quotas
     state: SharedState
-    """What the services of all requests share."""
+    """State and services that all requests of the app share."""
     health: HealthCheck
     closing: asyncio.Event
     """Set when this process accepts no more messages."""

@@ -38,7 +38,7 @@ class Redactor:
 
     @property
     def sees(self) -> tuple[bool, bool, frozenset[str]]:
-        """What selections are reduced by: callers with the same value see the same of a decision."""
+        """Identifies the caller's view: callers with the same value see the same of a decision."""
         return self.inside, self._any_role, self._roles
 
     def reaches(self, agent: str) -> bool:
@@ -89,6 +89,7 @@ class Redactor:
         )
 
     def _actions(self, actions: Actions) -> Actions:
+        """Returns the actions without what is internal: steps, briefs, notes, jobs, app state."""
         return actions.replace(
             steps=(),
             brief=None,
@@ -104,6 +105,7 @@ class Redactor:
         )
 
     def _verdict(self, verdict: Verdict) -> Verdict:
+        """Returns the verdict with only the agents that the caller may see, and without texts that name others."""
         known = [each for each in verdict.candidates if self.reaches(each.agent)]
         candidates = [each.replace(evidence=self._visible_text(each.evidence)) for each in known]
         return verdict.replace(
@@ -146,6 +148,7 @@ def _without_app_keys(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _parts(content: Content, awaited: str | None, *, partial: bool) -> Iterator[Part]:
+    """Yields the visible parts: no thinking, no private data; tool calls without arguments, except those the caller answers."""
     for part in content.parts:
         if isinstance(part, ThinkingPart) or (isinstance(part, DataPart) and part.private):
             continue

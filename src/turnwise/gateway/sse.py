@@ -32,6 +32,7 @@ def event_stream(
 async def _serialized(
     items: AsyncIterator[T], write: Callable[[T], bytes], ping: float, closing: asyncio.Event, hint: Hint
 ) -> AsyncIterator[bytes]:
+    """Yields the items as bytes, with keep-alive comments in pauses; at shutdown, a hint to reconnect."""
     closed = asyncio.create_task(closing.wait())
     coming: asyncio.Task[T] | None = None
     try:

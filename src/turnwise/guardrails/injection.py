@@ -123,6 +123,7 @@ class InjectionMarks:
         self._places = frozenset(checked_places(name, places))
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        """Blocks instructions to ignore instructions; removes hidden characters and replaces control tokens."""
         if place == "tool_call" or place not in self._places:
             return ALLOW
         findings: set[str] = set()

@@ -143,6 +143,7 @@ def _emails(data: bytes) -> Iterator[Span]:
 
 
 def _ibans(data: bytes) -> Iterator[Span]:
+    """Yields the places of bank account numbers with a valid checksum."""
     at = 0
     while (match := compiled(_IBAN).search(data, at)) is not None:
         start = match.start()
@@ -160,6 +161,7 @@ def _iban_end(data: bytes, start: int, end: int) -> int:
 
 
 def _cards(data: bytes) -> Iterator[Span]:
+    """Yields the places of payment card numbers: groups of digits of a card's length and checksum."""
     for start, end in spans(_CARD_RUN, data):
         groups = [(start + first, start + last) for first, last in spans(_DIGITS, data[start:end])]
         at = 0
@@ -182,6 +184,7 @@ def _card_groups(data: bytes, groups: list[Span]) -> int:
 
 
 def _ssns(data: bytes) -> Iterator[Span]:
+    """Yields the places of social security numbers, with or without their name before them."""
     named = [span for span in spans(_NAMED_SSN, data, 1) if _may_be_ssn(data, *span)]
     yield from named
     for start, end in spans(_SSN, data):
@@ -195,6 +198,7 @@ def _may_be_ssn(data: bytes, start: int, end: int) -> bool:
 
 
 def _phones(data: bytes) -> Iterator[Span]:
+    """Yields the places of phone numbers: named, international, American, local. Each digit counts once."""
     left = bytearray(data)
     for pattern, group, fits in (
         (_NAMED_PHONE, 1, _fits),

@@ -78,6 +78,7 @@ def _or_instead(text: str, change: Change, instead: str) -> str:
 
 
 def _part(part: Part, place: Place, change: Change) -> Part:
+    """Returns the part with all its texts changed."""
     match part:
         case TextPart() | ThinkingPart():
             return part.replace(text=change(part.text))
@@ -107,6 +108,7 @@ def _object(value: dict[str, JsonValue], change: Change) -> dict[str, JsonValue]
 
 
 def _value(value: JsonValue, change: Change) -> JsonValue:
+    """Returns the JSON value with its texts and long numbers changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -92,6 +92,7 @@ def normalized(text: str) -> NormalizedText:
 
 @lru_cache(maxsize=4_096)
 def _byte(char: str) -> bytes:
+    """Returns the ASCII byte that rules see for a character; none for an invisible one."""
     if char.isascii():
         return char.encode()
     if not strip_invisible(char):

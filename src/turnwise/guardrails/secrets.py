@@ -70,6 +70,7 @@ def _private_keys(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _keys(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yields the places of keys of known providers."""
     # The character before a key is part of the pattern: checking it after each match would take quadratic time in a text full
     # of prefixes. A key may also begin at the end of another one, where a label will be.
     at = 0

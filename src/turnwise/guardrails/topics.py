@@ -76,6 +76,7 @@ class BannedTopics:
         return ALLOW
 
     def _is_banned(self, texts: Sequence[str]) -> bool:
+        """Returns whether a text is near the banned examples and not nearer to the allowed ones."""
         matcher, encoder = self._ready()
         for match in matcher.match_many(texts, _vectors(encoder, texts)):
             near = dict(zip(match.labels, match.similarities.tolist(), strict=True))
@@ -84,6 +85,7 @@ class BannedTopics:
         return False
 
     def _ready(self) -> "tuple[Matcher, Encoder]":
+        """Returns the matcher of the examples and its encoder, made at first use."""
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
         from turnwise.matching.match import Phrase
         from turnwise.matching.matcher import nearest
@@ -110,6 +112,7 @@ def passages(text: str) -> Iterator[str]:
 
 
 def _vectors(encoder: Encoder, texts: Sequence[str]) -> "NDArray[np.float32]":
+    """Returns the texts' vectors. Raises EncoderError if the encoder gives anything else."""
     import numpy as np
 
     rows = np.asarray(encoder.encode(texts), np.float32)

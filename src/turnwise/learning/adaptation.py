@@ -53,15 +53,15 @@ async def adapted_options(
     """Returns the options of the contextual stage under which the right agents are likeliest, those that change.
 
     None change unless numbers that are fitted to four fifths of the messages make the right agents of the others likelier.
-    A normal prior around what is shipped holds them back (an L2 penalty), so few labels change little. Messages whose right
-    agent has no score do not count. The same labels give the same numbers.
+    A normal prior around what is shipped holds them back (an L2 penalty), so few labels change little. Messages without a score
+    for the right agent do not count. The same labels give the same numbers.
 
     Args:
         cascade: The policy and the agents.
         weigh: Decides the messages with another policy.
         expected: The right agent of each message; None = nobody, which the numbers do not change.
         weights: How much each message counts.
-        segment: The label of the segment whose options are fitted; None = those of the policy.
+        segment: The label of the segment to fit; None = those of the policy.
 
     Raises:
         EncoderError: A message has no vector.
@@ -109,6 +109,7 @@ class _Row(NamedTuple):
 
 
 def _row(base: Scored, moved: Sequence[tuple[float, Scored]], expected: str | None) -> _Row | None:
+    """Returns what the fit needs of one message: log scores, and how each option moves them. None if it says nothing."""
     import numpy as np
 
     names = [

@@ -131,6 +131,7 @@ def openings(case: Case) -> Iterator[tuple[str, str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yields the objects of a JSON Lines file with their places. Raises CaseError."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -143,6 +144,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _object(line: bytes, place: str) -> dict[str, Any]:
+    """Returns the line's JSON object. Raises CaseError."""
     try:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
@@ -166,6 +168,7 @@ def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
 
 
 def _case(line: dict[str, Any], place: str, by: Sequence[str] = ()) -> Case:
+    """Reads a line as a message or a dialogue. Raises CaseError."""
     if "turns" not in line:
         turn = Turn("", _text(line, "text", place), _agent(line, place), _also(line, place), _groups(by, line))
         return Case((turn,), None, place)
@@ -217,6 +220,7 @@ def _storable(text: str) -> str:
 
 
 def _agent(line: dict[str, Any], place: str) -> str | None:
+    """Returns the expected agent, None for nobody. Raises CaseError."""
     if "agent" not in line:
         raise CaseError(f"{place}: the key 'agent' is missing.", fix="Name the agent, or write null.")
     agent = line["agent"]
@@ -226,6 +230,7 @@ def _agent(line: dict[str, Any], place: str) -> str | None:
 
 
 def _also(line: dict[str, Any], place: str) -> tuple[str, ...] | None:
+    """Returns the further agents of a message; None if it is not labelled so. Raises CaseError."""
     named = line.get("also")
     if named is None:
         return None

@@ -22,7 +22,7 @@ from turnwise.ports.stores import PAGE_BYTES, SessionStore
 MAX_DECISIONS = 100_000
 """How many decisions are read by default: the newest ones."""
 ACTOR = "signals"
-"""Who changes the labels, in their log of changes."""
+"""The actor of these changes in the labels' log."""
 _PAGE, _EVENTS = 500, 1_000
 _BEFORE = 200
 """How many events before a decision tell who answered before."""

@@ -1,4 +1,4 @@
-"""What the decisions of an app's traffic show: misroutes, what falls to nobody, conflicts of patterns, drift (behaviour H2)."""
+"""Reports on the decisions of an app's traffic: misroutes, out of scope, conflicts of patterns, drift (behaviour H2)."""
 
 import asyncio
 import random
@@ -91,7 +91,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionReport:
-    """What the decisions of an app show together: accuracy, misroutes, requests that nobody takes, conflicts, drift."""
+    """The report on the decisions of an app: accuracy, misroutes, requests that nobody takes, conflicts, drift."""
 
     decisions: int
     complete: bool
@@ -167,7 +167,7 @@ class Reservoir:
 
 @dataclass(slots=True)
 class _Counts:
-    """What one pass over the decisions counts."""
+    """The counts of one pass over the decisions."""
 
     default: str
     every: Reservoir
@@ -180,6 +180,7 @@ class _Counts:
     weeks: dict[date, Week] = field(default_factory=dict)
 
     def add(self, decision: Decision, judged: Judged | None) -> None:
+        """Counts one decision, with its judgement if it is labelled."""
         selection, at = decision.selection, decision.created_at
         self.decisions += 1
         self.first, self.last = min(self.first or at, at), max(self.last or at, at)
@@ -253,6 +254,7 @@ async def decision_report(
 def _report(
     cascade: Cascade, counts: _Counts, judged: Sequence[Judged], texts: Mapping[int, str], *, complete: bool
 ) -> DecisionReport:
+    """Makes the report of the counts."""
     bins, distance = calibration(judged)
     pairs = Counter[tuple[str | None, str | None]]((each.expected, each.chosen or ASKED) for each in judged)
     conflicts = _conflicts(pattern_index(cascade.tree), counts.every.items)
@@ -280,6 +282,7 @@ def _report(
 
 
 def _misroutes(judged: Iterable[Judged], texts: Mapping[int, str]) -> list[Misroute]:
+    """Returns the pairs of expected and chosen agent, the most frequent first, with sample messages."""
     wrong: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for each in judged:
         if not each.is_right:
@@ -315,6 +318,7 @@ def _conflicts(index: PatternIndex, sample: Iterable[tuple[str, str]]) -> list[C
 
 
 def _groups(cascade: Cascade, counts: _Counts) -> list[Group]:
+    """Groups the messages that fell to nobody by meaning."""
     if cascade.meaning is None or not counts.nobody.items:
         return []
     texts = [_cut(text) for text, _ in counts.nobody.items]

@@ -64,6 +64,7 @@ async def evaluate(
 async def _converse(
     cascade: Cascade, case: Case, dialogue: str | None, default: str, history: History, step: Step
 ) -> list[Outcome]:
+    """Decides the messages of a dialogue in order, and returns the outcomes."""
     outcomes: list[Outcome] = []
     session, speaker = _NEW, cascade.tree.root
     for number, turn in enumerate(case.turns):
@@ -86,6 +87,7 @@ async def _converse(
 
 
 def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: float) -> Outcome:
+    """Returns the outcome of one decided message."""
     chosen = chosen_of(selection, default)
     ranked = ranking_of(selection, default)
     if turn.agent == default and chosen is None and selection.outcome != "clarify":

@@ -114,6 +114,7 @@ async def _end(
     reason: str = "",
     promoted: str | None = None,
 ) -> ExperimentRecord:
+    """Ends an experiment with that state, and again when another writer was faster. Raises StaleWriter."""
     for _ in range(_TRIES):
         record = await find_experiment(store, app, name)
         if (record.state, record.promoted) == (state, promoted):

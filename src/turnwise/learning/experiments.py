@@ -107,7 +107,7 @@ class ExperimentResult:
 
     record: ExperimentRecord
     paired: Paired | None
-    """What both arms decided on the same messages. It needs a fraction of the traffic, so it comes first."""
+    """Both arms' decisions on the same messages. It needs a fraction of the traffic, so it comes first."""
     arms: tuple[ArmResult, ...]
     comparisons: tuple[Comparison, ...]
     """The primary metric's first."""
@@ -117,7 +117,7 @@ class ExperimentResult:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the arms surely do not have their shares of the units. Then no comparison counts."""
+        """True if the arms surely do not have their shares of the units. Then no comparison counts."""
         return self.ratio_p < RATIO_ALPHA
 
     @property
@@ -216,6 +216,7 @@ def analysed(record: ExperimentRecord, reader: UnitReader, paired: Paired | None
 def _arm_result(
     experiment: Experiment, name: str, units: Sequence[UnitResult], ripe: Sequence[UnitResult], reader: UnitReader
 ) -> ArmResult:
+    """Returns the counts and means of one arm."""
     arm = experiment.arm(name)
     assert arm is not None
     own = [unit for unit in ripe if unit.arm == name]
@@ -243,6 +244,7 @@ def _comparisons(experiment: Experiment, ripe: Sequence[UnitResult]) -> list[Com
 
 
 def _compared(experiment: Experiment, name: str, metric: Metric, alpha: float, ripe: Sequence[UnitResult]) -> Comparison:
+    """Returns the difference of a metric between an arm and the control, with its interval at every look."""
     both = [unit for unit in ripe if unit.arm in (name, experiment.control.name)]
     treated = np.array([unit.arm == name for unit in both], dtype=np.bool_)
     found = differences(

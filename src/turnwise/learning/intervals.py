@@ -37,8 +37,8 @@ def paired_difference(
     """Returns the change of accuracy on the same messages, with an interval over groups such as sessions.
 
     Messages of a session are not independent, so whole groups are weighted: the Bayesian bootstrap (Rubin, The Annals of
-    Statistics 9, 1981). Two groups with half the weight stand for what was not seen, one better and one worse. So a single
-    message proves nothing. The same seed gives the same interval. Without messages, all values are 0.
+    Statistics 9, 1981). Two groups with half the weight stand for what was not seen, one better and one worse. A single message
+    therefore proves nothing. The same seed gives the same interval. Without messages, all values are 0.
 
     Args:
         before: Whether each message was right before, or the probability that it was.

@@ -32,7 +32,7 @@ async def keep_evaluation(audit: Audit, app: str, actor: str, found: Evaluation,
     Args:
         audit: The audit log of the app.
         app: The app.
-        actor: Who evaluated.
+        actor: The evaluator's name.
         found: The evaluation.
         files: The names of the files of cases.
     """

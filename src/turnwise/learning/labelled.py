@@ -42,13 +42,13 @@ class Labelled:
     at: float
     """When it was decided, in seconds. Only the order counts."""
     author: str = ""
-    """Who labelled it. For users' ratings and conversations it is the credential; empty if that is the user's, or not known."""
+    """The author of the label. Of users' ratings and conversations it is the credential; empty if that is the user's, or unknown."""
     by_operator: bool = True
     """Operators overrule: their labels have no cap."""
     opens: bool = True
     """Whether the message starts a conversation or changes the agent. Others depend on what was said before."""
     sequence: int = 0
-    """The message's number in its session; 0 for a case of a file, whose user and session are made up."""
+    """The message's number in its session; 0 for a case of a file: its user and session are made up."""
     segment: str | None = None
     """The label of the policy's segment that decided; None outside all segments."""
     probability: float | None = None
@@ -64,7 +64,7 @@ class Labelled:
 def capped(labelled: Sequence[Labelled]) -> list[int]:
     """Returns the indices of the messages that count, in order.
 
-    Labels of operators always count. Of all others, no user, session or author gives more than a tenth of those that count,
+    Labels of operators always count. Among the others, no user, session or author gives more than a tenth of those that count,
     or five if that is more. Their earliest labels count.
     """
     others = [index for index, each in enumerate(labelled) if not each.by_operator]
@@ -140,7 +140,7 @@ def _groups(labelled: Sequence[Labelled], which: Iterable[int], name: Callable[[
 
 
 def without_contradictions(labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArray[np.float32]") -> list[int]:
-    """Returns the indices whose label most users gave to nearly equal texts, or on which operators agree.
+    """Returns the indices of labels that most users gave to nearly equal texts, or on which operators agree.
 
     A user counts once for each label, by the heaviest. The work is quadratic in the number of messages, and done in blocks.
     """

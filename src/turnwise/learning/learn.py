@@ -65,7 +65,7 @@ class Conversations(Traffic, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What was learned, or why nothing was."""
+    """The learned proposal, or the reason why there is none."""
 
     proposal: Proposal | None
     """None when nothing is proposed."""
@@ -186,6 +186,7 @@ def _counted(cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[n
 
 
 def _vectors(cascade: Cascade, labelled: Sequence[Labelled]) -> "NDArray[np.float32]":
+    """Returns the vectors of the labelled messages."""
     import numpy as np
 
     assert cascade.meaning is not None
@@ -196,6 +197,7 @@ def _vectors(cascade: Cascade, labelled: Sequence[Labelled]) -> "NDArray[np.floa
 
 
 def _too_little(labelled: Sequence[Labelled], learn_from: Sequence[int], final: Sequence[int]) -> str:
+    """Returns why the labels do not suffice; empty if they do."""
     if len(learn_from) < LEARN_LEAST or len(final) < FINAL_LEAST:
         return (
             f"There are {len(learn_from)} labelled messages to learn from and {len(final)} to judge with; "
@@ -238,7 +240,7 @@ class _Trials:
     def weights(self, which: Sequence[int]) -> list[float]:
         """Returns how much each message counts: 1, but more for right decisions that signals confirm.
 
-        Most errors show in a conversation, and fewer of the right decisions do. So each of these stands for several.
+        Most errors show in a conversation, and fewer of the right decisions do. Each of these therefore counts for several.
         """
         found = []
         for index in which:
@@ -266,6 +268,7 @@ class _Trials:
     async def _tuned(
         self, cascade: Cascade, which: Sequence[int], segment: str | None
     ) -> tuple[Cascade, tuple[TunedOption, ...]]:
+        """Tunes thresholds and adaptation on these messages, and keeps each change only if it is better there."""
         if len(which) < OPTIONS_LEAST:
             return cascade, ()
         _, thresholds = await tuned_options(
@@ -276,6 +279,7 @@ class _Trials:
         return cascade, (*first, *second)
 
     async def _adapted(self, cascade: Cascade, which: Sequence[int], segment: str | None) -> tuple[TunedOption, ...]:
+        """Returns the adaptation of the contextual stage that fits these messages best."""
         traffic = self._traffic
         if not isinstance(traffic, Conversations):
             return ()
@@ -299,7 +303,7 @@ class _Trials:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to propose: found on some messages, applied to all that teach."""
+    """The plan of a proposal: it is found on some messages and carried out with all that teach."""
 
     examples: str | None = None
     """One of `KINDS_OF_PROPOSALS`; None changes no examples."""
@@ -341,6 +345,7 @@ class _Judged:
 
 
 async def _judged(trials: _Trials, proposal: Proposal, final: Sequence[int], trust: Trust, seed: int) -> _Judged:
+    """Compares a proposal with what serves, on messages that it did not learn from."""
     before = await trials.rights(trials.cascade, final, trust)
     after = await trials.rights_with(proposal, final, trust)
     weights = trials.weights(final)
@@ -369,6 +374,7 @@ def _share(rights: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _refusal(judged: _Judged, min_gain: float, max_loss: float) -> str:
+    """Returns why a proposal is refused: no sure gain, or an agent that loses; empty if it is not."""
     gain = judged.gain
     if gain.mean <= 0 or gain.mean < min_gain or gain.low < 0:
         return (

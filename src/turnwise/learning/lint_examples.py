@@ -125,6 +125,7 @@ def lint_neighbours(examples: Sequence[Example], vectors: Vectors) -> Iterator[F
 
 
 def _comparable(examples: Sequence[Example]) -> list[int]:
+    """Returns the indices of examples to compare: without exact duplicates, and at most COMPARED."""
     counts: dict[str, int] = {}
     for example in examples:
         key = normalize(example.text, fold=True)

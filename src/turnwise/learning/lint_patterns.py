@@ -32,7 +32,7 @@ _Meeting = tuple[_Pattern, ...]
 
 
 class _Matched(NamedTuple):
-    """The examples that a pattern matches: those of its own agent, and of others by agent."""
+    """The examples that a pattern matches: examples of the pattern's agent, and of others by agent."""
 
     own: Sequence[str]
     others: Mapping[str, Sequence[str]]
@@ -103,6 +103,7 @@ class _Reader:
         return found
 
     def _piece(self) -> list[str]:
+        """Reads one unit of the expression and returns sample texts for it."""
         sign = self._take()
         if sign == "(":
             return self._group_samples()
@@ -115,7 +116,7 @@ class _Reader:
         return [" " if sign == "." else sign]
 
     def _group_samples(self) -> list[str]:
-        """Returns sample texts of the group whose parenthesis was just read."""
+        """Returns sample texts of a group; its parenthesis was just read."""
         if self._next_is("?"):
             head = _GROUP.match(self._regex, self._at)
             if head is None:
@@ -129,6 +130,7 @@ class _Reader:
         return found
 
     def _class(self) -> str:
+        """Reads a character class and returns one character of it."""
         begin, first = self._at, ""
         negated = self._next_is("^")
         self._at += negated
@@ -144,6 +146,7 @@ class _Reader:
         return "-" if negated else first
 
     def _escape(self) -> str:
+        """Reads an escape and returns a sample text. Raises ValueError for an unknown one."""
         sign = self._take()
         if sign in _CLASSES:
             return _CLASSES[sign]
@@ -156,6 +159,7 @@ class _Reader:
         return sign
 
     def _repeated(self, found: list[str]) -> list[str]:
+        """Reads repetition signs and returns the repeated samples."""
         while self._at < len(self._regex) and self._regex[self._at] in "*+?{":
             sign = self._take()
             if sign == "?":
@@ -169,6 +173,7 @@ class _Reader:
         return found
 
     def _counted(self, found: list[str]) -> list[str]:
+        """Reads a counted repetition and returns the samples, repeated as often as necessary."""
         counts = ""
         while (sign := self._take()) != "}":
             counts += sign
@@ -202,6 +207,7 @@ def _counts(index: PatternIndex, texts: Sequence[str]) -> dict[int, int]:
 def _examples_matched(
     index: PatternIndex, patterns: Sequence[_Pattern], examples: Mapping[str, Sequence[str]]
 ) -> list[_Matched]:
+    """Returns which examples each pattern matches, of its own agent and of others."""
     own: list[list[str]] = [[] for _ in patterns]
     others: list[dict[str, list[str]]] = [{} for _ in patterns]
     for agent, texts in examples.items():
@@ -257,6 +263,7 @@ def _covered_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meet
 
 
 def _overlap(agents: tuple[str, ...], found: Sequence[tuple[str, _Meeting]]) -> Finding:
+    """Returns the finding of patterns that match the same message."""
     _, meeting = found[0]
     different = list(dict.fromkeys(f"{pattern.confidence:g}" for pattern in meeting))
     confidences = f"confidence{'s' if len(different) > 1 else ''} {_listed(different)}"
@@ -280,6 +287,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _matches_all(pattern: _Pattern) -> Finding:
+    """Returns the finding of a pattern that matches any message."""
     return Finding(
         "pattern.saturated",
         "error",
@@ -291,6 +299,7 @@ def _matches_all(pattern: _Pattern) -> Finding:
 
 
 def _matches_many(pattern: _Pattern, count: int, total: int, found: _Matched) -> Finding:
+    """Returns the finding of a pattern that matches many examples of others."""
     others = [text for texts in found.others.values() for text in texts]
     return Finding(
         "pattern.saturated",
@@ -303,6 +312,7 @@ def _matches_many(pattern: _Pattern, count: int, total: int, found: _Matched) ->
 
 
 def _strays(pattern: _Pattern, found: _Matched) -> Finding:
+    """Returns the finding of a pattern that matches only others' examples."""
     others = [text for texts in found.others.values() for text in texts]
     return Finding(
         "pattern.stray",

@@ -91,9 +91,9 @@ class Measures(NamedTuple):
     after_error: float | None
     """Over dialogue turns that follow a scored turn which went to a wrong agent."""
     also_recall: float | None
-    """Of the further agents that labelled messages have requests for, the share that the decision named."""
+    """The share of the further agents in labelled messages that decisions named."""
     also_precision: float | None
-    """Of the further agents that decisions on labelled messages named, the share that was right."""
+    """The share of further agents named by decisions that was right."""
     switch_rate: float | None
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
@@ -165,7 +165,7 @@ def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[O
 
 
 def after_errors(scored: Iterable[Outcome]) -> list[Outcome]:
-    """Returns the dialogue turns whose scored turn before went to a wrong agent."""
+    """Returns the dialogue turns after a scored turn that went to a wrong agent."""
     return [turn for turns in _dialogues(scored) for before, turn in pairwise(turns) if not before.right]
 
 

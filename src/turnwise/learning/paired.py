@@ -21,7 +21,7 @@ UnitOf = Callable[[Trial], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """What two policies decided on the same messages. Each unit counts once, for the policy that was right more often."""
+    """The decisions of two policies on the same messages. Each unit counts once, for the policy that was right more often."""
 
     first: str
     """The name of the first policy, or arm."""
@@ -66,9 +66,9 @@ class PairReader:
 
     Args:
         unit_of: Returns the unit of a decision.
-        first: The arm that counts as the first; None = the served policy, whatever its arm.
-        only_random: Whether only labels of randomly picked decisions count. Users mostly correct what they were served. So
-            without equal arms, their labels would speak for the shadow.
+        first: The arm that counts as the first; None = the served policy of any arm.
+        only_random: Whether only labels of randomly picked decisions count. Users mostly correct what they were served. Without
+        equal arms, their labels would therefore favour the shadow.
     """
 
     def __init__(self, unit_of: UnitOf, first: str | None = None, *, only_random: bool = True) -> None:

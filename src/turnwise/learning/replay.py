@@ -1,7 +1,7 @@
 """Decides recorded messages again, without running an agent (behaviours E2, H1).
 
 A decision is a function of the session's head, the message, and the facts in its record. The head is folded from the events
-before the message. So each decision can be made again: by the same policy, or by another policy or other agents.
+before the message. Each decision can therefore be made again: by the same policy, or by another policy or other agents.
 """
 
 import asyncio
@@ -213,6 +213,7 @@ async def decide_again(
 
 
 async def _decide(cascade: Cascade, session: Session, event: Event, recorded: Selection) -> Selection:
+    """Makes a recorded decision again with the given policy, from the session before it."""
     assert event.content is not None
     assert recorded.request is not None
     return await cascade.decide(
@@ -233,6 +234,7 @@ def _obstacle(event: Event, before: Selection) -> Obstacle | None:
 
 
 def _context_of(facts: RequestFacts) -> MessageContext:
+    """Returns the message's context from the facts that the decision kept."""
     return MessageContext(
         direct_agent_id=facts.direct_agent_id,
         previous_agents=facts.previous_agents,
@@ -248,6 +250,7 @@ class _NotKept(Exception):
 
 
 def _recorded_verdicts(before: Selection) -> Callable[[str], Verdict]:
+    """Returns a function that gives the recorded verdict of a stage. It raises _NotKept for others."""
     kept = {verdict.selector: verdict for verdict in before.verdicts}
 
     def verdict(stage: str) -> Verdict:
@@ -263,6 +266,7 @@ def _choice(selection: Selection) -> tuple[str, str]:
 
 
 def _inputs(selection: Selection) -> tuple[object, ...]:
+    """Returns what a decision depended on, to compare with another."""
     facts = selection.request
     return (
         selection.fingerprint,

@@ -72,6 +72,7 @@ def subject_of(cascade: Cascade, history: str, unknown: Mapping[str, int], tuned
 
 
 def _plain(value: Any) -> Any:
+    """Returns a value as JSON data, with rounded numbers."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {key: _plain(each) for key, each in value._asdict().items()}
     if isinstance(value, Mapping):

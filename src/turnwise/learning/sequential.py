@@ -49,16 +49,16 @@ class Differences:
 
     @property
     def first_above(self) -> int | None:
-        """The first look whose whole interval is above zero; None if there is none."""
+        """The first look with an interval above zero; None if there is none."""
         return _first(self.low > 0)
 
     @property
     def first_below(self) -> int | None:
-        """The first look whose whole interval is below zero; None if there is none."""
+        """The first look with an interval below zero; None if there is none."""
         return _first(self.high < 0)
 
     def first_worse(self, bound: float) -> int | None:
-        """Returns the first look whose whole interval is below `-bound`; None if there is none."""
+        """Returns the first look with an interval below `-bound`; None if there is none."""
         return _first(self.high < -bound)
 
 

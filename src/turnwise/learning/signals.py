@@ -69,7 +69,7 @@ _LEAST = 0.1
 SOON = timedelta(minutes=10)
 """A later message says nothing about an earlier answer."""
 TRIAGE_SHARE, TRIAGE_LEAST = 0.8, 10
-"""An agent that hands over this share of its messages at once, of at least so many, is a triage agent: it does its work."""
+"""An agent that hands over this share of its messages at once, of at least this many, is a triage agent: it does its work."""
 
 _ALIKE, _RELATED, _WORDS_LEAST = 0.8, 0.5, 3
 _WORD = re.compile(r"\w+")
@@ -136,7 +136,7 @@ class SignalReader:
         self._turns: list[_Turn] = []
         """The latest two."""
         self._by_invocation: dict[str, _Turn] = {}
-        """The turns whose invocation may go on."""
+        """The turns with an invocation that may go on."""
 
     def add(self, event: Event) -> list[Found]:
         """Reads the next event. Returns the signals that it completes; each one speaks of an earlier decision."""
@@ -156,6 +156,7 @@ class SignalReader:
         return self._of_turn(self._turns[-1]) if self._turns else []
 
     def _add_message(self, event: Event) -> list[Found]:
+        """Adds a user's message as a turn, and returns the signals that it gives about the turn before."""
         begun = self._by_invocation.get(event.invocation_id)
         if begun is not None:
             begun.replied = True  # it answers a question, so nobody routed it
@@ -170,7 +171,7 @@ class SignalReader:
         return found
 
     def _of_turn(self, turn: _Turn, following: _Turn | None = None) -> list[Found]:
-        """Returns what a turn says of its own decision."""
+        """Returns the signals that a turn gives about its own decision."""
         if not turn.is_routed:
             return []
         found = []
@@ -231,6 +232,7 @@ _READ = 300
 
 
 def _add_answer(turn: _Turn, event: Event) -> None:
+    """Notes what an agent's event says about its turn: who answered, transfers, done tasks, failures."""
     actions = event.actions
     if actions.transfer_to is not None:
         turn.holders.append(actions.transfer_to)

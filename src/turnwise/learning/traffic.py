@@ -107,6 +107,7 @@ class LogTraffic:
         return [None if each is None else chosen_of(each, default) for each in found]
 
     async def weighed(self, cascade: Cascade, which: Sequence[int]) -> list[Scored]:
+        """Decides these messages again and returns the scores of the contextual stage for each."""
         stage = contextual_stage(cascade)
         found: list[Scored] = []
         for each in await self._again(cascade, which):
@@ -181,7 +182,7 @@ def _newest(
 
 
 class CaseTraffic:
-    """The cases of files: a dialogue is a session of a user of its own, and later cases are later in time.
+    """The cases of files: each dialogue is a session of a separate user, and later cases are later in time.
 
     Args:
         cases: The cases.

@@ -1,6 +1,6 @@
 """Tries a definition before it counts: which recorded decisions it changes, and whether labels call that right (F5).
 
-The messages are decided twice, by what serves and by what would serve with the definition. So a change comes from the
+The messages are decided twice, by what serves and by what would serve with the definition. A change thus comes from the
 definition, and not from other changes since the decisions were recorded. No agent runs.
 """
 
@@ -38,7 +38,7 @@ class Trial:
     own: ReplayResult
     """Decisions about messages that are examples of the definition: it is right about them by construction."""
     findings: tuple[Finding, ...]
-    """What lint finds about the agent, and what it finds only with the definition."""
+    """Lint's findings about the agent, and which of them come with the definition."""
 
     def data(self) -> dict[str, JsonValue]:
         """Returns the trial as plain data. Shares are 0 to 1."""
@@ -77,9 +77,9 @@ async def try_definition(
 
     Args:
         store: The store with the sessions.
-        definition: What is tried.
-        now: What serves. It should be prepared.
-        then: What would serve with the definition. It should be prepared.
+        definition: The definition to try.
+        now: The policy that serves. It should be prepared.
+        then: The policy that would serve with the definition. It should be prepared.
         wanted: The decisions, as returned by `places`.
         fitted: Whether both have fitted heads.
         step: Called with the number of decisions that are done since the last call.

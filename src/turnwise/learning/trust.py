@@ -56,8 +56,8 @@ class Trust:
 def trust_in(labelled: Sequence[Labelled], which: Sequence[int], vectors: "NDArray[np.float32]") -> Trust:
     """Returns how sure each label is. The work is quadratic in the number of labels that count, and done in blocks.
 
-    A label starts with its weight. Labels of other users for similar texts raise or lower it. A user whose labels others
-    contradict more often than average is believed less, in all labels. Operators overrule: nothing lowers their labels.
+    A label starts with its weight. Labels of other users for similar texts raise or lower it. If others contradict a user's
+    labels more often than average, all labels of this user count less. Operators overrule: nothing lowers their labels.
 
     Args:
         labelled: All labelled messages.
@@ -111,7 +111,7 @@ def _user_trust(
 
 
 def _source(each: Labelled) -> str:
-    """Returns who gave the label: its author, else the user whose conversation implies it."""
+    """Returns who gave the label: its author, else the user of the conversation that implies it."""
     return each.author or each.user
 
 

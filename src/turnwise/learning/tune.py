@@ -79,7 +79,7 @@ async def tuned(
     First the matching is tuned on their messages; of dialogues, on those that start them or change the agent. Then each option
     is tuned by trying its values, one option after the other in the policy's order. A change is kept only if it improves the
     weighted accuracy and does not reduce the plain accuracy. If tuning the matching brings no gain, the options are tuned
-    with the original matching. Of equally good values, the middle one is used.
+    with the original matching. Among equally good values, it uses the middle one.
 
     The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise
     rejecting everything or nothing would be best. Out-of-scope cases weigh at least a fifth, since collected data contains too
@@ -166,6 +166,7 @@ class _Trials:
         self._decide, self._segment = decide, segment
 
     async def run(self, cascade: Cascade) -> _Trial:
+        """Measures a policy on the validation cases."""
         scored = await self._decide(cascade)
         accuracy = share(outcome.right for outcome in scored) or 0.0
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
@@ -222,6 +223,7 @@ def labelled(cases: Sequence[Case], tree: AgentTree) -> list[tuple[str, str | No
 
 
 async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Cascade, int]:
+    """Fits the matching's scales to the cases, and returns the policy with it and the number of cases."""
     default = cascade.spec.default or cascade.tree.root
     pairs = [(text, None if agent == default else agent) for text, agent in labelled(cases, cascade.tree)]
     if cascade.meaning is None or not pairs:

@@ -110,6 +110,7 @@ class UnitReader:
         return min(unit.last + self._pause, unit.began + LONGEST_RIPENING * self._pause)
 
     def _result(self, name: tuple[str, ...], unit: _Open) -> UnitResult:
+        """Returns a unit's means, with the time from which it counts."""
         ripe_at = self._ripe_at(unit)
         corrected = sum(trial.outcome == "chosen" and is_corrected(trial, ripe_at) for trial in unit.labelled)
         sums: Mapping[Metric, int] = {
@@ -138,8 +139,8 @@ def is_corrected(trial: Trial, until: datetime) -> bool:
 def counting_label(labels: Sequence[TrialLabel], until: datetime) -> TrialLabel | None:
     """Returns the first label that was given in time, and not because of what the policy decided.
 
-    Operators review doubtful decisions first, and one policy may have more of them than another. So of operators, only labels
-    of randomly picked decisions count.
+    Operators review doubtful decisions first, and one policy may have more of them than another. Operators' labels therefore
+    count only for randomly picked decisions.
     """
     return next((each for each in labels if each.at <= until and (each.source != OPERATOR or each.picked == RANDOM)), None)
 

@@ -22,7 +22,7 @@ async def count_draft(audit: Audit, app: str, actor: str, source: str, judged_at
     Args:
         audit: The audit log that keeps the count.
         app: The app.
-        actor: Who learned.
+        actor: The name of the person or program that learned.
         source: Where the labels are from: `log`, or a digest of files.
         judged_at: The times of the messages, in order.
 

@@ -43,15 +43,16 @@ def named_days(text: str, *, today: date | None = None, years: range = range(0))
         years: The years for a date that names none, at most 50.
     """
     plain = " ".join(text[:READ_CHARACTERS].lower().split())
-    found = [days for pattern in (_ISO, _DAY_FIRST, _MONTH_FIRST) for days in _dated(pattern, plain, years)]
+    found = [days for pattern in (_ISO, _DAY_FIRST, _MONTH_FIRST) for days in _days_of_dates(pattern, plain, years)]
     if not found:
-        found = [days for pattern in (_IN_MONTH, _MONTH_AND_YEAR) for days in _dated(pattern, plain, years)]
+        found = [days for pattern in (_IN_MONTH, _MONTH_AND_YEAR) for days in _days_of_dates(pattern, plain, years)]
     if not found:
         found = [Days(date(year, 1, 1), date(year, 12, 31)) for year in map(int, _IN_YEAR.findall(plain))]
-    return list(dict.fromkeys(found + (list(_counted(plain, today)) if today is not None else [])))
+    return list(dict.fromkeys(found + (list(_days_from_today(plain, today)) if today is not None else [])))
 
 
-def _dated(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
+def _days_of_dates(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
+    """Yields the days that a pattern's matches name, in each of the years where the text names none."""
     for match in pattern.finditer(text):
         named = match.groupdict()
         month = int(named["month"]) if named["month"].isdigit() else _NUMBERS[named["month"][:3]]
@@ -67,7 +68,8 @@ def _dated(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
                 continue
 
 
-def _counted(text: str, today: date) -> Iterator[Days]:
+def _days_from_today(text: str, today: date) -> Iterator[Days]:
+    """Yields the days that words count from today: "yesterday", "three weeks ago"."""
     for words, (first, last) in _NEAR.items():
         if re.search(rf"\b{words}\b", text):
             yield Days(today - timedelta(days=last), today - timedelta(days=first))

@@ -108,7 +108,7 @@ class Vectors:
         return np.where(self.keys[places] == keys, places, -1)
 
     def without(self, other: "Vectors") -> "Vectors":
-        """Returns those whose keys the other ones lack."""
+        """Returns the vectors with keys that the other ones lack."""
         new = other.places(self.keys) < 0
         return self if bool(new.all()) else Vectors(self.keys[new], self.rows.raw(new))
 
@@ -192,6 +192,7 @@ class DiskCache:
                     _remove(path)
 
     def _write(self, path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> bool:
+        """Writes arrays as a signed file, by rename, and evicts old files. Returns whether it did; logs a failure once."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_trusted():

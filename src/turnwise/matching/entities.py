@@ -58,12 +58,13 @@ def find_entities(text: str, patterns: Sequence[str] = ()) -> list[Found]:
 
 
 def _declared(plain: str, patterns: Iterable[str]) -> Iterator[Found]:
+    """Yields what the patterns' named groups find."""
     for regex in patterns:
         compiled = _compiled(regex)
         match = compiled.search(plain) if compiled is not None else None
         for name, value in match.groupdict().items() if match is not None else ():
             if value and value.strip():
-                yield _found(name, value)
+                yield _found_entity(name, value)
 
 
 @lru_cache(1_024)
@@ -81,19 +82,20 @@ def _compiled(regex: str) -> "re2._Regexp[str] | None":
 
 
 def _by_form(plain: str) -> Iterator[Found]:
+    """Yields e-mail addresses, amounts, dates and codes. A found one is not read again as another kind."""
     if not any(char.isdigit() or char == "@" for char in plain):
         return
     for kind, form in (("email", _EMAIL), ("money", _MONEY), ("date", _DATE)):
         rest = []
         at = 0
         for match in form.finditer(plain):
-            yield _found(kind, match[0])
+            yield _found_entity(kind, match[0])
             rest.append(plain[at : match.start()])
             at = match.end()
         plain = " ".join([*rest, plain[at:]])
     for match in _CODE.finditer(plain):
         if _is_code(match[0]):
-            yield _found("code", match[0])
+            yield _found_entity("code", match[0])
 
 
 def _is_code(word: str) -> bool:
@@ -101,6 +103,6 @@ def _is_code(word: str) -> bool:
     return digits >= 4 or (digits >= 2 and (word.startswith("#") or (len(word) >= 5 and any(map(str.isupper, word)))))
 
 
-def _found(kind: str, value: str) -> Found:
+def _found_entity(kind: str, value: str) -> Found:
     value = value.strip()[:VALUE_CHARACTERS]
     return Found(kind, value, value.casefold().removeprefix("#").strip())

@@ -169,6 +169,7 @@ class _Exact(NamedTuple):
     def neighbours(
         self, compared: _Cosines, count: int, per_label: int, label_count: int, skip: Mask | None = None
     ) -> Neighbours:
+        """Returns the nearest phrases and each label's best cosine, of all phrases."""
         best = np.full(label_count, NO_PHRASE, np.float32)
         if len(self.labels):
             starts = _starts(self.labels)
@@ -196,6 +197,7 @@ class _Cells(NamedTuple):
 
     @classmethod
     def build(cls, vectors: PackedVectors, labels: Places) -> "_Cells":
+        """Builds the cells: each label's phrases in groups of near ones, with a middle and int8 codes."""
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
         codes = vectors.without_waste().chosen(order)
@@ -235,6 +237,7 @@ class _Cells(NamedTuple):
     def neighbours(
         self, compared: _Cosines, count: int, per_label: int, label_count: int, skip: Mask | None = None
     ) -> Neighbours:
+        """Returns the nearest phrases of the compared cells, and each label's best cosine or cell."""
         rows, cells = compared.rows, compared.cells
         assert rows is not None
         assert cells is not None
@@ -276,6 +279,7 @@ class OverlaidIndex:
         return [self._merged(*pair, count) for pair in zip(before, after, strict=True)]
 
     def _merged(self, before: Neighbours, after: Neighbours, count: int) -> Neighbours:
+        """Merges the neighbours of the base index with those of the changed labels."""
         best = after.best.copy()
         best[self._numbers[self._kept]] = before.best[self._kept]
         shifted = before.places + self._shifts[self._base_labels[before.places]]

@@ -63,6 +63,7 @@ def language_of(text: str) -> str | None:
 
 @lru_cache(_CACHE_SIZE)
 def _language_of(read: str) -> str | None:
+    """Returns the language of a text; None when it is too short or unclear."""
     words = _WORD.findall(read.replace("’", "'").casefold())
     english = sum(word in _COMMON for word in words)
     if english and english * _ENGLISH_SHARE >= len(words):

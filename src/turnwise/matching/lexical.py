@@ -1,7 +1,7 @@
 """Bag-of-n-grams features: a text's words, word pairs and short runs of letters.
 
-Every n-gram is hashed with a sign to one of a fixed number of buckets (Weinberger et al. 2009, Feature Hashing). So no
-vocabulary is stored, and an unknown word still shares runs of letters with known ones. Rare n-grams weigh more (tf-idf).
+Every n-gram is hashed with a sign to one of a fixed number of buckets (Weinberger et al. 2009, Feature Hashing). No vocabulary
+is stored, and an unknown word still shares runs of letters with known ones. Rare n-grams weigh more (tf-idf).
 """
 
 from collections.abc import Sequence
@@ -46,13 +46,13 @@ class Lexicon:
         texts = texts[:: 1 + len(texts) // _COUNTED_TEXTS]
         used = np.zeros(PLACES, np.int64)
         for start in range(0, len(texts), _AT_ONCE):
-            used += np.bincount(_counted(texts[start : start + _AT_ONCE]).places, minlength=PLACES)
+            used += np.bincount(_ngram_counts(texts[start : start + _AT_ONCE]).places, minlength=PLACES)
         used = np.minimum(used, len(texts))
         return cls((1.0 + np.log((1.0 + len(texts)) / (1.0 + used))).astype(np.float32))
 
     def rows(self, texts: Sequence[str]) -> Rows:
         """Returns a row of about length 1 for each text; hash collisions change the length slightly."""
-        counted = _counted(texts)
+        counted = _ngram_counts(texts)
         values = counted.values * self.weights[counted.places]
         squares = np.bincount(counted.rows, weights=values * values, minlength=len(texts))
         return Rows(counted.rows, counted.places, (values / np.sqrt(squares)[counted.rows]).astype(np.float32))
@@ -64,7 +64,7 @@ class Lexicon:
         return spread.astype(np.float32).reshape(len(texts), PLACES)
 
 
-def _counted(texts: Sequence[str]) -> Rows:
+def _ngram_counts(texts: Sequence[str]) -> Rows:
     """Returns each distinct n-gram of each text: its sign times 1 + log of its count."""
     rows, hashes = _grams([_readable(text) for text in texts])
     keys, times = np.unique((rows.astype(np.uint64) << _KEPT_BITS) | (hashes >> _DROPPED_BITS), return_counts=True)

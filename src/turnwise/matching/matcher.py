@@ -106,6 +106,7 @@ class Matcher:
         return matches
 
     def _match(self, texts: Sequence[str], vectors: Floats) -> list[Match]:
+        """Returns a match for each text: probability and similarity of every label, and the out-of-scope score."""
         if not self.labels:
             nothing = np.zeros(0)
             return [Match((), nothing, nothing, 1.0, (), self.fitted) for _ in texts]
@@ -186,7 +187,7 @@ class Matcher:
         return rows.chosen(places)
 
     def patched(self, phrases: Sequence[Phrase], encode: Encode) -> "Matcher":
-        """Returns a matcher for other phrases that keeps what was fitted for labels whose phrases are the same.
+        """Returns a matcher for other phrases. Labels with the same phrases keep their fitted heads.
 
         The nearest phrases stand in for the other labels. The result depends only on this matcher and on the phrases.
 

@@ -44,6 +44,7 @@ def with_few_marks(text: str) -> str:
 
 
 def _first_marks(found: re.Match[str]) -> str:
+    """Returns a run of characters with at most MARKS_IN_A_ROW combining marks after each other."""
     kept: list[str] = []
     in_a_row = 0
     for char in found[0]:

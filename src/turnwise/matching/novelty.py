@@ -23,7 +23,7 @@ MIN_OUT_OF_SCOPE_SHARE = 0.2
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
 FEW, FEWEST = 200, 30
-"""With so many held-out examples, at least the fewest and fewer than the other, a gate is fitted by strangers."""
+"""With fewer than FEW held-out examples, but at least FEWEST, the gate is fitted to the sample of strangers."""
 UNLIKE_APP = 0.5
 """A stranger of the sample counts only below this cosine with all phrases of the app."""
 # The share of strangers, and among them of those of the app's own subjects. Held-out examples score lower than messages do, as
@@ -135,7 +135,7 @@ def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scop
     Args:
         gate: The current gate, returned unchanged when the groups cannot be separated.
         signs: The texts' signals.
-        right: Whether the text would go to its right label.
+        right: True if the text would go to its right label.
         strange: Whether the text is out of scope.
     """
     if not (out_of_scope.any() and right.any()):

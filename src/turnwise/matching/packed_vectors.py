@@ -39,7 +39,7 @@ class PackedVectors:
         places = self._places[index]
         vectors = np.empty((len(places), self.shape[1]), np.float32)
         for start in range(0, len(places), _AT_ONCE):
-            chunk = self._taken(places[start : start + _AT_ONCE]).astype(np.float32)
+            chunk = self._rows_at(places[start : start + _AT_ONCE]).astype(np.float32)
             chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
             vectors[start : start + _AT_ONCE] = chunk
         return vectors
@@ -54,7 +54,7 @@ class PackedVectors:
         places = self._places[index]
         block = self._blocks[0]
         is_block = len(self._blocks) == 1 and len(places) == len(block) and bool((places[:-1] < places[1:]).all())
-        return block if is_block else self._taken(places)
+        return block if is_block else self._rows_at(places)
 
     def chosen(self, index: Index) -> "PackedVectors":
         """Returns those rows, still packed."""
@@ -69,13 +69,14 @@ class PackedVectors:
     def beside(self, other: "PackedVectors") -> tuple[Sequence[Packed], NDArray[np.intp]]:
         """Returns the blocks of both and the numbers of their rows, first those of this one.
 
-        Of many blocks the largest stays, and the rows of the others are put together.
+        When there are many blocks, the largest stays, and the rows of the others are joined.
         """
         size = sum(map(len, self._blocks))
         both = PackedVectors((*self._blocks, *other._blocks), np.concatenate([self._places, other._places + size]))
         return both._compacted() if len(both._blocks) > _MOST_BLOCKS else (both._blocks, both._places)
 
     def _compacted(self) -> tuple[Sequence[Packed], NDArray[np.intp]]:
+        """Returns two blocks: the largest as it is, and the rows of the others, with the new row numbers."""
         sizes = [len(block) for block in self._blocks]
         largest = int(np.argmax(sizes))
         start = sum(sizes[:largest])
@@ -83,9 +84,10 @@ class PackedVectors:
         numbers = self._places - start
         moved = np.flatnonzero(~stays)
         numbers[moved] = sizes[largest] + np.arange(len(moved))
-        return (self._blocks[largest], self._taken(self._places[moved])), numbers
+        return (self._blocks[largest], self._rows_at(self._places[moved])), numbers
 
-    def _taken(self, numbers: NDArray[np.intp]) -> Packed:
+    def _rows_at(self, numbers: NDArray[np.intp]) -> Packed:
+        """Returns these rows as float16."""
         if len(self._blocks) == 1:
             return self._blocks[0][numbers]
         rows: Packed = np.empty((len(numbers), self.shape[1]), self._blocks[0].dtype)

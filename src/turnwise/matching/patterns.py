@@ -71,6 +71,7 @@ class PatternIndex:
         return [(entry.label, entry.regex, entry.confidence) for entry in self._entries] == list(patterns)
 
     def _add(self, label: str, regex: str, confidence: float) -> None:
+        """Adds a pattern. Raises PatternError for an empty, long or invalid one."""
         if len(self._entries) >= PATTERN_COUNT:
             raise PatternError(
                 f"There are more than {PATTERN_COUNT} patterns.", fix="Route by examples instead, or leave some out."
@@ -86,6 +87,7 @@ class PatternIndex:
         self._entries.append(Hit(label, confidence, regex))
 
     def _compile(self, start: int, entries: Sequence[Hit], options: re2.Options) -> None:
+        """Compiles patterns into a filter, or into several if one would be too large. Raises PatternError."""
         compiled = re2.Filter()
         for entry in entries:
             try:
@@ -120,6 +122,7 @@ class PatternIndex:
 
 
 def _portions(entries: Sequence[Hit]) -> Iterator[tuple[int, int]]:
+    """Yields ranges of patterns small enough for one filter."""
     start = characters = 0
     for at, entry in enumerate(entries):
         if at > start and (at - start >= _FILTER_PATTERNS or characters + len(entry.regex) > _FILTER_CHARACTERS):
@@ -131,6 +134,7 @@ def _portions(entries: Sequence[Hit]) -> Iterator[tuple[int, int]]:
 
 
 def _options() -> re2.Options:
+    """Returns RE2's options: ignore case, no captures, bounded memory."""
     options = re2.Options()
     options.case_sensitive = False
     options.log_errors = False
@@ -144,6 +148,7 @@ def _prepared(regex: str) -> str:
 
 
 def _explained(entry: Hit, options: re2.Options) -> PatternError:
+    """Returns the error for a pattern that RE2 refuses, with cause and fix."""
     try:
         re2.compile(_prepared(entry.regex), options)
     except UnicodeEncodeError:

@@ -51,7 +51,7 @@ class Postings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What ranking reads of a user's entries. Rows are in the order in which they were noted."""
+    """The data of a user's entries that ranking reads. Rows are in the order in which they were noted."""
 
     numbers: Numbers
     """Rising."""

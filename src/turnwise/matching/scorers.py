@@ -109,7 +109,7 @@ class FittedScorers:
     means: Floats
     """Skills × dimensions, each row of length 1."""
     stand_ins: Floats
-    """What estimates the linear models' scores of a label that they do not know (`fit_stand_ins`)."""
+    """Estimates the linear models' scores of a label that they do not know (`fit_stand_ins`)."""
 
     def weights(self, examples: NDArray[np.integer]) -> Floats:
         """Returns the scorers' default weights, from public data sets of requests.

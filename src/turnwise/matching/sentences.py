@@ -96,7 +96,7 @@ def segments(text: str) -> list[str]:
     """Splits a long text into sentences, and long sentences into parts, in order.
 
     Returns at most twelve parts: the parts between the first four and the last four are merged into four. Empty when the text
-    is short or has one part only. Of more than 8,000 characters, only both ends are used.
+    is short or has one part only. Only both ends of a text above 8,000 characters are used.
     """
     if len(text) > 2 * _READ_CHARACTERS:
         parts = _parts(text[:_READ_CHARACTERS]) + _parts(text[-_READ_CHARACTERS:])

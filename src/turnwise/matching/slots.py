@@ -11,10 +11,10 @@ VALUE_CHARACTERS = 1_000
 
 
 class SlotPattern:
-    """A pattern whose first group is the value; without a group, the whole match. Case makes no difference.
+    """A pattern; its first group is the value; without a group, the whole match. Case makes no difference.
 
     Args:
-        name: What the value is called, for error messages.
+        name: The name of the value, for error messages.
         regex: An RE2 expression.
 
     Raises:

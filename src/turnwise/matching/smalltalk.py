@@ -159,6 +159,7 @@ def _feature_matrix(vectors: "NDArray[np.float32]", found: Sequence[TextFeatures
 
 
 def _feature_row(found: TextFeatures) -> list[float]:
+    """Returns the surface features as numbers for the classifier."""
     from math import log1p
 
     empty = found.content == 0

@@ -73,6 +73,7 @@ def _direction(
     memory: deque[tuple[NDArray[np.float32], NDArray[np.float32], float]],
     rescale: Rescale | None,
 ) -> NDArray[np.float32]:
+    """Returns the next direction by the two-loop recursion of L-BFGS."""
     direction = -gradient
     weights = []
     for step, change, inverse in reversed(memory):

@@ -68,13 +68,13 @@ class SpellingCorrector:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._set_words(_counted(texts))
+        self._set_words(_word_counts(texts))
 
     def changed(self, removed: Iterable[str], added: Iterable[str]) -> "SpellingCorrector":
         """Returns the corrector of these texts without the removed ones and with the added ones."""
         words = Counter(self._agent_words)
-        words.update(_counted(added))
-        words.subtract(gone := _counted(removed))
+        words.update(_word_counts(added))
+        words.subtract(gone := _word_counts(removed))
         for word in gone:
             if words[word] <= 0:
                 del words[word]
@@ -134,7 +134,7 @@ class SpellingCorrector:
         return max(common, key=lambda other: (self._counts[other], other), default=None)
 
 
-def _counted(texts: Iterable[str]) -> Counter[str]:
+def _word_counts(texts: Iterable[str]) -> Counter[str]:
     return Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
 
 

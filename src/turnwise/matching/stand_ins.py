@@ -1,7 +1,7 @@
 """Scores for labels that the fitted models do not know, on the same scale: until a fit knows them, nearest phrases stand in.
 
 The linear models' scores of a label are estimated from its nearest phrase and the mean of its phrases. The estimate is a
-regression over held-out texts, made with every fit. So labels whose phrases changed compete with those that did not.
+regression over held-out texts, made with every fit. Changed and unchanged labels therefore compete on one scale.
 """
 
 from collections.abc import Sequence
@@ -91,6 +91,7 @@ class PatchedScorers(NamedTuple):
     def _score_shortlist(
         self, texts: Sequence[str], vectors: Floats, best: Floats, meaning: Floats, mean: Floats, wording: Floats
     ) -> ScorerOutput:
+        """Scores a shortlist of labels; labels that the fitted models do not know get estimates."""
         labels = shortlist(meaning, best)
         columns = self.columns[labels]
         by_wording, by_mean = self.fitted.wording_and_mean(texts, vectors, np.maximum(columns, 0))

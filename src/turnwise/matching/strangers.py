@@ -19,7 +19,7 @@ class Strangers(NamedTuple):
     vectors: NDArray[np.float32]
 
     def unlike(self, vectors: NDArray[np.float32], limit: float) -> "Strangers":
-        """Returns those whose cosine with every one of these vectors is below the limit: some apps are for such requests."""
+        """Returns the strangers with a cosine below the limit to all these vectors: some apps are for such requests."""
         kept = np.flatnonzero((self.vectors @ vectors.T).max(axis=1, initial=-1.0) < limit)
         return Strangers(tuple(self.texts[place] for place in kept.tolist()), self.vectors[kept])
 

@@ -63,6 +63,7 @@ def _folded(text: str) -> str:
 
 
 def _words(folded: str) -> Iterator[str]:
+    """Yields the words' stems without frequent words; scripts without spaces as pairs of characters."""
     for word in _WORD.findall(folded):
         unspaced = None if word.isascii() else _UNSPACED.search(word)
         if unspaced is not None:

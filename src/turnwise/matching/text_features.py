@@ -74,6 +74,7 @@ def text_features(text: str) -> TextFeatures:
 
 @functools.lru_cache(256)  # several selectors read the same message
 def _extract(raw: str) -> TextFeatures:
+    """Computes the features of a text."""
     plain = normalize(raw)[:READ_CHARACTERS].replace("’", "'")
     folded = plain.lower()
     words = _WORD.findall(folded)

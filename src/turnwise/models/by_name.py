@@ -33,6 +33,7 @@ class FallbackModel:
         return ", ".join(model.name for model in self._models)
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
+        """Answers with the first model that is available. Raises the error once an answer has begun."""
         failures: list[ModelUnavailable | ModelRefused] = []
         for model in self._models:
             has_output = False
@@ -56,6 +57,7 @@ def _broken_off(error: ModelError) -> ModelUnavailable:
 
 
 def _all_failed(failures: Sequence[ModelUnavailable | ModelRefused]) -> ModelError:
+    """Returns the error when no model answered, with all their problems."""
     problem = "No model answered. " + " ".join(error.problem for error in failures)
     fix = " ".join(dict.fromkeys(error.fix for error in failures if error.fix))
     transient = [error for error in failures if isinstance(error, ModelUnavailable)]
@@ -103,6 +105,7 @@ class RetryingModel:
         return self._model.name
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
+        """Answers, and tries again after transient errors as long as no output has come."""
         for attempt in range(1, self._attempts + 1):
             has_output = False
             try:

@@ -51,6 +51,7 @@ def _outgoing_parts(content: Content, system: str) -> list[Part]:
 
 
 def _outgoing_part(part: Part, role: Role, system: str) -> Iterator[Part]:
+    """Yields the part as that provider may get it: foreign seals removed, other files as text."""
     if isinstance(part, _SEALED) and part.seal is not None and part.seal.provider != system:
         part = part.replace(seal=None)
     match part:
@@ -87,6 +88,7 @@ class WireIds:
         self._used: set[str] = set()
 
     def of_call(self, part: ToolCallPart) -> str:
+        """Returns the id of a call for this provider: its own where it is known, and unique in the request."""
         own = part.seal.data.get("call_id") if part.seal and part.seal.provider == self._system else None
         id_ = own if isinstance(own, str) and own not in self._used else _plain(part.call_id)
         while id_ in self._used:
@@ -139,6 +141,7 @@ async def loop_local(key: Hashable, make: Callable[[], AbstractAsyncContextManag
 async def _until_shutdown(
     value: AbstractAsyncContextManager[T], values: _LoopValues, key: Hashable
 ) -> AsyncGenerator[None, None]:
+    """Keeps a value of an event loop open until the loop ends."""
     # A loop closes its unfinished generators when it shuts down: the only moment at which a client can still be closed.
     async with value:
         try:

@@ -77,6 +77,7 @@ class ProviderModel:
         return self._name
 
     async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
+        """Calls the model and yields pieces, then the reply. Raises ModelError."""
         try:
             model = await self._connect()
             began = time.perf_counter()
@@ -96,6 +97,7 @@ class ProviderModel:
     async def _responses(
         self, model: "TheirModel", history: "Sequence[theirs.ModelMessage]", request: ModelRequest, *, stream: bool
     ) -> "AsyncGenerator[ModelPiece | theirs.ModelResponse, None]":
+        """Calls the library, and yields pieces if streamed, and at last the complete response."""
         from pydantic_ai.direct import model_request, model_request_stream
 
         settings, tools = self._settings(request, model), _parameters(request)
@@ -118,6 +120,7 @@ class ProviderModel:
             raise ConfigError(f"{self._name} needs a library that is not installed.", fix=f"{error}.") from error
 
     def _create(self) -> "TheirModel":
+        """Creates the library's model for the name, URL and key."""
         from pydantic_ai.models import infer_model
 
         if self._url:
@@ -131,6 +134,7 @@ class ProviderModel:
         return infer_model(self._model)
 
     def _settings(self, request: ModelRequest, model: "TheirModel") -> "ModelSettings":
+        """Returns the request's settings, without the provider's own retries and storage."""
         settings: dict[str, Any] = {} if "max_retries" in model.unsupported_settings else {"max_retries": 0}
         if type(model).__name__ == "OpenAIResponsesModel":
             settings["openai_store"] = False  # our log is the only copy: their stored ids expire
@@ -164,6 +168,7 @@ class ProviderModel:
         )
 
     def _refusal(self, error: "ModelAPIError") -> ModelRefused | None:
+        """Returns the error for a request that the provider refuses for good; None for other errors."""
         from pydantic_ai import exceptions as theirs
 
         status = getattr(error, "status_code", None)
@@ -224,6 +229,7 @@ def _chat(model: str, provider: Any) -> "TheirModel":
 
 
 def _parameters(request: ModelRequest) -> "ModelRequestParameters":
+    """Returns the tools in the library's form."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
 
@@ -235,6 +241,7 @@ def _parameters(request: ModelRequest) -> "ModelRequestParameters":
 
 
 def _history(request: ModelRequest, system: str) -> "list[theirs.ModelMessage]":
+    """Returns the conversation in the library's form."""
     from pydantic_ai import messages as theirs
 
     history: list[theirs.ModelMessage] = []
@@ -251,6 +258,7 @@ def _history(request: ModelRequest, system: str) -> "list[theirs.ModelMessage]":
 
 
 def _request_parts(content: Content, ids: WireIds, sent: datetime) -> "list[theirs.ModelRequestPart]":
+    """Returns the user's parts and tool results in the library's form."""
     from pydantic_ai import messages as theirs
 
     parts: list[theirs.ModelRequestPart] = []
@@ -273,6 +281,7 @@ def _request_parts(content: Content, ids: WireIds, sent: datetime) -> "list[thei
 
 
 def _response_part(part: Part, system: str, ids: WireIds) -> "theirs.ModelResponsePart":
+    """Returns a part of an earlier answer in the library's form."""
     from pydantic_ai import messages as theirs
 
     if type(part) is TextPart and part.seal is None:  # the usual part
@@ -346,6 +355,7 @@ def _reply(response: "theirs.ModelResponse", usage: Usage, system: str) -> Model
 
 
 def _part(part: "theirs.ModelResponsePart", system: str) -> Part | None:
+    """Returns a part of the response in our form; None for unknown and empty ones."""
     from pydantic_ai import messages as theirs
 
     match part:
@@ -382,6 +392,7 @@ def _seal(part: Any, system: str, **more: JsonValue) -> Seal | None:
 
 
 def _usage(response: "theirs.ModelResponse", name: str, ms: float) -> Usage:
+    """Returns the token counts and, if the price is known, the cost."""
     counted = response.usage
     try:
         cost = float(response.cost().total_price)

@@ -1,4 +1,4 @@
-"""The audit log: who did what to whose data."""
+"""The audit log: the actor, the act, and the user concerned."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ class Act(NamedTuple):
     """An act to record."""
 
     actor: str
-    """Who acted: the id of a credential, or a name such as `cli` and `retention`."""
+    """The actor: the id of a credential, or a name such as `cli` and `retention`."""
     action: str
     """The act, such as `label.put`, `user.erased` and `hold.added`."""
     user: str | None = None

@@ -110,7 +110,7 @@ class Artifacts(Protocol):
 
 
 class Memory(Protocol):
-    """What is known of the user beyond this session. It is data: never an instruction, never a permission (behaviour G5)."""
+    """The memory of the user beyond this session. It is data: never an instruction, never a permission (behaviour G5)."""
 
     async def remember(
         self,
@@ -130,10 +130,10 @@ class Memory(Protocol):
 
         Args:
             text: At most 4,000 characters.
-            kind: What it is.
+            kind: The kind of entry.
             span: How long it is kept: 5 minutes, an hour, or for good, unless the app sets other times.
             this_session: Keep it for this session only, and not for all of the user's.
-            said_by: Whose words these are.
+            said_by: The speaker of the text.
             entity: The thing that an entry of kind `entity` is about.
             supersedes: The ids of entries that it replaces.
             id: Unique for the user. None makes one from the place and the text.
@@ -289,7 +289,7 @@ class AgentContext(Protocol):
         not emitted again, work inside `step` is not repeated, and `ask` returns the recorded reply. The agent gets the
         same message, and up to its last question the state reads as it did then.
 
-        So before an `ask`, put effects outside the session into a `step`, and also anything else that decides which
+        Before an `ask`, therefore, put effects outside the session into a `step`, and also anything else that decides which
         questions are asked. Questions that run side by side each belong into a step of their own.
 
         Args:
@@ -311,7 +311,7 @@ class AgentContext(Protocol):
         ...
 
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
-        """Transfers to that agent once this agent's run ends. Of two transfers, the first wins.
+        """Transfers to that agent once this agent's run ends. The first of two transfers wins.
 
         Args:
             agent: The target.

@@ -34,7 +34,7 @@ class Decision(NamedTuple):
     None means unlabelled, or that no agent should have been chosen.
     """
     shadow: Selection | None = None
-    """What the shadow policy decided, for comparison only; None without one."""
+    """The shadow policy's decision, for comparison only; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class DecisionFilter:
     contradicted: bool = False
     """Only decisions whose label is another agent than the selected one."""
     policy: str | None = None
-    """A fingerprint, or the name of a policy. A name finds the policies whose versions are stored (`put_version`)."""
+    """A fingerprint, or the name of a policy. A name finds the stored versions of the policy (`put_version`)."""
     words: str = ""
     """Words that the beginning of the message contains, in any order and case. A text without any word matches nothing."""
 

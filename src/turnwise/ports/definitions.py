@@ -24,7 +24,7 @@ class DefinitionSet(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who changes definitions, when, and why."""
+    """The author of a change, with its time and reason."""
 
     name: str
     at: datetime
@@ -45,7 +45,7 @@ class Definitions(Protocol):
         """Returns the served definitions with the revision that they have, in one transaction.
 
         Args:
-            after: Only those whose served version changed after this revision, and the names retired after it. 0 = all.
+            after: Only changes after this revision: definitions with a new served version, and retired names. 0 = all.
             at: Those that were served at this revision. None = now. A version that was pruned is missing.
         """
         ...
@@ -76,7 +76,7 @@ class Definitions(Protocol):
         Args:
             definitions: One for each name. Their version, revision, author, time and note are replaced.
             expected: The newest version of each name that the caller saw; 0 or absent = the name has no version.
-            author: Who changes them.
+            author: The author of the change.
             at: The app's revision that the caller checked them with. None = any.
 
         Returns:

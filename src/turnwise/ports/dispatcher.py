@@ -35,7 +35,7 @@ class Dispatcher(Protocol):
         ...
 
     def announce(self, key: SessionKey, number: int) -> None:
-        """Says that the session has work up to this inbox number; 0 means whatever it has. Neither blocks nor raises.
+        """Says that the session has work up to this inbox number; 0 = the number is not known. Neither blocks nor raises.
 
         Idempotent: announcing pending work again changes nothing.
         """

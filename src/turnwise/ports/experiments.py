@@ -43,7 +43,7 @@ class Trial:
     labels: tuple[TrialLabel, ...] = ()
     """The heaviest first."""
     shadow: Selection | None = None
-    """What the shadow decided; None without one."""
+    """The shadow's decision; None without one."""
 
 
 class Experiments(Protocol):

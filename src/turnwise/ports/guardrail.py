@@ -36,7 +36,7 @@ class Guardrail(Protocol):
     def reach(self) -> int | None:
         """The maximum number of characters needed to recognise a finding; None when it must see the whole answer.
 
-        About that many characters of a streamed answer are held back; with None, all of it. Invisible characters do not
+        The runner holds back about this many characters of a streamed answer; with None, all of it. Invisible characters do not
         count.
         """
         ...
@@ -45,11 +45,11 @@ class Guardrail(Protocol):
         """Checks a content. A coroutine function runs on the event loop and must not block it; a sync function runs in a
         thread.
 
-        A guardrail that does not apply to a place allows. One that raises, or returns an invalid verdict, blocks. So does
-        one that rewrites a call into a different call, or adds one.
+        A guardrail that does not apply to a place allows. One that raises, or returns an invalid verdict, blocks. A guardrail
+        that rewrites a call into a different call, or adds one, blocks it, too.
 
         Args:
-            place: What the content is. For `tool_call`, the content is one tool call; for `memory`, the text of an entry that
+            place: The kind of content. For `tool_call`, the content is one tool call; for `memory`, the text of an entry that
                 is remembered or recalled.
             content: The content to check.
             agent: The author of the answer or the tool call; None for a message.

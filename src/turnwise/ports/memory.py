@@ -37,7 +37,7 @@ ALL_MEMORIES = MemoryFilter()
 
 @dataclass(frozen=True, slots=True)
 class MemoryReader:
-    """Who reads: it sees what one session shows, and what its caller's roles permit."""
+    """The reader: it sees what one session shows, and what its caller's roles permit."""
 
     session: SessionKey | None = None
     """Entries of this session, and of the log that it inherited as a fork, can be read. None reads those of all sessions."""
@@ -78,7 +78,7 @@ class MemoryStore(Protocol):
     async def remember(self, app: str, user: str, entries: Sequence[MemoryEntry]) -> Sequence[MemoryEntry]:
         """Stores entries and returns them as stored. An id that is stored already changes nothing.
 
-        An entry with a `source` can be seen as long as that event can; one whose event is hidden already is skipped.
+        An entry with a `source` can be seen as long as that event can; an entry of a hidden event is skipped.
 
         Raises:
             SessionMissing: The session of an entry does not exist.

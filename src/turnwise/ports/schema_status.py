@@ -14,5 +14,5 @@ class SchemaStatus(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing is to be done: the tables are current, or there are none."""
+        """True if nothing is to be done: the tables are current, or there are none."""
         return self.found is None or (self.found == self.wanted and not self.is_moving)

@@ -67,7 +67,7 @@ class SessionInfo(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a user has stored."""
+    """How much a user has stored."""
 
     sessions: int
     """The number of sessions, with forks."""
@@ -133,8 +133,8 @@ class Leases(Protocol):
     """Leases of sessions, abandoned sessions, and stop requests.
 
     A lease lasts until it is released or its holder is dead; nothing is renewed for each session. From a holder's first lease
-    or claim on, the store renews one heartbeat for it, by a thread. So a busy event loop keeps its leases. A holder whose
-    event loops are all closed is dead.
+    or claim on, the store renews one heartbeat for it, by a thread. A busy event loop therefore keeps its leases. A holder
+    without an open event loop is dead.
     """
 
     async def check(self, session: Session) -> None:
@@ -207,7 +207,7 @@ class Jobs(Protocol):
     """
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
-        """Claims open jobs of an app that no living holder has and whose pause is over, oldest first.
+        """Claims open jobs of an app, oldest first: those without a living holder, after their pause.
 
         Costs one read when there are none.
         """
@@ -281,7 +281,7 @@ class SessionStore(Protocol):
         ...
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
-        """Creates an empty session whose state is split by scope. Raises SessionExists."""
+        """Creates an empty session; its state is split by scope. Raises SessionExists."""
         ...
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
@@ -341,8 +341,8 @@ class SessionStore(Protocol):
 
         Args:
             queue_limit: The limit of the inbox; None does not queue the message.
-            new: The message was not read from the inbox. A message that is there under its id stays as it is, and the
-                call raises SessionBusy.
+            new: The message was not read from the inbox. A message that is stored under its id stays as it is, and the call
+            raises SessionBusy.
             revision: Stores a message that was not accepted before only while the session has this revision and its
                 inbox is empty. None means any.
 

@@ -139,9 +139,10 @@ class AgentSets:
             return self._current
         async with self._making.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             found = self._in_memory(revision)
-            return found or await self._made(self._make, revision)
+            return found or await self._make_earlier(self._make, revision)
 
-    async def _made(self, make: MakeSet, revision: int) -> AgentSet:
+    async def _make_earlier(self, make: MakeSet, revision: int) -> AgentSet:
+        """Makes the set of an earlier revision and keeps it in memory as the spare one. Raises as `at`."""
         try:
             made = await make(revision)
         except StoreError:
@@ -188,6 +189,7 @@ class AgentSets:
         self._drop_unused(agent_set)
 
     def _drop_unused(self, agent_set: AgentSet) -> None:
+        """Drops the set if no invocation uses it. Closes its agents that no other set has, in the background."""
         with self._lock:
             if agent_set in (self._current, self._spare) or self._users.get(agent_set, 1):
                 return

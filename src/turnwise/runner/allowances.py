@@ -105,14 +105,14 @@ class Allowances:
             raise StorageUsed(problem, fix=_FIX.format("user_bytes"))
 
     async def check_memory(self, key: SessionKey, limits: Limits, *, entries: int, size: int) -> None:
-        """Checks whether the user may store so many entries of these bytes. Raises StorageUsed."""
+        """Checks whether the user may store this number of entries with these bytes. Raises StorageUsed."""
         if not await self.has_memory_room(key, limits, entries=entries):
             problem = f"This user's memory may have {limits.memory_entries:,} entries."
             raise StorageUsed(problem, fix="Forget some of them, or raise limits.memory_entries.")
         await self.check_storage(key, limits, more=size)
 
     async def has_memory_room(self, key: SessionKey, limits: Limits, *, entries: int) -> bool:
-        """Returns whether the user's memory has room for so many entries, and counts them if it has."""
+        """Returns whether the user's memory has room for this number of entries, and counts them if it has."""
         known = self._fresh(key)
         if known is None or known.memories + entries > limits.memory_entries:
             await self._read(key, await self._store.maintenance.usage(key.app, key.user))
@@ -145,6 +145,7 @@ class Allowances:
         return None if known is None or self._clock() - known.read_at >= USAGE_SECONDS else known
 
     async def _read(self, key: SessionKey, usage: Usage) -> int:
+        """Adds the artifacts' bytes to the usage just read, remembers it for the user, and returns the total bytes."""
         now = self._clock()
         artifacts = 0 if self._artifacts is None else await self._artifacts.used_bytes(key.app, key.user)
         if len(self._known) >= MOST_USERS:

@@ -132,6 +132,7 @@ def _checked(archive: ZipFile, file: Path) -> list[str]:
 
 
 def _restore_folder(archive: ZipFile, names: list[str], folder: Path) -> None:
+    """Extracts the artifacts' files into a new folder beside `folder`, and moves it there when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(mkdtemp(prefix=".restore-", dir=folder.parent))
     for name in names:

@@ -16,7 +16,7 @@ class BlockingPortal:
     """Runs coroutines for threads that wait for the results. Starts its loop at first use, and ends it with this instance.
 
     Args:
-        fix: What to write instead inside an event loop.
+        fix: The fix of the error inside an event loop: what to write instead.
     """
 
     def __init__(self, fix: str) -> None:
@@ -47,6 +47,7 @@ class BlockingPortal:
             raise
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Returns the background event loop; the first call starts it in a daemon thread."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -79,6 +80,7 @@ class _Call(Generic[T]):
             self._task.cancel()
 
     def _finish(self, task: "asyncio.Task[T]") -> None:
+        """Passes the task's result, error or cancellation to the waiting thread."""
         if task.cancelled():
             self.result.set_exception(CancelledError())
         elif (error := task.exception()) is not None:

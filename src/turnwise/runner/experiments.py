@@ -97,7 +97,7 @@ class ExperimentAssignments:
 
         Args:
             session: The session.
-            starts: Whether this starts an experiment that has not started yet.
+            starts: True if this call may start an experiment that has not started yet.
         """
         if self.store is None:
             return None
@@ -105,6 +105,7 @@ class ExperimentAssignments:
         return None if record is None else assign(record, session.key, session.created_at)
 
     async def _current(self, store: Experiments, session: Session, *, starts: bool) -> ExperimentRecord | None:
+        """Returns the experiment's record, read again after FRESH_SECONDS. When the store fails, the last one read."""
         now = self._clock()
         if self._read_at is not None and now - self._read_at < FRESH_SECONDS and (self._record is not None or not starts):
             return self._record
@@ -119,6 +120,7 @@ class ExperimentAssignments:
         return self._record
 
     async def _read(self, store: Experiments, session: Session, *, starts: bool) -> ExperimentRecord | None:
+        """Returns the experiment's record from the store. If there is none and `starts`, stores it with its start."""
         wanted = self.experiment
         if wanted is None:
             return newest_started(await store.all(self._app))

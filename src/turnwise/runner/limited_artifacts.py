@@ -29,6 +29,7 @@ class LimitedArtifacts:
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
+        """Saves as `ArtifactStore.save`, if the user's storage has room for the data, and counts it. Raises StorageUsed."""
         await self._allowances.check_storage(key, self._limits, more=len(data))
         info = await self._store.save(key, name, data, mime_type=mime_type)
         self._allowances.add(key, len(data))

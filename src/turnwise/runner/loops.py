@@ -38,8 +38,8 @@ class LoopRuntime(NamedTuple):
 class LoopRuntimes:
     """Creates a runtime when an event loop first needs one. It is discarded with the loop.
 
-    asyncio objects belong to one loop. So two loops that share a runner, such as that of `run_sync` and the program's
-    own, share sessions as processes do: by lease.
+    asyncio objects belong to one loop. Two loops that share a runner, such as that of `run_sync` and the program's own,
+    therefore share sessions as processes do: by lease.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class LoopRuntimes:
         return loop_runtime
 
     def _make(self) -> LoopRuntime:
+        """Builds the runtime of the running event loop: a separate lease holder, driver, queues, recovery and jobs."""
         # The host and the process are for people who read the database. The id is always a system id, even with a custom
         # issuer: two holders must never share it.
         holder = f"{platform.node()}-{os.getpid()}-{SystemIssuer().new_id('runner')}"

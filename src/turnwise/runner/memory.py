@@ -179,7 +179,7 @@ class MemoryService:
         )
 
     def job_after(self, session: Session, events: int) -> tuple[JobRequest, ...]:
-        """Returns the job that finds facts after a turn, to be requested by the last of so many new events."""
+        """Returns the job that finds facts after a turn. The last of the turn's new events requests it."""
         if self.config.model is None or self.config.ingest != "on_end":
             return ()
         return (JobRequest(kind=KIND, until=session.last_sequence + events),)
@@ -196,6 +196,7 @@ class MemoryService:
         return [entry.replace(source=source) for entry in found.remembered] if found is not None else []
 
     async def _find_facts(self, key: SessionKey, log: LogPages, agent: str, now: datetime, until: int) -> Actions | None:
+        """Asks the model for new facts, given the known ones that are near the last words. None without a model."""
         if self._model is None:
             return None
         query = await last_words(log, until)
@@ -227,7 +228,7 @@ class MemoryService:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Waits a few seconds for encoding. What is left is encoded after a later turn or search."""
+        """Waits a few seconds for encoding. The remaining entries are encoded after a later turn or search."""
         self._again.clear()
         if tasks := self._of_loop():
             _, running = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
@@ -249,6 +250,7 @@ class MemoryService:
         return self._encoder
 
     async def _encode(self, user: str) -> None:
+        """Encodes the user's entries that have no vector yet, in batches, and stores the vectors. Logs problems."""
         encoder = self._find_encoder()
         if encoder is None:
             return

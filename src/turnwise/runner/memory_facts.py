@@ -46,7 +46,7 @@ async def find_facts(
     Raises ModelError.
 
     Args:
-        known: What is known of the user, so that it is not noted again.
+        known: The known facts on the user, so that they are not noted again.
         agent: The agent that requested the job.
         until: The number of the last event that counts.
     """

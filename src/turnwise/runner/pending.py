@@ -41,6 +41,7 @@ def has_pending_work(session: Session) -> bool:
 
 
 def _open_waits(session: Session) -> list[Pending]:
+    """Returns the waits of the session's open invocations: for a reply, a tool result or an approval."""
     found = []
     for invocation_id, agent, wait in session.head.waiting():
         until = "" if wait.expires_at is None else f" until {wait.expires_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -51,6 +52,7 @@ def _open_waits(session: Session) -> list[Pending]:
 
 
 async def _reason_of_work(store: SessionStore, agents: AgentSet, session: Session, now: datetime) -> Pending:
+    """Returns why no process works on the session now: held, no agent, no living process, or no room."""
     if session.holder is not None:
         detail = f"Process {session.holder} holds the session; it answers the messages that wait next."
         return Pending("held", detail, process=session.holder)

@@ -1,4 +1,4 @@
-"""Lets agents rest whose surroundings fail for several users, and tries them again with one message (behaviour C20)."""
+"""Lets an agent rest when its surroundings fail for several users, and tries it again with one message (behaviour C20)."""
 
 import hashlib
 import logging
@@ -14,7 +14,7 @@ from turnwise.ports.rests import Rests, RestStore
 REST_SECONDS = 30.0
 """The length of an agent's first rest."""
 USERS = 3
-"""The number of users whose messages have to fail before an agent rests."""
+"""The number of users with failed messages after which an agent rests."""
 _TRIES = 5
 _SERVER_ERRORS: Final = range(500, 600)
 # Classes of HTTP libraries that are not installed everywhere.
@@ -32,6 +32,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error and the errors that caused it, each once."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -41,6 +42,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_outage(error: BaseException) -> bool:
+    """Returns whether this one error, without its causes, says that a service cannot be reached or failed."""
     if isinstance(error, (AgentTimeout, ModelUnavailable, TimeoutError, ConnectionError)):
         return True
     if any(kind.__name__ in _TRANSPORT_ERRORS for kind in type(error).__mro__):
@@ -82,7 +84,7 @@ class AgentRests:
         return {name: rest for name, rest in self._known.items() if rest.excludes(now)}
 
     async def try_probe(self, agent: str) -> bool | None:
-        """Claims the probe of an agent whose rest is over.
+        """Claims the probe of an agent after its rest.
 
         Returns:
             True if the next message of this process is the probe, False if another process has it, None if the agent
@@ -122,6 +124,10 @@ class AgentRests:
             await self._change(agent, Rest.after_success)
 
     async def _change(self, agent: str, change: Callable[[Rest], Rest]) -> Rest | None:
+        """Applies a change to an agent's stored rest, and again when another process changed it meanwhile.
+
+        Returns the stored rest; None if `change` changes nothing or the store failed.
+        """
         try:
             for _ in range(_TRIES):
                 before = self._known.get(agent, Rest(agent=agent))

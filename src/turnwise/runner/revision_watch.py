@@ -67,7 +67,7 @@ class RevisionWatch:
     async def start(self) -> None:
         """Serves the newest revision. Without the store, the set that this machine served last.
 
-        What does not fit together is not served; see `AgentSets.problem`.
+        Definitions that do not fit together are not served; see `AgentSets.problem`.
         """
         try:
             await self.look()
@@ -112,6 +112,7 @@ class RevisionWatch:
             self.is_stale = False
 
     async def _serve(self, revision: int) -> None:
+        """Makes the newest set and serves it. Refuses a set that cannot be made; `AgentSets.problem` then has the reason."""
         if revision == self._sets.current.revision:
             self._seen = revision
             return
@@ -138,6 +139,7 @@ class RevisionWatch:
         await self._source.keep()
 
     async def _serve_last_known(self, problem: StoreError) -> None:
+        """Serves the set that this machine kept, since the store failed. Logs which set serves."""
         known = None
         try:
             known = await self._source.last_known()

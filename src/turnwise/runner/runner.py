@@ -87,9 +87,9 @@ class Runner:
         guardrails: The guardrails, in the order in which they run.
         hooks: The hooks, which observe but decide nothing.
         issuer: The source of ids and times.
-        memory: What the app remembers by itself. Without it, agents still have `context.memory`.
+        memory: The memory that the app keeps by itself. Without it, agents still have `context.memory`.
         policies: The policies that an experiment's arms and a policy's shadow may name, beside the named ones.
-        experiment: The experiment whose arms decide. It starts with the first message.
+        experiment: The experiment; its arms decide. It starts with the first message.
         dispatcher: Makes the dispatcher that schedules the work, such as `RestateEngine(URL, app=APP).dispatcher`. By
             default, each process answers the messages that it accepts.
 
@@ -203,8 +203,8 @@ class Runner:
             message_id: The caller's id. The same id again in a session is the same message, and gets the same answer.
             context: Further facts about the message.
             config: The configuration of this run.
-            digest: As of `Message`; stored with it.
-            credential: As of `Message`; stored with it and with the decision.
+            digest: The digest of the request, as in `Message`; stored with it.
+            credential: The digest of the credential, as in `Message`; stored with it and with the decision.
             revision: Accepts a new message only while the session has this revision and no queued messages. None
                 means any.
 
@@ -408,6 +408,7 @@ class Runner:
         credential: str = "",
         revision: int | None = None,
     ) -> MessageRun:
+        """Validates the message and its context and returns them as a run. Stores nothing. Raises MessageError, ConfigError."""
         check_config(config)
         limits = (config or self.config).limits
         content = checked_message(message, limits)
@@ -417,6 +418,7 @@ class Runner:
         return MessageRun(key, sent, config or self.config, copy_context(), revision)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
+        """Returns a handle that follows all messages of a stored invocation. Raises InvocationMissing."""
         checked_id("invocation", invocation_id)
         asked, before = None, None
         while asked is None and (

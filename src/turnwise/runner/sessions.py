@@ -93,6 +93,7 @@ class ConversationImport:
         return events
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
+        """Returns the events of one past exchange: the message, if there is one, and the answers, the last with the end."""
         asked = None if exchange.message is None else await self._message_event(key, exchange.message, exchange.id)
         id_ = self._services.issuer.new_id("invocation") if asked is None else asked.invocation_id
         said = [await self._answer_event(content, author, id_) for content in exchange.said]
@@ -101,6 +102,7 @@ class ConversationImport:
         return answers if asked is None else [asked, *answers]
 
     async def _message_event(self, key: SessionKey, content: Content, message_id: str | None) -> Event:
+        """Returns the event of a past message after the guardrails. Raises MessageError, MessageBlocked."""
         id_ = self._services.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         message = Message(id=id_, content=checked_message(content, self._config.limits))
         run = MessageRun(key, message, self._config)
@@ -124,6 +126,7 @@ class ConversationImport:
         return await self._guardrails.event(event.with_content(content.replace(role="agent")))
 
     def _check(self, content: Content) -> None:
+        """Raises MessageError or MessageTooLarge for a past answer that the log cannot hold."""
         limits = self._config.limits
         try:
             size = json_size(content)
@@ -389,7 +392,7 @@ class Sessions:
         return await self._write_with_retry(session, events) if events else session
 
     async def _check_import(self, key: SessionKey, events: int, size: int) -> None:
-        """Checks the limits of the session and the user for so many events. Raises SessionFull, UserLimitReached."""
+        """Checks the limits of the session and the user for this number of events. Raises SessionFull, UserLimitReached."""
         session = await self._store.open(key, blank=True)
         assert session is not None
         check_log(session, self._limits, events=events, size=size)
@@ -407,7 +410,7 @@ class Sessions:
             actor: The deleter, for the audit log.
 
         Returns:
-            Whether there was a session.
+            True if there was a session.
 
         Raises:
             SessionBusy: A process answers a message of the session.
@@ -462,6 +465,7 @@ class Sessions:
         return await append_between_runs(self._store, self._hooks, session, lease, events, empty_inbox=empty_inbox)
 
     async def _copy_artifacts(self, source: SessionKey, target: SessionKey) -> None:
+        """Copies all versions of the session's own artifacts to the other session."""
         if self._artifacts is None:
             return
         for name in [info.name for info in await self._artifacts.list(source) if not info.name.startswith(USER_PREFIX)]:

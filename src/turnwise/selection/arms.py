@@ -17,7 +17,7 @@ class Assignment(NamedTuple):
     """The experiment that the decision counts for; None when it does not count."""
     arm: str | None = None
     shadow: Arm | None = None
-    """The arm whose policy decides as the shadow; None = none because of the experiment."""
+    """The arm that decides as the shadow; None = none because of the experiment."""
 
 
 def unit_of(experiment: Experiment, key: SessionKey) -> tuple[str, ...]:

@@ -1,27 +1,26 @@
 """The cascade: runs a policy's selectors in order and records every verdict (behaviours C10, E1)."""
 
 import asyncio
-import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from turnwise import matching
 from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import NotedBy, Occasion, Selection, Verdict
+from turnwise.facts.selections import NotedBy, Occasion, RequestFacts, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.language import ENGLISH, language_of
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
@@ -41,9 +40,9 @@ from turnwise.selection.policy import (
     refuse_unfit_server,
     refuse_unknown_stages,
     requested_agents,
+    version,
 )
 from turnwise.selection.reader import Snapshot
-from turnwise.selection.request_facts import facts_of
 from turnwise.selection.resume import ToolResult
 from turnwise.selection.stages import (
     BY_MEANING,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from turnwise.matching.index_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
+_PREVIOUS_RECORDED = 20
 _ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
@@ -97,7 +97,7 @@ class Cascade:
         keep: Folder that caches fitted models; None = no cache.
         meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
         shared: A cache of vectors and fitted heads that processes share; None = none.
-        before: A cascade of earlier agents, whose compiled patterns are used again if they are the same.
+        before: A cascade of earlier agents; equal patterns are not compiled again.
 
     Raises:
         PolicyError: The policy contains an invalid name or option.
@@ -147,6 +147,7 @@ class Cascade:
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
     def _segment(self, inputs: BuildContext, segment: SegmentSpec) -> _StageOrder:
+        """Builds the stages of one segment with its changed options. Raises PolicyError for an invalid one."""
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
             cause = f"{wrong[0]!r} is not a condition" if segment.when else "it has no condition"
@@ -303,7 +304,7 @@ class Cascade:
             policy=self.spec.name,
             fingerprint=self._fingerprint_with(index),
             tree_version=self._tree_version,
-            request=facts_of(request, index),
+            request=_facts_of(request, index),
             segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
@@ -385,20 +386,8 @@ def moved_positions(selection: Selection) -> dict[str, int]:
     }
 
 
-@functools.cache
-def version() -> str:
-    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
-
-    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
-    """
-    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
-    digest = hashlib.sha256()
-    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
+    """Builds the selectors of all stages, and adds a default stage if there is none. Raises PolicyError unless it is last."""
     inputs = replace(inputs, stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
     stages = [build(inputs, name, stage) for name, stage in inputs.stages.items()]
     kinds = [stage.kind for stage in stages]
@@ -425,10 +414,10 @@ def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> S
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
-        return replace(request, eligible=_including(roster.names, roster, callers, UNREACHABLE))
+        return replace(request, eligible=roster.including(roster.names, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
-        return replace(request, eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+        return replace(request, eligible=roster.including(roster.continuing, holders, UNREACHABLE | {"resting"}))
     if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
         return replace(request, eligible=roster.continuing)
     own = stage.selector.name
@@ -437,15 +426,8 @@ def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> S
     return request
 
 
-def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
-    """Returns `names` plus those of `others` that are in the roster and not excluded by a rule in `but`."""
-    more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
-    known = [name for name in more if name in roster.rules]
-    return NameSet((*names, *known)) if known else names
-
-
 class _Asks(NamedTuple):
-    """What happens with selectors that ask another service."""
+    """The handling of selectors that ask another service."""
 
     calls_out: Callable[[Stage, SelectionRequest], bool]
     before: BeforeRemoteCall
@@ -487,3 +469,32 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
     return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))
+
+
+def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:
+    """Returns the facts of a request.
+
+    Args:
+        request: The request.
+        index: The version of the fitted texts; empty without selectors by meaning, which alone look at the language.
+    """
+    context = request.context
+    language = language_of(request.text) if index else None
+    return RequestFacts(
+        eligible_count=len(request.eligible),
+        eligible=_digest(request.eligible),
+        index=index,
+        direct_agent_id=context.direct_agent_id,
+        previous_agents=context.previous_agents[-_PREVIOUS_RECORDED:],
+        channel=context.channel,
+        user_kind=context.user_kind,
+        roles=context.roles,
+        answers=context.answers,
+        noted=request.noted,
+        language=None if language == ENGLISH else language,
+    )
+
+
+@lru_cache(maxsize=256)
+def _digest(names: tuple[str, ...]) -> str:
+    return hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()

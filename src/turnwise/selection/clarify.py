@@ -113,7 +113,7 @@ class Clarify:
         choices: Maximum number of agents offered.
         question: First line of the question, also by language, as `facts.texts`.
         only: `answer` = only read choices; `question` = only ask.
-        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        stage: Name of the stage that ranks the agents; None = the last one with a ranking.
         nobody: Novelty limit of that ranking. Above it no question is asked.
         languages: Returns the languages that messages are read in; None = not known.
         name: The stage's name.
@@ -141,6 +141,7 @@ class Clarify:
         self._only, self._stage, self._nobody, self._languages = only, stage, nobody, languages
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Reads the user's choice if a question is open; otherwise asks the user to choose on a near tie."""
         if request.occasion != "message":
             return abstained(self.name, "Only a user can be asked.")
         offered = choices_of(request.tree, request.head.offered)
@@ -153,6 +154,10 @@ class Clarify:
         return self._ask(request)
 
     def _ask(self, request: SelectionRequest) -> Verdict:
+        """Returns the question to choose between nearly equal agents; abstains without a near tie.
+
+        If the user has just been asked, it chooses the best one instead of asking again.
+        """
         best_first = ranked(request, self._stage, self._nobody)
         if not best_first:
             return abstained(self.name, "No agents were ranked before, so there is nothing to choose from.")
@@ -180,6 +185,7 @@ class Clarify:
         )
 
     def _why_asked(self, request: SelectionRequest, tied: Sequence[Candidate]) -> str:
+        """Returns the reason of the question: the near tie, or the language that the encoder does not know."""
         known = self._languages()
         language = known.unknown(request.text) if known is not None else None
         if language is None:
@@ -188,6 +194,9 @@ class Clarify:
         return f"{why[:1].upper()}{why[1:]}"
 
     async def _read_answer(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
+        """Chooses the agent that the reply names, or excludes the offered ones that it declines. Other replies are compared by
+        meaning.
+        """
         answer = read_answer(request.text, offered)
         if answer is None:
             return await self._by_meaning(request, offered)
@@ -246,7 +255,7 @@ class Clarify:
 
 
 def _language(request: SelectionRequest) -> str | None:
-    """Returns the language of the message, or of the latest one before it whose language is clear."""
+    """Returns the language of the message, or of the latest one before it in a clear language."""
     texts = (request.text, *(each.message for each in reversed(request.head.recent)))
     return next((language for text in texts if (language := language_of(text)) is not None), None)
 
@@ -284,6 +293,7 @@ def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
 
 
 def _by_number(words: list[str], count: int) -> int | None:
+    """Returns the index of the choice that the words name by number ("the second", "2", "last one"); None for other words."""
     content = [word for word in words if word not in _FILLERS]
     if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
         return 0
@@ -297,6 +307,7 @@ def _by_number(words: list[str], count: int) -> int | None:
 
 
 def _number(word: str) -> int | None:
+    """Returns the number that a word stands for, digit, ordinal or word; -1 for "last", None for other words."""
     if word.isdecimal() and len(word) <= 2:
         return int(word) or None
     ordinal = _ORDINAL.fullmatch(word)

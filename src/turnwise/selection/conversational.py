@@ -46,6 +46,7 @@ class Conversational:
         return self._fallback(request, verdict) if verdict.agent is None else verdict
 
     def _fallback(self, request: SelectionRequest, verdict: Verdict) -> Verdict:
+        """Chooses the lead when the tag names no agent that may be chosen; returns the verdict itself without a lead."""
         lead, reason = lead_of(self._lead, request), verdict.reason.removesuffix(".")
         if lead is None:
             return verdict.replace(reason=f"{reason}, and the lead may not be chosen.")
@@ -111,6 +112,7 @@ def _nameable(speaker: str, request: SelectionRequest) -> Sequence[str]:
 
 
 def _why_not(named: str, speaker: str, request: SelectionRequest) -> Exclusion:
+    """Returns why the agent that a tag names cannot be chosen."""
     agent = _find(named, speaker, [card.name for card in request.tree])
     if agent is None:
         return Exclusion(

@@ -22,7 +22,7 @@ STAGES: Mapping[str, str] = {
     "semantic": "the nearest examples",
     "smalltalk": "the general agent, for greetings and thanks",
 }
-"""What each selector that ships decides by."""
+"""The basis of each built-in selector's decision."""
 _OWNER = "owner of a tool result"
 _ROOT = "the tree's root"
 
@@ -47,6 +47,7 @@ def tree_rows(tree: AgentTree, root: str, first: str = "", rest: str = "") -> It
 
 
 def _policy_text(policy: PolicySpec) -> Iterator[str]:
+    """Yields the lines of a policy: its stages in order, the default, the segments."""
     yield f"policy {policy.name}"
     yield f"   {_OWNER}: always first"
     for number, stage in enumerate(policy.stages, 1):
@@ -59,6 +60,7 @@ def _policy_text(policy: PolicySpec) -> Iterator[str]:
 
 
 def _policy_mermaid(policy: PolicySpec) -> Iterator[str]:
+    """Yields the lines of a policy as a Mermaid flowchart."""
     yield "flowchart TD"
     yield f'  message(["message"]) --> owner{{{{"{_OWNER}"}}}}'
     before = "owner"
@@ -79,6 +81,7 @@ def _tree_text(tree: AgentTree) -> Iterator[str]:
 
 
 def _tree_mermaid(tree: AgentTree) -> Iterator[str]:
+    """Yields the lines of an agent tree as a Mermaid flowchart."""
     yield "flowchart TD"
     numbers = {name: number for number, (name, _) in enumerate(tree_rows(tree, tree.root))}
     for name, number in numbers.items():

@@ -1,6 +1,6 @@
 """Eligibility: filters the agents a caller may reach, before any scoring (behaviours C19, C20). Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -40,6 +40,12 @@ class Eligible:
         """Maps each excluded agent to the rule that excludes it."""
         return {exclusion.agent: exclusion.rule for exclusion in self.excluded}
 
+    def including(self, names: tuple[str, ...], others: Sequence[str], but: frozenset[str]) -> tuple[str, ...]:
+        """Returns `names` plus those of `others` that are excluded, but not by a rule in `but`."""
+        more = [name for name in dict.fromkeys(others) if name not in names and self.rules.get(name, "unknown") not in but]
+        known = [name for name in more if name in self.rules]
+        return NameSet((*names, *known)) if known else names
+
 
 class _Above(NamedTuple):
     """Inherited properties: for each, the nearest agent at or above this one that has it."""
@@ -73,7 +79,7 @@ def eligible(
         resting: Agents that are paused after repeated failures.
         among: Considers only these agents, as inside a team. The last two rules then do not apply: the team runs them.
     """
-    verdicts = dict(_judged(tree, frozenset(roles), resting, routed=among is None))
+    verdicts = dict(_with_exclusions(tree, frozenset(roles), resting, routed=among is None))
     considered = [card.name for card in tree if among is None or card.name in among]
     excluded = [exclusion for name in considered if (exclusion := verdicts[name])]
     return Eligible(
@@ -85,9 +91,10 @@ def eligible(
     )
 
 
-def _judged(
+def _with_exclusions(
     tree: AgentTree, roles: frozenset[str], resting: Collection[str], *, routed: bool
 ) -> Iterator[tuple[str, Exclusion | None]]:
+    """Yields every agent, parents before children, with its exclusion; None when it may be chosen."""
     pending = [(tree.root, _Above())]
     while pending:
         name, above = pending.pop()
@@ -103,6 +110,7 @@ def _judged(
 
 
 def _exclusion(tree: AgentTree, name: str, here: _Above, resting: Collection[str], *, routed: bool) -> Exclusion | None:
+    """Returns the first rule that excludes the agent: disabled, role, resting, inside a composite, not routable; else None."""
     card = tree.card(name)
     if here.disabled is not None:
         detail = "it is disabled" if here.disabled == name else f"{here.disabled} above it is disabled"

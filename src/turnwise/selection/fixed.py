@@ -28,6 +28,7 @@ class Default:
         return () if self._agent is None else (self._agent,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the default agent, or the nearest agent to it that may be chosen."""
         agent = self.choice(request)
         if agent is None:
             return abstained(self.name, "No agent may be chosen.")
@@ -51,6 +52,7 @@ class Direct:
         self.name = name
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that the caller named; abstains if it named none, or one that may not be chosen."""
         wanted = request.context.direct_agent_id
         if wanted is None or request.occasion != "message":
             return abstained(self.name, "The caller named no agent.")
@@ -117,6 +119,7 @@ class Iterative:
         return self._order
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the next eligible agent in the order, and moves the position past it."""
         size = len(self._order)
         start = request.positions.get(self.name, 0)
         passed_over: list[Exclusion] = []

@@ -1,7 +1,7 @@
 """Fits heads in the background for agents that change: one fit at a time, always for the newest agents.
 
 A fit that has begun is finished and used, so that frequent changes cannot keep heads away. Changes that come meanwhile share
-the next fit. Until then, the heads fitted last decide for agents whose phrases are the same.
+the next fit. Until then, the heads fitted last decide for agents with the same phrases.
 """
 
 import logging
@@ -87,6 +87,7 @@ class HeadFits:
         self.closed.set()
 
     def _start(self) -> None:
+        """Starts the thread of a fit. Without a free thread, the fit ends and nearest phrases go on deciding."""
         # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
         try:
             threading.Thread(target=self._run, name="turnwise-fit").start()
@@ -102,6 +103,7 @@ class HeadFits:
             newest.give_up_heads()
 
     def _run(self) -> None:
+        """Fits the newest agents, one fit after another, until none is wanted."""
         try:
             with background_work():
                 while (meaning := self._next()) is not None:

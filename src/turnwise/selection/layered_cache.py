@@ -1,8 +1,11 @@
 """The caches of phrases' vectors and fitted matchers as one: this process, the database, the disk."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from turnwise.matching.match import Phrase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -10,9 +13,11 @@ if TYPE_CHECKING:
 
     from turnwise.matching.disk_cache import Arrays, Keys, Vectors
     from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.matcher import Matcher
 
 
 _RENEW_SECONDS = 5.0
+_log = logging.getLogger("turnwise.selection")
 
 
 class Claim:
@@ -97,3 +102,25 @@ class LayeredCache:
         """Ends the claims."""
         for layer in self._layers:
             layer.release(fingerprint)
+
+
+def cached_matcher(cache: "IndexCache", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
+    """Returns the cached fitted matcher; None when there is none that works."""
+    import numpy as np
+
+    from turnwise.matching.matcher import Matcher
+
+    arrays = cache.matcher(fingerprint)
+    if arrays is None:
+        return None
+    try:
+        matcher = Matcher.from_arrays(phrases, arrays)
+        # Tests it once: inconsistent parts would otherwise fail at every message, and after every restart.
+        tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
+        if not np.isfinite([*tried.probabilities, tried.novelty]).all():
+            raise ValueError("no numbers")
+        return matcher
+    except (KeyError, ValueError, IndexError, TypeError) as problem:
+        _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+        cache.remove_matcher(fingerprint)
+        return None

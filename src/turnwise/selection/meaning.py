@@ -22,7 +22,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.selection.background_work import background_work
 from turnwise.selection.head_fits import FittedHeads, HeadFits
 from turnwise.selection.languages import KnownLanguages
-from turnwise.selection.layered_cache import Claim, LayeredCache
+from turnwise.selection.layered_cache import Claim, LayeredCache, cached_matcher
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
 from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
@@ -63,7 +63,7 @@ class Meaning:
     replaces the old one atomically. If fitting fails, the failure is logged and the nearest phrases continue to decide.
 
     For a changed tree, `changed` returns another one, which shares what did not change. Until new heads are fitted, the last
-    ones decide for agents whose phrases are the same, and nearest phrases stand in for the others.
+    ones decide for agents with the same phrases, and nearest phrases stand in for the others.
 
     Args:
         tree: The agents.
@@ -172,7 +172,7 @@ class Meaning:
 
         Args:
             texts: The texts.
-            together: Reads many texts in one batch, as in training. This is faster, but the last digit of a number may then
+            batched: Reads all texts in one batch, as in training. This is faster, but the last digit of a number may then
                 depend on the other texts.
 
         Raises:
@@ -251,6 +251,7 @@ class Meaning:
         return pinned.reader
 
     async def _ensure_ready(self) -> TextReader:
+        """Returns the reader; the first call prepares it in a thread, and concurrent calls wait for the same one."""
         if self._reader is None:
             with self._lock:
                 ready_future = self._ready_future or _pending_future()
@@ -262,6 +263,7 @@ class Meaning:
         return self._reader
 
     def _prepare_in_thread(self, ready_future: "Future[None]") -> None:
+        """Prepares the reader and resolves the future. After an error, the next message tries again."""
         try:
             with self._prepare_lock:
                 if self._reader is None:
@@ -274,6 +276,7 @@ class Meaning:
             ready_future.set_result(None)
 
     def _prepare(self, progress: Progress) -> None:
+        """Makes the first reader: from cached heads, else nearest phrases until the heads are fitted in the background."""
         from turnwise.matching.smalltalk import SmallTalk
 
         progress = self._stoppable(progress, self._closed)
@@ -287,7 +290,7 @@ class Meaning:
         if not phrases:
             self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
             return
-        cached = _fitted_before(cache, fingerprint, phrases, self.encoder.dimensions)
+        cached = cached_matcher(cache, fingerprint, phrases, self.encoder.dimensions)
         if cached is not None:
             self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
             self._fits.adopt(FittedHeads(cached, f"{fingerprint}-fitted", fingerprint))
@@ -329,6 +332,7 @@ class Meaning:
             self._reader = self._reader or reader
 
     def _spelling(self, before: TextReader | None) -> "SpellingCorrector":
+        """Returns the spelling corrector for the agents' words, updated from the one before where there is one."""
         from turnwise.matching.spelling import SpellingCorrector
 
         known = None if self._before is None else self._before._phrases
@@ -364,6 +368,7 @@ class Meaning:
                 self._heads.set_result(False)
 
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
+        """Fits the heads for the phrases, or loads those that another process fitted. Returns whether they now decide."""
         from turnwise.matching.matcher import fit
         from turnwise.matching.strangers import shipped
 
@@ -410,11 +415,11 @@ class Meaning:
         while not claim.renew():
             progress("waiting", 0, 1)
             time.sleep(_LOOK_SECONDS)
-            found = _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
+            found = cached_matcher(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions)
             if found is not None:
                 return found
         # It may have been finished right before the claim.
-        return _fitted_before(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
+        return cached_matcher(claim.cache, claim.fingerprint, self.phrases, self.encoder.dimensions) if claim.waited else None
 
     def _publish(self, reader: TextReader, heads: bool) -> None:
         with self._publishing:
@@ -423,6 +428,7 @@ class Meaning:
                 self._heads.set_result(heads)
 
     def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
+        """Returns a copy with scales fitted to labelled texts. This one stays as it is."""
         reader = self._reader
         assert reader is not None
         tuned = Meaning(self.tree, self.encoder, self._cache_folder, self._progress, default=self._default)
@@ -436,7 +442,7 @@ class Meaning:
         return tuned
 
     def _cache(self, *, few: bool = False) -> "IndexCache":
-        """Returns the cache. For few texts of many it leaves out the disk, whose files are read as wholes."""
+        """Returns the cache. For few texts of many it leaves out the disk: its files are read as wholes."""
         layers: list[IndexCache] = [self._memory]
         is_large = len(self.phrases) > self._quick_fit
         if self._shared is not None and is_large:
@@ -448,6 +454,8 @@ class Meaning:
         return LayeredCache(layers)
 
     def _stoppable(self, progress: Progress, stop: threading.Event) -> Progress:
+        """Returns a progress callback that raises EncodingStopped when `stop` is set or the program exits."""
+
         def step(what: str, done: int, total: int) -> None:
             # At exit, the main thread ends before the interpreter joins the other threads.
             if stop.is_set() or not threading.main_thread().is_alive():
@@ -465,28 +473,6 @@ def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0{detector()}\0".encode())
     digest.update(phrases.digest())
     return digest.hexdigest()[:20]
-
-
-def _fitted_before(cache: "IndexCache", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
-    """Returns the cached fitted matcher; None when there is none that works."""
-    import numpy as np
-
-    from turnwise.matching.matcher import Matcher
-
-    arrays = cache.matcher(fingerprint)
-    if arrays is None:
-        return None
-    try:
-        matcher = Matcher.from_arrays(phrases, arrays)
-        # Tests it once: inconsistent parts would otherwise fail at every message, and after every restart.
-        tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
-        if not np.isfinite([*tried.probabilities, tried.novelty]).all():
-            raise ValueError("no numbers")
-        return matcher
-    except (KeyError, ValueError, IndexError, TypeError) as problem:
-        _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-        cache.remove_matcher(fingerprint)
-        return None
 
 
 def _pending_future() -> "Future[Any]":

@@ -40,7 +40,7 @@ class ModelSelector:
 
     The model runs when a second agent is within `margin` of the best in the last ranking. It chooses among at most `choices`
     such agents. Without any ranking it chooses among all eligible agents, if they are at most `choices`. The model sees the
-    candidates, the recent conversation and the message. It answers with a tool call whose argument is an enum of their names.
+    candidates, the recent conversation and the message. It answers with a tool call; the argument is an enum of their names.
 
     When the model fails, exceeds `seconds` or gives an invalid answer, the best of the ranking is chosen with the method
     `model_fallback`. Without a ranking, or while an agent waits for a reply, the selector then abstains.
@@ -54,7 +54,7 @@ class ModelSelector:
         seconds: Timeout.
         kept: Maximum number of kept answers.
         confidence: Confidence recorded for the model's choice, since models do not report a reliable one.
-        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        stage: Name of the stage that ranks the agents; None = the last one with a ranking.
         nobody: Novelty limit of that ranking. Above it the model does not run.
         name: The stage's name.
     """
@@ -85,6 +85,7 @@ class ModelSelector:
         return len(self._offered(request)) > 1
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Asks the model which of the nearly equal agents answers; a repeated question gets the kept answer."""
         offered = self._offered(request)
         if len(offered) < 2:
             return abstained(self.name, "There is no near tie to ask the model about.")
@@ -111,6 +112,7 @@ class ModelSelector:
         return self._chosen(answer, offered, "", usage)
 
     def _chosen(self, answer: "_Answer", offered: Sequence[Candidate], note: str, usage: Usage | None) -> Verdict:
+        """Returns the verdict for the model's answer."""
         return chosen(
             self.name,
             answer.agent,
@@ -134,6 +136,7 @@ class ModelSelector:
         return [Candidate(agent=name, score=0.0) for name in request.eligible]
 
     def _fallback(self, request: SelectionRequest, offered: Sequence[Candidate], why: str, usage: Usage) -> Verdict:
+        """Returns the verdict without a usable answer: the best-ranked agent, or abstention while a question is open."""
         best = offered[0]
         if not best.score:
             return abstained(self.name, f"{why}, and nobody was ranked.", usage=usage)
@@ -171,6 +174,7 @@ async def _ask_model(model: Model, request: ModelRequest) -> ModelReply:
 
 
 def _model_request(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelRequest:
+    """Returns the request to the model: the descriptions of the offered agents and the last messages, as data."""
     names = [each.agent for each in offered]
     descriptions = "\n".join(_described(request.tree, name) for name in names)
     spec = ToolSpec(

@@ -49,20 +49,21 @@ class NextTagFilter:
 
     def feed(self, piece: str) -> str:
         """Adds a chunk and returns the text that is safe to show; may be empty."""
-        return self._take(self._held + piece, last=False)
+        return self._filter(self._held + piece, last=False)
 
     def finish(self) -> str:
         """Returns the buffered text at the end of the stream."""
-        return self._take(self._held, last=True)
+        return self._filter(self._held, last=True)
 
-    def _take(self, text: str, *, last: bool) -> str:
+    def _filter(self, text: str, *, last: bool) -> str:
+        """Returns the text without tags, and holds back an end that may become a tag, unless it is the last text."""
         visible: list[str] = []
         at, self._held = 0, ""
         while at < len(text):
             if text[at] == "<" and not self._place.is_quoted():
                 tag = _TAG.match(text, at)
                 if tag:
-                    self._found(tag[1])
+                    self._set_name(tag[1])
                     at = tag.end()
                     continue
                 if not last and _may_become_tag(text, at):
@@ -75,7 +76,7 @@ class NextTagFilter:
             at = stop
         return "".join(visible)
 
-    def _found(self, inside: str) -> None:
+    def _set_name(self, inside: str) -> None:
         if self.name is None:
             self.name = inside.rpartition("@")[2].strip()
         self._place.read(CLOSING[0])
@@ -101,11 +102,12 @@ class _Place:
         self._run_began_line = False
 
     def is_quoted(self) -> bool:
-        """Whether a tag that begins here does not count."""
+        """True if a tag that begins here does not count."""
         self._settle()
         return bool(self._fence or self._code or self._quote or self._quoted_line)
 
     def read(self, text: str) -> None:
+        """Advances over text, and tracks code blocks, inline code and quotations, in which tags do not count."""
         for token in _TOKEN.findall(text):
             first = token[0]
             if first in "`~":
@@ -132,6 +134,7 @@ class _Place:
             self._closing = False
 
     def _read_quote_mark(self, mark: str) -> None:
+        """Opens or closes a quotation, unless the place is in code or in a quoted line."""
         self._line, self._closing = None, False
         if self._fence or self._code or self._quoted_line:
             return
@@ -148,6 +151,7 @@ class _Place:
         self._run += token
 
     def _settle(self) -> None:
+        """Ends a run of backticks or tildes, now that its length is known."""
         run, self._run = self._run, ""
         if not run:
             return
@@ -159,6 +163,7 @@ class _Place:
         self._previous = run[-1]
 
     def _settle_in_fence(self, run: str, began_line: bool) -> None:
+        """Reads a run inside a code block: it may close it, or show that it was inline code."""
         if self._fence_line and run[0] == "`" == self._fence[0]:
             # No fence has backticks on its first line: it was inline code, and this may close it.
             self._code = 0 if len(run) == len(self._fence) else len(self._fence)
@@ -167,6 +172,7 @@ class _Place:
             self._closing = began_line and run.startswith(self._fence) and not self._fence_line
 
     def _settle_outside(self, run: str, began_line: bool) -> None:
+        """Reads a run outside of code blocks: it opens or closes inline code, or opens a code block."""
         if self._code and run[0] == "`" and len(run) == self._code:
             self._code = 0
         elif began_line and len(run) >= _FENCE:
@@ -176,6 +182,7 @@ class _Place:
             self._code = len(run)
 
     def _end_line(self) -> None:
+        """Ends a line: a closing fence ends the code block, and a blank line ends inline code and quotations."""
         if self._fence and self._closing:
             self._fence = ""
         if self._line is not None and not self._line.strip():

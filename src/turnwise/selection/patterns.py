@@ -71,6 +71,7 @@ class Patterns:
         self._yields = yields
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent of the strongest matching pattern; abstains on a near tie, or for another agent's question."""
         if request.occasion == "answer":
             return abstained(self.name, "Patterns look at messages, not at answers.")
         hits = [hit for hit in self._index.match(request.text) if hit.label in request.eligible]

@@ -55,7 +55,7 @@ class AgentPhrases(NamedTuple):
 
     @property
     def texts(self) -> Iterator[str]:
-        """The agent's name and its phrases, as texts whose words are known."""
+        """The agent's name and its phrases, as texts of known words."""
         yield words_of(self.card.name)
         yield from (phrase.text for phrase in self.phrases)
 
@@ -92,6 +92,7 @@ class TreePhrases:
 
 
 def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) -> AgentPhrases:
+    """Returns the phrases of one card; those known before if the card is the same."""
     if known is not None and known.examples_only == examples_only and (known.card is card or known.card == card):
         return known
     phrases = tuple(_deduplicated(_phrases(card, examples_only)))

@@ -1,13 +1,16 @@
 """Policies as data: the stages of a cascade, their options and thresholds, and the overrides for segments of callers."""
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
+from turnwise import matching
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.messages import MessageContext
@@ -81,7 +84,7 @@ class PolicySpec(Fact):
     shadow: str | None = None
     """The name of a policy that decides, too, for comparison only; None = no shadow. It is not part of the fingerprint."""
     shadow_may_ask: bool = False
-    """Whether the shadow's stages may ask somebody outside of the process, such as a model."""
+    """True if the shadow's stages may ask a service outside of the process, such as a model."""
 
     @property
     def general(self) -> str | None:
@@ -262,3 +265,16 @@ def _is_waiting(agent: str, request: SelectionRequest) -> bool:
         wait.kind == "reply" and agent in (asker, head.invocations[invocation_id].agent)
         for invocation_id, asker, wait in head.waiting()
     )
+
+
+@functools.cache
+def version() -> str:
+    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
+
+    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
+    """
+    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
+    digest = hashlib.sha256()
+    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

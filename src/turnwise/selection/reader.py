@@ -111,6 +111,7 @@ class TextReader:
         return self.spelling.corrected(composed(text[:READ_CHARACTERS]))
 
     def _read(self, texts: Sequence[str], batched: bool) -> Iterator[TextReading]:
+        """Yields the readings of the texts; batched, or one at a time so that results do not depend on the others."""
         corrected = [self.corrected(text) for text in texts]
         readable = [legible(each.text) for each in corrected]
         vectors = encode_checked(readable, self._encoder)

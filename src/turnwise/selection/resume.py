@@ -25,13 +25,13 @@ AWAITED_CONFIDENCE = 0.9
 class Resume:
     """Resumes the last agent that spoke or received the conversation, if permitted; else the one before it, and so on.
 
-    Reads the head's marks: one step per author, whatever the length of the log. The verdict lists every author passed over,
+    Reads the head's marks: one step per author, independent of the log's length. The verdict lists every author passed over,
     with the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped` or the rule that makes it ineligible. An agent
     that an earlier selector passed over as `failed` is not resumed for an earlier turn either.
 
     Args:
-        rule: `tree`: function, remote and LLM agents may be resumed. An agent with an open question gets the reply whatever
-            its permissions, unless another agent spoke since; a composite is resumed only this way. `adk`: the agent and
+        rule: `tree`: function, remote and LLM agents may be resumed. An agent with an open question gets the reply even without
+        permission, unless another agent spoke since; a composite is resumed only this way. `adk`: the agent and
             all agents above it must be LLM agents, and none may disallow the transfer to its parent. In both, the card's
             `resume: never` forbids. `always` overrides the agent's own permission and also counts turns without text; a
             forbidding agent above it still wins.
@@ -55,6 +55,7 @@ class Resume:
         self._novelty = novelty
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that waits for a reply, else the last speaker that may continue."""
         if request.occasion != "message":
             return abstained(self.name, "Only a user's message resumes a conversation.")
         question = open_question(request) if self._rule == "tree" or self._only else None
@@ -70,6 +71,7 @@ class Resume:
         return self._scan(request)
 
     def _scan(self, request: SelectionRequest) -> Verdict:
+        """Returns the verdict for the last speaker that may continue; records those that were passed over."""
         passed_over: list[Exclusion] = []
         failed = {each.agent: each for verdict in request.verdicts for each in verdict.passed_over if each.rule == "failed"}
         for claim in _claims(request.head, request.tree):
@@ -89,12 +91,13 @@ class Resume:
 
 
 class ToolResult:
-    """Chooses the agent whose tool call or question the message answers."""
+    """Chooses the agent that made the tool call, or asked the question, which the message answers."""
 
     def __init__(self, *, name: str = "tool_result") -> None:
         self.name = name
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent that made the tool call, or asked the question, that the message answers."""
         try:
             owner = tool_result_owner(request.message, request.head)
             replies = owner is None and request.context.answers is not None
@@ -134,6 +137,7 @@ class HoldOpenQuestion:
         return tuple(getattr(self._selector, "named_agents", ()))
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Returns the selector's verdict; abstains when it would leave an open question without enough confidence."""
         verdict = await self._selector.select(request)
         question = open_question(request)
         if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
@@ -272,6 +276,7 @@ def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
 
 
 def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
+    """Returns the reason of a resumption, with the agents that may not continue."""
     action = "was handed the floor and has not answered" if claim.handed else "spoke last"
     names = list(dict.fromkeys(each.agent for each in passed_over))
     if not names:

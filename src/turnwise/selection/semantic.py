@@ -56,6 +56,7 @@ class Semantic:
         self._threshold, self._top, self._margin, self._novelty, self._score = threshold, top, margin, novelty, score
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent with the most similar phrases; abstains on doubt, without text, or in an unknown language."""
         if request.occasion == "answer":
             return abstained(self.name, "Meaning is read from messages, not from answers.")
         if not request.text.strip():
@@ -64,9 +65,12 @@ class Semantic:
         if language is not None:
             return abstained(self.name, f"It compares nothing: {unread(language)}.")
         reading = await self._meaning.read_message(request.text)
-        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections)
+        return with_corrections(
+            self._verdict_for(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections
+        )
 
-    def _by(self, match: Match) -> Verdict:
+    def _verdict_for(self, match: Match) -> Verdict:
+        """Returns the verdict for one match, of eligible agents only."""
         ranked = self._ranked(match)
         if not ranked:
             return abstained(self.name, "No agent that may be chosen has anything to go by.")
@@ -109,6 +113,7 @@ def _candidate(one: _Scored, match: Match) -> Candidate:
 
 
 def _evidence(one: _Scored, match: Match) -> str:
+    """Returns the agent's nearest example, or the similarity. Learned examples are not quoted."""
     for near in match.nearest:
         if near.label == one.agent:
             if near.private:
@@ -175,6 +180,7 @@ class SmallTalkSelector:
         return () if self._agent is None else (self._agent,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the general agent for small talk; abstains for requests."""
         if request.occasion == "answer":
             return abstained(self.name, "Small talk is looked for in messages, not in answers.")
         if not request.text.strip():

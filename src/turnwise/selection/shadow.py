@@ -23,7 +23,7 @@ class ShadowRequest:
     resting: frozenset[str]
     message_id: str
     may_ask: bool
-    """Whether stages may ask somebody outside of this process."""
+    """True if stages may ask a service outside of this process."""
     experiment: str | None = None
     arm: str | None = None
     """The arm of the experiment that the shadow stands for; None for the shadow of a policy."""

@@ -119,7 +119,7 @@ class _SemanticOptions(Fact):
     novelty: float | None = _fraction(None)
     """Abstains when the probability of out of scope is higher than this, 0 to 1; None never does."""
     score: Score = "similarity"
-    """What is compared with the threshold: the similarity of the nearest phrases, or the calibrated probability."""
+    """The value to compare with the threshold: the similarity of the nearest phrases, or the calibrated probability."""
 
 
 class _SmallTalkOptions(Fact):
@@ -233,6 +233,7 @@ def _smalltalk(inputs: BuildContext, name: str, opts: Any) -> Selector:
 
 
 def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    """Builds the `contextual` stage. Agents without words get a selector that does not match by meaning."""
     if not has_words(inputs.tree, inputs.default):
         return NoTextSelector(name, () if opts.general is None else (opts.general,))
     from turnwise.selection.contextual.model import Adaptation, load_shipped
@@ -245,6 +246,7 @@ def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
 
 
 def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    """Builds the `clarify` stage, with the limit for out of scope of the stage that it follows."""
     meaning = inputs.meaning if opts.only != "question" and has_words(inputs.tree, inputs.default) else None
     if meaning:
         meaning()  # registers it, so that `prepare` includes it before the first message
@@ -261,6 +263,7 @@ def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:
 
 
 def _model(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    """Builds the `model` stage, with the limit for out of scope of the stage that it follows."""
     models = opts.model if isinstance(opts.model, tuple) else (opts.model,)
     model_adapter = model_of([each if isinstance(each, str) else each.spec() for each in models])
     nobody = (
@@ -270,6 +273,7 @@ def _model(inputs: BuildContext, name: str, opts: Any) -> Selector:
 
 
 def _resume(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    """Builds the `resume` stage. Raises PolicyError if `stage` names no `contextual` stage."""
     limits = [] if opts.novelty is None else [opts.novelty]
     if opts.stage is not None:
         nobody = _limit_of(inputs, opts.stage)
@@ -418,6 +422,7 @@ def refuse_unknown_agents(inputs: BuildContext, place: str, names: tuple[str | N
 
 
 def _build_custom(inputs: BuildContext, name: str, spec: StageSpec, factory: Factory) -> Selector:
+    """Builds a custom selector with its factory. Raises PolicyError if that fails or returns no selector."""
     where = f"Policy {inputs.policy!r}, stage {name!r}: the selector {spec.selector!r}"
     try:
         selector = factory(inputs.tree, **spec.options)

@@ -38,7 +38,7 @@ class MemoryCache:
         self._known: Vectors | None = None
 
     def copy(self) -> "MemoryCache":
-        """Returns another cache with the same vectors. What one keeps or drops later does not change the other."""
+        """Returns another cache with the same vectors. Later changes of one do not change the other."""
         made = MemoryCache(self._is_alone)
         made._known = self._known
         return made

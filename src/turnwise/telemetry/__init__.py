@@ -6,7 +6,7 @@ from turnwise.facts.face import face
 
 if TYPE_CHECKING:
     from turnwise.ports.hooks import Hooks as Hooks, PieceHooks as PieceHooks
-    from turnwise.telemetry.export import exporters_from_environment as exporters_from_environment
+    from turnwise.telemetry.exporters import exporters_from_environment as exporters_from_environment
     from turnwise.telemetry.log_context import request_context as request_context
     from turnwise.telemetry.logs import logging_to as logging_to
     from turnwise.telemetry.metrics import Metrics as Metrics
@@ -16,7 +16,7 @@ __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.ports.hooks": "Hooks PieceHooks",
-        "turnwise.telemetry.export": "exporters_from_environment",
+        "turnwise.telemetry.exporters": "exporters_from_environment",
         "turnwise.telemetry.log_context": "request_context",
         "turnwise.telemetry.logs": "logging_to",
         "turnwise.telemetry.metrics": "Metrics",

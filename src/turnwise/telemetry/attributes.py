@@ -125,6 +125,7 @@ def as_json(value: object) -> str:
 
 
 def _parts(content: Content) -> list[dict[str, object]]:
+    """Returns texts and tool calls in the form of OpenTelemetry's message attributes."""
     parts: list[dict[str, object]] = []
     for part in content.parts:
         if isinstance(part, TextPart):

@@ -92,6 +92,7 @@ class JsonLines(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
+        """Returns a record as one line of JSON."""
         line: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -117,6 +118,7 @@ class TextLines(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
+        """Returns a record as text, with exceptions on further lines."""
         fields = "".join(f" {name}={value}" for name, value in _context_fields().items())
         line = f"{_time(record)} {record.levelname.lower():7} {record.name}: {_text(_message(record))}{fields}"
         lines = [line]
@@ -196,6 +198,7 @@ def _text(text: str) -> str:
 
 
 def _exception(error: BaseException, *, debug: bool) -> dict[str, Any]:
+    """Returns an exception with its causes and calls; its message only with `debug`."""
     causes: list[BaseException] = []
     cause = _cause(error)
     while cause is not None and len(causes) < CAUSES and cause is not error and cause not in causes:
@@ -223,6 +226,7 @@ def _message_of(error: BaseException) -> str:
 
 
 def _calls(traceback: TracebackType | None) -> list[str]:
+    """Returns the innermost calls of a traceback, as `file:line function`."""
     calls = []
     while traceback is not None:
         code = traceback.tb_frame.f_code

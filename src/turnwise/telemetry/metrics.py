@@ -123,6 +123,7 @@ class Metrics:
         self.registry.register(_ShadowCounter(lambda: {} if self._runner is None else self._runner.shadow_counts.results))
 
     def _create_metrics(self) -> None:
+        """Registers all metrics."""
         counter, histogram = self._counter, self._histogram
         self._selections = counter("selections", "Decisions.", "agent", "method", "outcome")
         self._trials = counter("experiment_decisions", "Decisions of experiments.", "experiment", "arm", "outcome")
@@ -172,6 +173,7 @@ class Metrics:
         self._errors.labels(self._codes.of(code)).inc()
 
     async def selected(self, key: SessionKey, selection: Selection) -> None:
+        """Counts a decision and its latency."""
         method = self._methods.of(selection.method)
         self._selections.labels(self._agents.of(selection.agent), method, selection.outcome).inc()
         self._confidence.labels(method).observe(selection.confidence)
@@ -187,6 +189,7 @@ class Metrics:
                 self._count_usage(verdict.usage)
 
     async def stored(self, key: SessionKey, event: Event) -> None:
+        """Counts a stored event: running answers, first words, model usage, errors."""
         actions, ref = event.actions, (key, event.invocation_id)
         is_new = event.author == USER and actions.selection is not None
         if is_new or (event.attempt > 1 and actions.rewind is not None):
@@ -203,6 +206,7 @@ class Metrics:
         self._observe_first_words((key, event.invocation_id))
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
+        """Counts the end of an answer, or its wait, and its duration."""
         end = self._ends.of(reason)
         self._invocations.labels(end).inc()
         self._awaiting_first_words.discard((key, invocation_id))
@@ -220,6 +224,7 @@ class Metrics:
         return encode(_WithoutCreationTimes(self.registry)), content_type
 
     async def _lengths(self) -> InboxLengths | None:
+        """Returns the lengths of the inboxes; None if the store does not answer in time."""
         if self._runner is None:
             return None
         try:
@@ -240,6 +245,7 @@ class Metrics:
             self._first_words.observe(self._clock() - began)
 
     def _count_usage(self, usage: Usage) -> None:
+        """Counts the calls, tokens and cost of models."""
         model = self._models.of(usage.model or "several")
         self._calls.labels(model).inc(usage.calls)
         if usage.ms and usage.calls == 1:

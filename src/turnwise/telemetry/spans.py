@@ -66,6 +66,7 @@ class Spans:
         """Does nothing: the stored event holds the decision."""
 
     async def stored(self, key: SessionKey, event: Event) -> None:
+        """Begins a trace with a message or another attempt, and adds later events to it."""
         ref = key, event.invocation_id
         is_restart = event.attempt > 1 and event.actions.rewind is not None
         if is_restart or (event.author == USER and (event.actions.selection or event.actions.end)):
@@ -88,6 +89,7 @@ class Spans:
             self._end_trace(ref, UNFINISHED)
 
     def _begin(self, ref: _InvocationRef, event: Event) -> Trace:
+        """Begins the trace of a message, with the decision's attributes."""
         key, invocation = ref
         at, selection = nanoseconds(event.created_at), event.actions.selection
         began = at - int(selection.ms * 1_000_000) if selection is not None else at
@@ -121,6 +123,7 @@ class Spans:
         return self._tracer.start_span(names.MESSAGE, parent, attributes=attributes, links=links, start_time=max(began, 0))
 
     def _end_trace(self, ref: _InvocationRef, reason: str) -> None:
+        """Ends a trace, and remembers it as the one before if the invocation goes on later."""
         trace_ = self._open.pop(ref, None)
         if trace_ is None:
             return

@@ -158,6 +158,7 @@ class Trace:
         return run
 
     def _begin(self, path: Branch, author: str, parent_run: _AgentSpan | None, chosen: int | None = None) -> _AgentSpan:
+        """Begins the span of an agent's run on that branch, below the run or the call that started it."""
         if parent_run is None:
             agent, since = self._next or _PendingTurn(author, self._began)
             self._next = None
@@ -239,6 +240,7 @@ class Trace:
             self._calls.setdefault(call.call_id, _ToolSpan(call.tool, event.branch, at, arguments))
 
     def _record_steps(self, run: _AgentSpan, event: Event, at: int) -> None:
+        """Records the steps of an event: a tool's step ends its call, others become spans."""
         for step in event.actions.steps:
             if step.call is not None:
                 id_ = step.call.removesuffix(_BEGUN)
@@ -247,6 +249,7 @@ class Trace:
                 self._step(run, step, at)
 
     def _step(self, run: _AgentSpan, step: StepRecord, at: int) -> None:
+        """Adds a span for one of the agent's own steps. Its key is shown in full only with content."""
         key = step.key.partition(":")[2]
         if not _INTERNAL_STEPS.match(key):
             word = _WORD.match(key)
@@ -272,6 +275,7 @@ class Trace:
         span.end(max(call.began, call.done or at))
 
     def _call_span(self, id_: str, call: _ToolSpan) -> Span:
+        """Returns the span of a tool call, begun when it is first needed."""
         if call.span is None:
             tool = call.tool if _TOOL.fullmatch(call.tool) else OTHER  # a model may invent a name
             attributes, run = names.tool_call_attributes(id_, tool), self._runs.get(call.branch)

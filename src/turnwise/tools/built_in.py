@@ -24,7 +24,8 @@ _RULES = ToolRules(recorded=False, last=True, private=True)
 def transfer_tool(context: AgentContext) -> Tool | None:
     """Returns the transfer tool of this agent, or None if there is no target.
 
-    It lists agents that are not available now, too: a call is then refused. So the tool does not change from turn to turn.
+    It lists agents that are not available now, too: a call is then refused. The tool therefore stays the same from turn to
+    turn.
     """
     targets = context.transfer_candidates
     return _tool_for(targets, _described(context, targets)) if targets else None
@@ -32,12 +33,14 @@ def transfer_tool(context: AgentContext) -> Tool | None:
 
 @lru_cache(maxsize=256)
 def _tool_for(targets: Sequence[str], description: str) -> Tool:
+    """Returns the transfer tool for these targets."""
+
     async def transfer(
         agent: Annotated[str, Field(description="Who is to answer.", json_schema_extra={"enum": list(targets)})],
         context: AgentContext,
         message: Annotated[
             str | None,
-            Field(description="What they are to answer instead of the user's message. Leave it out as a rule."),
+            Field(description="The text to answer instead of the user's message. Leave it out as a rule."),
         ] = None,
     ) -> str:
         try:
@@ -130,6 +133,8 @@ async def save_artifact(
 
 
 def _load_tool(characters: int) -> Tool:
+    """Returns the tool that reads an artifact, at most that many characters at a time."""
+
     @tool(description=f"Reads a file of this conversation: its text, at most {characters:,} characters at once.")
     async def load_artifact(
         name: _Name,
@@ -150,6 +155,7 @@ def _load_tool(characters: int) -> Tool:
 
 
 def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
+    """Returns a section of an artifact's text, and where the next one starts."""
     text = _text(artifact.data)
     if text is None:
         return {"note": "This is no text and cannot be shown."}

@@ -14,9 +14,9 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, ToolFailed
 from turnwise.facts.sizes import is_deep, least_bytes
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
+from turnwise.tools.event_loop import in_thread
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
 from turnwise.tools.schema import parameters_of, parse_docstring, underlying
-from turnwise.tools.threads import in_thread
 
 _FIX = "Return text, numbers, lists, dicts, dates, enums, dataclasses or pydantic models; save bytes as an artifact."
 
@@ -133,6 +133,7 @@ class FunctionTool(Generic[P, R]):
         self._parameters.values(call)
 
     async def run(self, call: ToolCall) -> JsonValue:
+        """Calls the function with the checked arguments and returns its result as JSON."""
         values = self._parameters.values(call)
         function: Callable[..., Any] = self._function
         result = function(**values) if self._is_async else await in_thread(function, **values)

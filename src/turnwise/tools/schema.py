@@ -115,6 +115,7 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Parameter]:
+    """Returns the function's parameters. Raises ConfigError for one that a model cannot fill."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -131,6 +132,7 @@ def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Paramete
 
 
 def _turn_source(parameter: inspect.Parameter) -> TurnSource | None:
+    """Returns what of the turn fills the parameter: context or call; None for an argument of the model."""
     if parameter.name == "context":
         return "context"
     annotation = parameter.annotation
@@ -140,6 +142,7 @@ def _turn_source(parameter: inspect.Parameter) -> TurnSource | None:
 
 
 def _annotation(function: Callable[..., Any], parameter: inspect.Parameter, tool: str) -> Any:
+    """Returns the parameter's type. Raises ConfigError if it cannot be resolved."""
     if parameter.annotation is parameter.empty:
         return Any
     namespace = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
@@ -170,6 +173,7 @@ def _problems_text(error: ValidationError) -> str:
 
 
 def _problem(problem: ErrorDetails) -> str:
+    """Returns one of pydantic's problems in words for a model."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
     if problem["type"] == "missing":
         return f"{place!r} is missing"

@@ -68,6 +68,7 @@ class Assembler:
         self._put("user", (part,))
 
     def _put(self, role: Role, parts: Sequence[Part]) -> None:
+        """Adds parts to the open message of that role, or begins a new one."""
         if not parts:
             return
         if self._role != role:
@@ -188,7 +189,7 @@ class CompiledLog:
         Args:
             current: The events of the view's invocation, oldest first.
             limit: The most events of the log that may be read; None means all.
-            note: What the reader gets besides. It is added at the end, unless it is the newest note that is shown. Without
+            note: Further text for the reader. It is added at the end, unless it is the newest note that is shown. Without
                 a situation, it revokes the one that is shown.
         """
         room = budget._replace(tokens=max(0, budget.tokens - self._note_tokens(current, note)))

@@ -48,7 +48,7 @@ class Cut(NamedTuple):
 class EarlierLog:
     """The groups of invocations that do not run, in append order.
 
-    An event's group depends on no other invocation. So new invocations only add groups. `extend` refuses events that
+    An event's group depends on no other invocation. New invocations only add groups. `extend` refuses events that
     would change a compiled group; the log must then be compiled from nothing.
     """
 
@@ -99,6 +99,7 @@ class EarlierLog:
         return True
 
     def _add(self, event: Event, group: Group) -> None:
+        """Adds an event's group with its counts. Empty groups are left out."""
         if group.is_empty:
             return
         self.groups.append(group)
@@ -160,8 +161,8 @@ class EarlierLog:
         """Returns which groups to show, at most those from index `lowest` on.
 
         All are shown if they fit. Otherwise at most the room is used, and about `KEPT` of it at least. Between these two
-        bounds, the cut is where the sequence number passes the highest power of two. So it depends on the log alone,
-        and stays while the log grows by about a quarter of the room.
+        bounds, the cut is where the sequence number passes the highest power of two. It depends on the log alone, and stays
+        while the log grows by about a quarter of the room.
 
         Args:
             is_limited: True if groups before `lowest` may be missing, so the limit of events moves with the log.
@@ -206,7 +207,7 @@ class EarlierLog:
 
 
 def _roundest(sequences: Sequence[int], following: Sequence[int]) -> int:
-    """Returns the number between which and the following one the highest power of two lies. Of equals, the first."""
+    """Returns the number before the highest power of two, counted to the following number; among equals, the first."""
     following = [*following, sequences[-1] + 1] if len(following) < len(sequences) else following
     return max(zip(sequences, following, strict=True), key=lambda pair: (pair[0] ^ pair[1]).bit_length())[0]
 

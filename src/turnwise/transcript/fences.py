@@ -73,6 +73,7 @@ def escape_fences_in(value: JsonValue) -> JsonValue:
 
 
 def _escape_within(value: JsonValue) -> JsonValue:
+    """Escapes all texts in a JSON value, keys included."""
     if isinstance(value, str):
         return escape_fences(value)
     if isinstance(value, list):

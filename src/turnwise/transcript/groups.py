@@ -69,7 +69,7 @@ def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told:
 
 
 class Note(NamedTuple):
-    """What a model gets besides the conversation, right before its answer. It is false if it is empty."""
+    """The text that a model gets beside the conversation, right before its answer. It is false if it is empty."""
 
     text: str = ""
     """The reader's situation, as the runtime says it."""
@@ -212,6 +212,7 @@ def _provider_call(part: ToolCallPart, *, sealed: bool) -> ToolCallPart:
 
 
 def _provider_result(call: LoggedCall) -> ToolResultPart:
+    """Returns the call's result as the provider gets it; a missing one is explained."""
     tool, found = _provider_tool_name(call.part.tool), call.result
     if found is None:
         text = STILL_TO_COME if call.awaited else NO_RESULT
@@ -243,6 +244,7 @@ def _user_parts(event: Event) -> list[Part]:
 
 
 def _parts_of_user(content: Content) -> list[Part]:
+    """Returns a user's parts with marks escaped; files as text or as they are."""
     heard: list[Part] = []
     for part in content.parts:
         if isinstance(part, TextPart):
@@ -257,6 +259,7 @@ def _parts_of_user(content: Content) -> list[Part]:
 
 
 def _other_parts(event: Event, calls: Sequence[LoggedCall], view: View) -> list[Part]:
+    """Returns what the reader sees of another agent's event: its text, calls and results in marks."""
     heard: list[Part] = []
     if question_of(event):
         heard.append(TextPart(text=runtime_note(APPROVAL_NOTE, OTHER_ASKED.format(event.author))))
@@ -285,6 +288,7 @@ def _parts_of_agent(agent: str, content: Content, *, to_reader: bool) -> list[Pa
 
 
 def _call_text(call: LoggedCall, most_call: int = CALL_CHARACTERS, most_result: int = RESULT_CHARACTERS) -> str:
+    """Returns a call and its result as one line, both shortened."""
     arguments = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
     shown = _truncated(arguments, most_call)
     if call.result is None:

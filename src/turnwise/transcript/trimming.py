@@ -50,6 +50,7 @@ def cut(text: str, characters: int) -> str:
 
 
 def _shorten_group(group: Group, length: int, over: int) -> Group:
+    """Returns the group with long parts shortened, until it has `over` tokens less."""
     said, heard = list(group.said), list(group.heard)
     for parts in (said, heard):
         for index, part in enumerate(parts):
@@ -77,6 +78,7 @@ def _shorten_part(part: Part, length: int, over: int) -> Part:
 
 
 def _cut(part: Part, characters: int) -> Part:
+    """Returns the part with its texts cut to that many characters."""
     match part:
         case TextPart():
             return TextPart(text=cut(part.text, characters)) if len(part.text) > characters else part
@@ -93,6 +95,7 @@ def _cut(part: Part, characters: int) -> Part:
 
 
 def _cut_within(value: JsonValue, shorten: Callable[[str], str]) -> JsonValue:
+    """Returns the JSON value with its texts shortened."""
     if isinstance(value, str):
         return shorten(value)
     if isinstance(value, list):
@@ -269,6 +272,7 @@ def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: C
 
 
 def _fit_required(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
+    """Shortens the groups that have to be shown until they fit into the budget; returns them and the rest of the budget."""
     all_groups = [*([opened[1]] if opened else []), *groups.values()]
     taken, events = sum(group.tokens for group in all_groups), sum(group.events for group in all_groups)
     tokens = budget.tokens - _RESERVED - _notes_needed(list(groups.values())) * tokens_of_part(YOUR_TURN)

@@ -64,6 +64,7 @@ def _is_allowed(part: Part, role: str) -> bool:
 
 
 def _results(message: Content, called: dict[str, str]) -> Iterator[str]:
+    """Yields the problems of a message's tool results: not first, missing, repeated, or without a call."""
     results = message.tool_results
     if any(not isinstance(part, ToolResultPart) for part in message.parts[: len(results)]):
         yield "its results do not stand first."

@@ -98,6 +98,7 @@ class _Visibility:
         return self._view.scopes is None or in_scope(event, self._view.agent, self._view.scopes)
 
     def reach(self, event: Event) -> bool:
+        """Returns whether the reader may see the event."""
         if event.invocation_id != self._view.invocation_id:
             return not event.branch or not event.is_private
         known = self._branches.get(event.branch)
@@ -124,6 +125,7 @@ class _CallMatcher:
         self.begun: set[str] = set()
 
     def enter(self, event: Event, place: int, seen: bool) -> None:
+        """Adds an event: its calls and results, waits, ends and beginnings."""
         actions, content, invocation = event.actions, event.content, event.invocation_id
         if actions.awaits is not None and actions.awaits.kind == "tool_result":
             self._waits.add((invocation, actions.awaits.id, event.author))
@@ -140,6 +142,7 @@ class _CallMatcher:
                 self._result(event, place, part)
 
     def _call(self, event: Event, place: int, part: ToolCallPart, seen: bool) -> None:
+        """Adds a tool call. Hidden are calls that the reader may not see, and those that ask for an approval."""
         if event.author == USER:
             return
         call, invocation = LoggedCall(part, place), event.invocation_id
@@ -154,6 +157,7 @@ class _CallMatcher:
             self._keys.append((call, invocation, event.author))
 
     def _result(self, event: Event, place: int, part: ToolResultPart) -> None:
+        """Puts a result beside its call, or notes it as lost."""
         found = self._calls.get((event.invocation_id, part.call_id, event.author))
         if found is None:
             if event.author in (USER, self._reader):

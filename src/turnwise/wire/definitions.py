@@ -122,7 +122,7 @@ class FlipShown(BaseModel):
 
 
 class TrialCounts(BaseModel):
-    """What changes among some decisions. Shares are from 0 to 1."""
+    """A change among some decisions. Shares are from 0 to 1."""
 
     decisions: int
     """The decisions that were tried."""

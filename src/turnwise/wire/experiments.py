@@ -52,7 +52,7 @@ class ExperimentList(BaseModel):
 
 
 class ArmResultShown(BaseModel):
-    """What an arm came to."""
+    """The result of an arm."""
 
     arm: str
     policy: str | None

@@ -108,7 +108,7 @@ class ReviewQueue(BaseModel):
 
 
 class SignalShown(BaseModel):
-    """What followed a decision in its conversation."""
+    """The events that followed a decision in its conversation."""
 
     signal: str
     says: Literal["right", "wrong", "another"]

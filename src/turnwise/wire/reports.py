@@ -133,7 +133,7 @@ class DecisionReportShown(BaseModel):
     sampled: int
     """How many of these were grouped."""
     groups: list[GroupShown]
-    """What falls to nobody, by meaning, the largest group first."""
+    """Out-of-scope messages grouped by meaning, the largest group first."""
     compared: int
     """How many messages were compared with patterns."""
     conflicts: list[ConflictShown]

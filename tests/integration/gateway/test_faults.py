@@ -24,7 +24,7 @@ from turnwise import AgentContext, ProcessConfig, Runner, SqlSessionStore, agent
 from turnwise.facts.content import text_content
 from turnwise.facts.gateway import CallerLimits, GatewayConfig
 from turnwise.facts.messages import Message
-from turnwise.gateway.connection import Connection
+from turnwise.gateway.server import Connection
 from turnwise.testing.postgres import PostgresServer, new_postgres_database, postgres_url
 
 MakeRunner = Callable[..., Runner]

@@ -12,7 +12,7 @@ from runner_play import soon
 
 from turnwise import AgentContext, Limits, RunConfig, Runner, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
-from turnwise.gateway.connection import Configuration, Connection, default_most_connections
+from turnwise.gateway.server import Configuration, Connection, default_most_connections
 from turnwise.stores import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]

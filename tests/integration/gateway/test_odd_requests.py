@@ -11,7 +11,7 @@ from gateway_play import DEADLINE_SECONDS, answered_raw, key_for, served
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.connection import Connection
+from turnwise.gateway.server import Connection
 
 MakeRunner = Callable[..., Runner]
 SEND = "/api/v1/sessions/s/messages"

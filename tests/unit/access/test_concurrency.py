@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from turnwise.access.concurrency import ConcurrencyLimiter
+from turnwise.access.quotas import ConcurrencyLimiter
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.ports.key_store import Tally
 from turnwise.stores.sql import SqlSessionStore

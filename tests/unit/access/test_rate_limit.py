@@ -8,7 +8,7 @@ import pytest
 from access_play import Clock
 from hypothesis import given, strategies as st
 
-from turnwise.access.rate_limit import RateLimiter
+from turnwise.access.quotas import RateLimiter
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.ports.key_store import Counters, Tally
 from turnwise.stores.sql import SqlSessionStore

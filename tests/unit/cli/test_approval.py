@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import answer_of
-from turnwise.cli.answers import InputLine
 from turnwise.cli.approval import approval_answer, approval_line, approval_question
+from turnwise.cli.batch_run import InputLine
 from turnwise.facts.content import Content, TextPart, ToolCallPart
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.sessions import SessionKey

@@ -12,7 +12,7 @@ import pytest
 from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
-from turnwise.cli.answers import BatchRun
+from turnwise.cli.batch_run import BatchRun
 from turnwise.cli.input import InputLines
 from turnwise.cli.progress import Progress
 from turnwise.facts.errors import StoreUnavailable

@@ -130,6 +130,7 @@ class A2aAgent:
         yield
 
     async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+        """Sends the message, or the reply to a resumed task, and returns the remote answer. Remembers its context id."""
         from a2a.client import ClientCallContext
 
         state_key = f"a2a:{self.card.name}"
@@ -173,7 +174,7 @@ class A2aAgent:
             await exchange.run(request if targets is None else _with_targets(request, targets))
             answer, problem = exchange.answer(context.config.limits), None
             if targets is not None and answer.question is None:
-                answer, problem = _chosen(answer, targets)
+                answer, problem = _take_target(answer, targets)
             if problem is None:
                 break
             if sent - number == MOST_REFUSALS:
@@ -182,6 +183,7 @@ class A2aAgent:
         return answer, exchange.context_id
 
     async def _client(self, call: "ClientCallContext", *, streaming: bool) -> "Client":
+        """Returns a client for this call; the remote card is fetched once. Raises AgentFailed without a common binding."""
         from a2a.client import ClientConfig, ClientFactory
 
         http = await loop_local((A2aAgent, self), self._connect)
@@ -197,6 +199,7 @@ class A2aAgent:
         return client
 
     async def _fetch_card(self, http: "httpx.AsyncClient", call: "ClientCallContext") -> "theirs.AgentCard":
+        """Returns the remote agent's card. Raises AgentFailed when it leads to another host."""
         from a2a.client import A2ACardResolver
 
         options = {"headers": call.service_parameters, "timeout": self._seconds}
@@ -213,6 +216,7 @@ class A2aAgent:
         return f"The remote agent {self.card.name!r} at {_public_url(self._url)}"
 
     def _explain(self, error: Exception) -> TurnwiseError:
+        """Returns our error for an error of the client or the remote agent."""
         import httpx
         from a2a.client import A2AClientTimeoutError
         from a2a.utils.errors import A2AError
@@ -289,6 +293,7 @@ class _Exchange:
         return TurnAnswer([*parts, *(part for part in _converted(last, limits) if part not in parts)][: limits.parts])
 
     async def _apply(self, response: "theirs.StreamResponse") -> None:
+        """Applies one streamed response to the task or message, and shows its new artifacts."""
         if response.HasField("message"):
             self._message.CopyFrom(response.message)
         elif response.HasField("task"):
@@ -303,6 +308,7 @@ class _Exchange:
             await self._show(artifact)
 
     def _apply_artifact(self, update: "theirs.TaskArtifactUpdateEvent") -> None:
+        """Adds, extends or replaces an artifact of the task."""
         self._task.id, self._task.context_id = update.task_id, update.context_id
         same = [each for each in self._task.artifacts if each.artifact_id == update.artifact.artifact_id]
         if not same:
@@ -332,6 +338,7 @@ class _Exchange:
         return bool(self._message.parts) or self._task.status.state not in open_
 
     async def _cancel(self) -> None:
+        """Cancels the remote task if it is unfinished. Ignores errors."""
         from a2a.types import CancelTaskRequest
 
         if self._task.id and not self._is_settled():
@@ -349,6 +356,7 @@ def _id(context: AgentContext, number: int) -> str:
 
 
 def _message(content: Content, context_id: str, task_id: str, id_: str) -> "theirs.Message":
+    """Returns the content as a message of the protocol."""
     from a2a import types as theirs
 
     parts = [
@@ -378,7 +386,7 @@ def _with_targets(message: "theirs.Message", targets: Targets) -> "theirs.Messag
     return message
 
 
-def _chosen(answer: TurnAnswer, targets: Targets) -> tuple[TurnAnswer, str | None]:
+def _take_target(answer: TurnAnswer, targets: Targets) -> tuple[TurnAnswer, str | None]:
     """Takes the extension's parts out of the answer.
 
     Returns:
@@ -411,6 +419,7 @@ def _converted(parts: "Sequence[theirs.Part]", limits: Limits) -> tuple[Part, ..
 
 
 def _other(part: "theirs.Part", limits: Limits) -> Part:
+    """Converts a part that is not text; a blob that is too large becomes a text."""
     from google.protobuf.json_format import MessageToDict
 
     if part.HasField("data"):

@@ -65,6 +65,7 @@ def bounded_client(most: int, guard: AddressGuard | None = None) -> "httpx.Async
 
 
 async def _allowed_addresses(guard: AddressGuard, request: "httpx.Request") -> Sequence[str]:
+    """Returns the addresses that the guard allows for the request. Raises httpx.ConnectError when it refuses."""
     import httpx
 
     try:

@@ -100,6 +100,8 @@ class GoogleAdkAgent:
         return f"GoogleAdkAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Runs one turn of the ADK agent. Yields nothing: `take_turn` records the answer."""
+
         async def work(writer: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
             return await self._answer(context, writer)
 
@@ -112,6 +114,7 @@ class GoogleAdkAgent:
         await self._runner().close()
 
     def _runner(self, *more: Any) -> Any:
+        """Returns the ADK's runner with these further plugins."""
         from google.adk.apps import App
         from google.adk.runners import Runner
         from google.adk.sessions import InMemorySessionService
@@ -120,6 +123,7 @@ class GoogleAdkAgent:
         return Runner(app=app, session_service=InMemorySessionService(), **self._services)
 
     async def _answer(self, context: AgentContext, writer: PieceWriter) -> TurnAnswer:
+        """Gives the ADK a new session with the conversation, runs its agent, and returns the answer."""
         targets = Targets.of(context) if self._hands_over else None
         runner = self._runner() if targets is None else self._runner(_transfer_plugin(targets))
         session = await runner.session_service.create_session(
@@ -250,6 +254,7 @@ def _schema(author: str, root: Any) -> Any:
 
 
 def _model_error(agent: str, event: Any) -> TurnwiseError:
+    """Returns our error for an error code of the agent's model."""
     code = str(event.error_code).removeprefix("FinishReason.").upper()
     if code in _REFUSALS:
         return ModelRefused(f"Agent {agent!r}: its model refused to answer: {code}.", fix="Ask in other words.")
@@ -267,6 +272,7 @@ def _text(event: Any) -> str:
 
 
 def _parts(event: Any) -> Sequence[Part]:
+    """Returns the text, files and output of a final event."""
     parts: list[Part] = [*text_parts(_text(event))]
     for part in event.content.parts:
         if part.inline_data is not None and part.inline_data.data is not None:
@@ -284,6 +290,7 @@ def _parts(event: Any) -> Sequence[Part]:
 
 
 def _content(message: Content) -> Any:
+    """Returns a message in the ADK's form."""
     from google.genai import types
 
     return types.Content(
@@ -298,6 +305,7 @@ def _content(message: Content) -> Any:
 
 
 def _usage(event: Any) -> Usage:
+    """Returns the token counts of an event."""
     counted = event.usage_metadata
     model = event.model_version or ""
     return Usage(

@@ -167,6 +167,7 @@ class LangGraphAgent:
         yield
 
     async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+        """Runs the graph on the conversation, or resumes it with the reply; returns answer, question or transfer."""
         counter = _counter()
         config = dict(await resolved(self._config, context) or {})
         callbacks = config.get("callbacks") or []
@@ -186,6 +187,7 @@ class LangGraphAgent:
         return TurnAnswer(self._parts(ended.state), counter.usage)
 
     async def _graph_input(self, context: AgentContext, resumed: ResumedRun | None, handover: _Handover | None) -> Any:
+        """Returns the graph's input: the reply to its interrupt, the new messages, or the whole conversation."""
         if resumed is not None:
             from langgraph.types import Command
 
@@ -208,6 +210,7 @@ class LangGraphAgent:
     async def _run_graph(
         self, graph_input: Any, config: Any, context: AgentContext, writer: PieceWriter, handover: _Handover | None
     ) -> _Outcome:
+        """Runs the graph, shows pieces of its answer, and returns its last state and interrupts."""
         from langchain_core.messages import AIMessageChunk
 
         options: dict[str, Any] = {"stream_mode": ["values", "messages"] if context.config.streaming else ["values"]}
@@ -233,6 +236,7 @@ class LangGraphAgent:
         return _Outcome(state, interrupts)
 
     def _question(self, interrupt: Any, usage: Usage | None, target: Target | None) -> TurnAnswer:
+        """Returns an interrupt as a question to the user. Raises AgentFailed if the graph keeps no checkpoints."""
         if not self._keeps_history:
             raise AgentFailed(
                 f"The graph of agent {self.card.name!r} was interrupted, and nothing kept where it stood.",
@@ -242,6 +246,7 @@ class LangGraphAgent:
         return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), checkpoint=checkpoint)
 
     def _parts(self, state: Any) -> Sequence[Part]:
+        """Returns the answer in the graph's last state. Raises AgentFailed if the state has no messages."""
         from langchain_core.messages import AIMessage
 
         if self._output is not None:
@@ -292,6 +297,7 @@ def _thread(context: AgentContext) -> str:
 
 
 def _messages(messages: Sequence[Content], run_id: str) -> list[Any]:
+    """Returns the conversation as LangChain messages."""
     from langchain_core.messages import AIMessage, HumanMessage
 
     last = len(messages) - 1
@@ -346,6 +352,7 @@ def _counter() -> Any:
 
 
 def _usage(message: Any) -> Usage:
+    """Returns the token counts of a message."""
     counted = getattr(message, "usage_metadata", None) or {}
     about = getattr(message, "response_metadata", None) or {}
     provider, model = about.get("model_provider"), about.get("model_name") or ""

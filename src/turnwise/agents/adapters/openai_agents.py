@@ -98,6 +98,7 @@ class OpenAiAgent:
         yield
 
     async def _answer(self, context: AgentContext, writer: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
+        """Runs the SDK's agent on the conversation, or resumes it with the reply; returns answer, question or transfer."""
         from agents import Runner
 
         run_context = await resolved(self._run_context, context)
@@ -122,6 +123,7 @@ class OpenAiAgent:
         return TurnAnswer(_parts(result.final_output), usage)
 
     def _config(self) -> Any:
+        """Returns the run's configuration, with tracing as set."""
         from dataclasses import replace
 
         from agents import RunConfig
@@ -143,6 +145,7 @@ class OpenAiAgent:
         return state
 
     def _explain(self, error: Exception) -> TurnwiseError:
+        """Returns our error for an error of the SDK."""
         import agents as sdk
 
         name = self.card.name
@@ -161,7 +164,7 @@ class OpenAiAgent:
 
 
 def _with_transfer(agent: Any, targets: Targets) -> Any:
-    """Returns a copy of the agent with the transfer tool, whose call ends the run."""
+    """Returns a copy of the agent with the transfer tool; a call of it ends the run."""
     from agents import FunctionTool, ToolsToFinalOutputResult
 
     async def transfer(_: Any, written: str) -> str:
@@ -200,6 +203,7 @@ async def _stream_text(result: Any, writer: PieceWriter) -> None:
 
 
 def _input(messages: Sequence[Content]) -> list[dict[str, Any]]:
+    """Returns the conversation as the SDK's input items."""
     return [
         {"role": "user", "content": [_input_piece(piece) for piece in usable_parts(message)]}
         if message.role == "user"
@@ -209,6 +213,7 @@ def _input(messages: Sequence[Content]) -> list[dict[str, Any]]:
 
 
 def _input_piece(piece: str | BlobPart) -> dict[str, str]:
+    """Returns a text or file as an input item; files become data URLs."""
     if isinstance(piece, str):
         return {"type": "input_text", "text": piece}
     from base64 import b64encode
@@ -244,6 +249,7 @@ def _checkpoint(result: Any) -> JsonValue:
 
 
 def _usage(result: Any) -> Usage:
+    """Returns the token counts of a run."""
     total = result.context_wrapper.usage
     model = result.last_agent.model
     name = model if isinstance(model, str) else getattr(model, "model", None)

@@ -86,6 +86,8 @@ class PydanticAiAgent:
         return f"PydanticAiAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Runs one turn of the Pydantic AI agent. Yields nothing: `take_turn` records the answer."""
+
         async def work(writer: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
             return await self._answer(context, writer)
 
@@ -94,6 +96,7 @@ class PydanticAiAgent:
         yield
 
     async def _answer(self, context: AgentContext, writer: PieceWriter) -> TurnAnswer:
+        """Runs the agent on the conversation and returns its answer, or the transfer that it called."""
         from pydantic_ai.usage import RunUsage
 
         messages = (await read_conversation(context, self._history)).messages
@@ -110,11 +113,12 @@ class PydanticAiAgent:
         try:
             return await self._run(messages, context, writer, options)
         except _HandedOver:
-            return TurnAnswer(usage=_counted(used), target=targets.chosen)
+            return TurnAnswer(usage=_usage_so_far(used), target=targets.chosen)
 
     async def _run(
         self, messages: Sequence[Content], context: AgentContext, writer: PieceWriter, options: dict[str, Any]
     ) -> TurnAnswer:
+        """Runs the agent once, streamed or not, and returns its output and usage."""
         if context.config.streaming:
             result = await self._streamed(_prompt(messages[-1]), writer, options)
         else:
@@ -124,6 +128,7 @@ class PydanticAiAgent:
     async def _streamed(
         self, prompt: "str | list[theirs.UserContent]", writer: PieceWriter, options: dict[str, Any]
     ) -> "AgentRunResult[Any]":
+        """Runs the agent, shows pieces of its text, and returns the result."""
         from pydantic_ai import messages as theirs
         from pydantic_ai.run import AgentRunResultEvent
 
@@ -146,6 +151,7 @@ class PydanticAiAgent:
         return result
 
     def _parts(self, output: Any) -> Sequence[Part]:
+        """Converts the agent's output. Raises AgentFailed for calls that others would have to make."""
         from pydantic_ai import DeferredToolRequests
         from pydantic_ai.messages import BinaryContent
 
@@ -162,6 +168,7 @@ class PydanticAiAgent:
         return (DataPart(name="output", data=to_jsonable_python(output)),)
 
     def _explain(self, error: Exception) -> TurnwiseError:
+        """Returns our error for an error of Pydantic AI."""
         from pydantic_ai import exceptions as theirs
 
         name = self.card.name
@@ -188,6 +195,7 @@ class _HandedOver(Exception):
 
 
 def _transfer_tools(targets: Targets) -> Any:
+    """Returns a toolset with the transfer tool; a valid call of it ends the run."""
     from pydantic_ai import ModelRetry, Tool
     from pydantic_ai.toolsets import FunctionToolset
 
@@ -202,6 +210,7 @@ def _transfer_tools(targets: Targets) -> Any:
 
 
 def _prompt(content: Content) -> "str | list[theirs.UserContent]":
+    """Returns a message as a prompt of Pydantic AI."""
     from pydantic_ai.messages import BinaryContent
 
     pieces = usable_parts(content)
@@ -211,6 +220,7 @@ def _prompt(content: Content) -> "str | list[theirs.UserContent]":
 
 
 def _history(messages: Sequence[Content]) -> "list[theirs.ModelMessage]":
+    """Returns the conversation as its messages."""
     from pydantic_ai import messages as theirs
 
     return [
@@ -227,6 +237,7 @@ def _may_be_text(output: Any) -> bool:
 
 
 def _usage(result: "AgentRunResult[Any]") -> Usage:
+    """Returns the token counts and the cost of a run; no cost unless all calls have one."""
     from pydantic_ai.messages import ModelResponse
 
     responses = [message for message in result.new_messages() if isinstance(message, ModelResponse)]
@@ -243,7 +254,8 @@ def _usage(result: "AgentRunResult[Any]") -> Usage:
     )
 
 
-def _counted(used: "RunUsage") -> Usage:
+def _usage_so_far(used: "RunUsage") -> Usage:
+    """Returns the token counts of a run that a transfer ended."""
     return Usage(
         input_tokens=used.input_tokens,
         cached_tokens=used.cache_read_tokens,

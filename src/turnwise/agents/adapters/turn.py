@@ -85,7 +85,7 @@ def transfer_schema(names: Sequence[str]) -> dict[str, JsonValue]:
     agent: dict[str, JsonValue] = {"type": "string", "description": "Who is to answer."}
     if names:
         agent["enum"] = list(names)
-    about = "What they are to answer instead of the user's message. Leave it out as a rule."
+    about = "The text to answer instead of the user's message. Leave it out as a rule."
     message: JsonValue = {"type": ["string", "null"], "description": about}
     return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
 
@@ -146,6 +146,7 @@ class PieceWriter:
         return event.replace(content=content, actions=actions)
 
     async def _event_of(self, text: str) -> Event:
+        """Returns the event of a complete text: that of its streamed pieces, which get the missing rest, or a new one."""
         candidates = [(key, shown) for key, (_, shown) in self._shown.items() if shown and text.startswith(shown)]
         if not candidates:
             return self._context.event()
@@ -181,6 +182,8 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
 def _event_maker(
     context: AgentContext, work: Work, explain: Explain, place: str, resumed: ResumedRun | None
 ) -> Callable[[Show], Awaitable[Event]]:
+    """Returns a function that does the work and makes the event that records it: answer, question or transfer."""
+
     async def make(show: Show) -> Event:
         writer = PieceWriter(context, show)
         began = time.perf_counter()
@@ -274,6 +277,7 @@ async def _read(context: AgentContext, budget: Budget) -> tuple[Sequence[Event],
 
 
 def _with_preamble(messages: tuple[Content, ...], context: AgentContext) -> tuple[Content, ...]:
+    """Explains the marks of other agents' text in the first message, if any message has such marks."""
     marked = any(
         isinstance(part, TextPart) and _MARK in part.text
         for message in messages
@@ -288,6 +292,7 @@ def _with_preamble(messages: tuple[Content, ...], context: AgentContext) -> tupl
 
 
 def _piece(part: Part) -> str | BlobPart:
+    """Returns a part as text or blob; empty for parts that other libraries do not get."""
     match part:
         case TextPart(text=text):
             return text

@@ -40,13 +40,13 @@ class LlmAgent:
 
     Args:
         name: The agent's name.
-        model: A name such as `openai:gpt-5`, an endpoint, a Model, or a list of these. Of a list, the first model that
-            answers is used.
+        model: A name such as `openai:gpt-5`, an endpoint, a Model, or a list of these. In a list, the first model that answers
+        is used.
         instructions: A template, or a function of the context, sync or async. In a template, `{key}` is replaced with
             the state's value (`{user:name}`, `{app:shop}`), and `{artifact.name}` with the text of an artifact.
             `{key?}` may be missing, and `{{key}}` is a literal `{key}`. The text of a function is used unchanged.
         turn_instructions: Like `instructions`, for what changes from turn to turn, such as the date or the state. The model
-            gets them after the conversation, and again when they change. So the beginning of its request stays the same.
+            gets them after the conversation, and again when they change. The beginning of its request therefore stays the same.
         tools: Tools, Toolsets and plain functions. The model sees at most `result_characters` of a result. A tool that
             fails gives the model the reason.
         output_type: A type that pydantic knows. The answer is then a DataPart named `output`. With None or str, the
@@ -182,6 +182,7 @@ def _is_tool(given: Any) -> bool:
 
 
 def _distinct(tools: Sequence[Any], agent: str) -> Sequence[Tool]:
+    """Returns the tools. Raises AgentDefinitionError for a reserved or repeated name."""
     names: set[str] = set()
     for tool in tools:
         name = tool.spec.name

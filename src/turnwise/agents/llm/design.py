@@ -110,8 +110,7 @@ def design_for_turn(design: Design, context: AgentContext) -> Design:
     """Returns the design for this turn.
 
     An agent that a flow gave tools reports its result with those tools. It then has no output tool and names no next
-    speaker. All other agents keep both, including agents whose answer is relayed unchanged and the parts of a
-    composite.
+    speaker. All other agents keep both, including the parts of a composite and agents that answer through another agent.
     """
     if context.assignment is None or not context.assignment.tools:
         return design

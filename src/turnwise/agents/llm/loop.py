@@ -91,6 +91,8 @@ class LlmRun:
     def _results_event_maker(
         self, results: Sequence[ToolResultPart], answer: ToolResultPart | None, *, is_over: bool
     ) -> Callable[[Show], Awaitable[Event]]:
+        """Returns a function that makes the event of the tool results; the last one holds the answer and ends the run."""
+
         async def make(_: Show) -> Event:
             parts: list[Part] = [_recorded_result(result, answer) for result in results]
             if answer is not None:

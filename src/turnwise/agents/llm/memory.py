@@ -1,7 +1,7 @@
 """How an LLM agent uses the user's memory: by tools, and by entries that its model gets with the message.
 
-What is remembered is data (behaviour G5). The model gets it in marks that no text can forge, after the conversation, and what
-tools or documents said only when it is asked for by name.
+Remembered text is data (behaviour G5). The model gets entries in marks that no text can forge, after the conversation. It gets
+text of tools and documents only when it asks for it by name.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ async def preloaded(use: MemoryUse, context: AgentContext) -> tuple[ShownMemory,
     found = await context.memory.recall(query, limit=use.entries, said_by=use.said_by, key="preload")
     shown, left = [], use.tokens
     for each in found:
-        entry = _shown(each)
+        entry = _shown_entry(each)
         cost = tokens_of(remembered(entry.said_by, entry.at, entry.text))
         if cost <= left:
             shown.append(entry)
@@ -78,7 +78,7 @@ async def preloaded(use: MemoryUse, context: AgentContext) -> tuple[ShownMemory,
     return tuple(shown)
 
 
-def _shown(found: Recalled) -> ShownMemory:
+def _shown_entry(found: Recalled) -> ShownMemory:
     entry = found.entry
     return ShownMemory(id=entry.id, text=entry.text, said_by=entry.said_by, at=entry.created_at.date().isoformat())
 
@@ -94,7 +94,7 @@ async def recall(
     limit: Annotated[int, Field(ge=1, le=MOST_FOUND, description="How many entries at most.")] = 5,
 ) -> list[dict[str, Any]]:
     found = await call.context.memory.recall(query[:QUERY_CHARACTERS], limit=limit, said_by=_ASKED_FOR, key=call.id)
-    return [_shown(each).model_dump(include={"text", "said_by", "at"}) for each in found]
+    return [_shown_entry(each).model_dump(include={"text", "said_by", "at"}) for each in found]
 
 
 @tool(

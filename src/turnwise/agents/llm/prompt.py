@@ -12,7 +12,7 @@ from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import AgentContext, Artifacts, State
 from turnwise.ports.stores import Artifact
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 from turnwise.transcript.fences import PREAMBLE
 
 _ARTIFACT = "artifact."
@@ -31,12 +31,12 @@ class Prompt(NamedTuple):
     situation: str
     """The text about transfers, colleagues, the assignment and tools. It stays the same from turn to turn."""
     note: str = ""
-    """What is unusual in this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
+    """The unusual facts of this turn. It is sent after the conversation, so that a provider's cache keeps all before it."""
     always_marks: bool = False
     """True if other agents may speak, or entries of the memory may come: the marks are always explained."""
 
     def text(self, *, has_marks: bool) -> str:
-        """Returns the instructions for a request whose messages have marks, or not."""
+        """Returns the instructions for a request; with `has_marks`, they explain the marks in its messages."""
         parts = (self.own, self.marks if has_marks or self.always_marks else "", self.situation)
         return "\n\n".join(part for part in parts if part)
 
@@ -111,6 +111,7 @@ def _missing_error(key: str, artifact: str | None, agent: str) -> AgentFailed:
 
 
 def _text(artifact: Artifact, agent: str) -> str:
+    """Decodes an artifact that the instructions name. Raises AgentFailed unless it is UTF-8."""
     try:
         return artifact.data.decode("utf-8")
     except UnicodeDecodeError:
@@ -135,6 +136,7 @@ async def _filled(given: Instructions, context: AgentContext) -> str:
 
 
 def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Iterator[str]:
+    """Yields the instructions of this turn: transfers, team, memory, assignment, structured output."""
     if toolbox.transfer is not None:
         yield _transfers(context, toolbox.transfer.spec.name)
     if design.names_next:

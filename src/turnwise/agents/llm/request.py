@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from turnwise.agents.concurrency import LoopYielder
 from turnwise.agents.history import TranscriptReader
 from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design
 from turnwise.agents.llm.memory import preloaded
@@ -19,6 +18,7 @@ from turnwise.models.reply import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
+from turnwise.tools.event_loop import LoopYielder
 from turnwise.transcript.groups import Note
 from turnwise.transcript.view import CALL_TOKENS, PART_TOKENS, Budget, as_text, tokens_of
 

@@ -31,10 +31,10 @@ def call_id(event_id: str, place: int) -> str:
 
 
 class CallMarks(NamedTuple):
-    """The names of the tools whose calls get a mark."""
+    """The names of the tools; their calls get a mark."""
 
     private: Collection[str] = ()
-    """Tools whose calls other agents do not see."""
+    """The tools that hide their calls from other agents."""
     offered: Collection[str] = ()
     """Tools that the caller runs."""
 

@@ -116,6 +116,7 @@ async def _read(job: BackgroundJob, log: LogPages, budget: Budget) -> list[Event
 
 
 def _request(older: Sequence[Event], earlier: Summary | None, job: BackgroundJob, budget: Budget) -> ModelRequest:
+    """Returns the request to the model: the older part of the conversation and the earlier summary."""
     known = f"\n\nYour notes so far, of which you keep what still matters:\n{earlier.text}" if earlier else ""
     instructions = _INSTRUCTIONS + known
     # A job has no run, so the instruction is its only new message. It offers no tools, so calls appear as text: some

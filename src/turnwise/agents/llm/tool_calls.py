@@ -80,7 +80,7 @@ class StepResults(NamedTuple):
 
     results: Sequence[ToolResultPart]
     recorded: frozenset[str]
-    """The ids of the calls whose results are in the log already."""
+    """The ids of the calls with results in the log."""
 
 
 class _NotRecorded(Exception):
@@ -164,6 +164,7 @@ class ToolRunner:
         await self._make_last([job for job in jobs if job.is_open])
 
     async def _new_job(self, place: str, call: ToolCallPart, event: Event) -> ToolCallJob:
+        """Returns the job of one call. A refused call, or one of an unknown tool, has its failed outcome already."""
         problem = refusal_reason(call, event)
         if call.offered and not problem:
             return self._caller_job(place, call)
@@ -181,7 +182,7 @@ class ToolRunner:
         return ToolCallJob(place, call, tool, ToolOutcome(problem, failed=True) if problem else None)
 
     def _caller_job(self, place: str, call: ToolCallPart) -> ToolCallJob:
-        """Creates the job of a tool that the caller offered, whichever tools the agent has by now."""
+        """Creates the job of a tool that the caller offered. The agent's tools do not matter: they may have changed since."""
         spec = self._toolbox.offer(call.tool)
         problem = argument_problem(spec, call.arguments) if spec else ""
         return ToolCallJob(place, call, None, ToolOutcome(problem, failed=True) if problem else None, begun=not problem)
@@ -206,6 +207,8 @@ class ToolRunner:
         return await approval.is_needed(job.tool, self._call(job))
 
     async def _ask_approval(self, job: ToolCallJob) -> None:
+        """Asks a person to approve the call. If a guardrail blocks the question, the call fails."""
+
         async def make(_: Show) -> Event:
             return approval.question(self._context, job.part)
 

@@ -21,7 +21,7 @@ class Toolbox:
     """Collects the tools of one run: those of assigned tasks, then the agent's own, then those of toolsets, loaded on
     demand.
 
-    Of two tools with one name, the first is used. Tools that the caller offers are listed separately, as they do not
+    If two tools have one name, the first is used. Tools that the caller offers are listed separately, as they do not
     run here.
 
     Attributes:
@@ -77,6 +77,7 @@ class Toolbox:
                 await self._load(place, toolset)
 
     async def _load(self, place: int, toolset: Toolset) -> None:
+        """Loads the tools of one toolset. A failure is kept as a problem of the set; the others stay usable."""
         try:
             tools = await toolset.tools(self._context)
             names = {tool.spec.name for tool in tools}

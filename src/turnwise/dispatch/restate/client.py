@@ -12,7 +12,7 @@ from turnwise.facts.errors import EngineError
 
 INGRESS_PORT, ADMIN_PORT = 8080, 9070
 LOWEST, TESTED = (1, 5), "1.7"
-"""The lowest version whose services have a retry policy, and the version of the tests."""
+"""The lowest version with retry policies of services, and the version of the tests."""
 HANDLER = "workOff"
 _FORM = "restate://HOST[:PORT][?admin=PORT]"
 

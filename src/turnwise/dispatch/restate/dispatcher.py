@@ -153,6 +153,7 @@ class RestateDispatcher:
         self._is_failing = True
 
     async def close(self) -> None:
+        """Sends what waits for a few seconds, then ends the endpoint and the connections."""
         if self._senders:
             await asyncio.wait(self._senders, timeout=CLOSE_SECONDS)
         for sender in self._senders:
@@ -162,6 +163,7 @@ class RestateDispatcher:
         await self._client.close()
 
     def _put(self, wake_up: _WakeUp, number: int) -> None:
+        """Queues a wake-up, or raises the number of one that waits already, and starts a sender if there is room."""
         if len(self._pending) < PENDING or wake_up in self._pending:
             self._pending[wake_up] = max(number, self._pending.get(wake_up, 0))
         if len(self._senders) < SENDERS:

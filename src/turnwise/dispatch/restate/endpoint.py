@@ -155,6 +155,7 @@ def _listening(address: WorkerAddress) -> socket.socket:
 
 
 def _server(app: _App) -> Any:
+    """Returns a uvicorn server that leaves signals to its owner. Raises MissingExtra."""
     try:
         import uvicorn
     except ImportError:

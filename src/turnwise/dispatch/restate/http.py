@@ -64,6 +64,7 @@ class HttpClient:
             await self._idle.pop().close()
 
     async def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Sends a request on a kept or new connection; a kept one that was closed is replaced. Raises NoAnswer."""
         while True:
             while self._idle and self._idle[0].is_stale():
                 await self._idle.pop(0).close()
@@ -143,6 +144,7 @@ class _Connection:
             raise _Closed from None
 
     async def _read(self) -> tuple[int, bytes]:
+        """Reads one response and returns status and body. Raises NoAnswer if it is too long."""
         status, content, h11 = 0, bytearray(), self._h11
         while True:
             event = self._state.next_event()

@@ -69,11 +69,11 @@ class TurnAssignment:
         self.task_ends: dict[str, TaskEnd] = {}
         self.ended: TurnEnd | None = None
         self._unreplayed: set[str] = set()
-        """Tasks whose recorded end the replay has not reached yet."""
+        """Tasks with a recorded end that the replay has not reached yet."""
         self._end_is_unreplayed = False
         self._attempts: dict[tuple[EndMode, str], int] = {}
         self._unsure: set[str] = set()
-        """Tasks whose end may have been recorded when the recording was interrupted."""
+        """Tasks with an interrupted recording of their end: it may be stored."""
         self._lock = asyncio.Lock()
         self._is_closed = False
 
@@ -160,6 +160,7 @@ class TurnAssignment:
                     await self._record_end("settle", _failure(task.name, str(error)))
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
+        """Ends the turn, with the agent that should go next and a note for it. Recorded once."""
         content = text_content(message) if isinstance(message, str) else message
         ended = TurnEnd(next, HandoffNote(self._turn.agent, content) if content is not None and content.parts else None)
 
@@ -369,6 +370,7 @@ class EndTurnTool:
         )
 
     async def run(self, call: ToolCall) -> JsonValue:
+        """Ends the turn for the agent's model."""
         named = call.arguments.get("next")
         message = call.arguments.get("message")
         await self._assignment.end_turn(

@@ -135,6 +135,7 @@ class Controller:
         return [turn._replace(beside=beside) for turn in turns]
 
     async def _next_turn(self, pool: Pool, named: list[str]) -> Turn:
+        """Chooses the next agent among those with ready tasks, and records the turn's start."""
         active = next((name for name in self._active if name in pool), None)
         next_named = next((name for name in named if matching_name(name, pool)), next(iter(named), None))
         choice = TurnChoice(active, next_named, self._design.rules.strategy)
@@ -208,6 +209,7 @@ class Controller:
         return self._context.message
 
     async def _run_turn(self, turn: Turn, notes: Sequence[HandoffNote]) -> TurnResult:
+        """Runs a turn and closes its assignment."""
         assignment = TurnAssignment(self._state, turn, runs_again=self._has_model(turn.agent))
         await assignment.restore()
         try:
@@ -224,6 +226,7 @@ class Controller:
         return is_open and not self._reachable(turn.agent) and self._pool_key not in self._context.recorded
 
     async def _work(self, turn: Turn, assignment: TurnAssignment, notes: Sequence[HandoffNote]) -> TurnResult:
+        """Runs the turn's agent on its tasks. An error of the agent fails them."""
         if self._has_lapsed(turn, assignment):
             await assignment.end_turn()
         relays = self._design.relays

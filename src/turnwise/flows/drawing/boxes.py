@@ -75,6 +75,7 @@ def agents_text(agents: Sequence[str]) -> str:
 
 
 def _box(task: Task, record: TaskRecord | None, question: str | None) -> Box:
+    """Returns the texts of a task's box, with its state if it has been run."""
     if record is None:
         return Box(task.name, None, agents_text(task.agent_names), more=_more(task, ""))
     agents = record.by or (agents_text(task.agent_names) if record.status is Status.PENDING else "")

@@ -147,6 +147,7 @@ def _ordered(
 
 
 def _by_mean_position(rows: Sequence[Sequence[Slot]], linked: Mapping[Slot, Sequence[Slot]]) -> list[list[Slot]]:
+    """Orders each row by the mean position of the linked slots in the row before."""
     swept: list[list[Slot]] = []
     place: dict[Slot, int] = {}
     for row in rows:
@@ -182,6 +183,7 @@ def _with_exchanges(
 
 
 def _crossings(rows: Sequence[Sequence[Slot]], links: Mapping[Slot, Sequence[Slot]]) -> int:
+    """Counts the crossings of edges between neighbouring rows."""
     count = 0
     for row, below in pairwise(rows):
         place = {spot: number for number, spot in enumerate(below)}

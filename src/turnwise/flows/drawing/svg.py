@@ -66,7 +66,7 @@ class _Frame(NamedTuple):
 def svg(graph: Graph, record: FlowRecord | None = None) -> str:
     """Returns the SVG picture: a box for each task, after the tasks it needs.
 
-    Edges lead down or to the right, whichever gives the smaller picture. The edge from a subtask to its parent is
+    Edges lead down or to the right: the direction with the smaller picture. The edge from a subtask to its parent is
     dashed. With a record, the boxes show that run's state. Text that does not fit is cut, and complete in the tooltip.
 
     Raises:
@@ -90,6 +90,7 @@ def svg(graph: Graph, record: FlowRecord | None = None) -> str:
 
 
 def _document(flow: str, summary: str, legend: str, body: Iterable[str], wide: float, high: float) -> Iterator[str]:
+    """Yields the SVG document around the drawing: size, styles, title, legend."""
     least = max(len(flow) * 10.0, len(summary) * TEXT_PIXELS, len(legend) * TEXT_PIXELS)
     width, height = max(wide, least) + 2 * MARGIN, high + HEAD + MARGIN + (LINE if legend else 0)
     yield (
@@ -110,6 +111,7 @@ def _document(flow: str, summary: str, legend: str, body: Iterable[str], wide: f
 
 
 def _box(frame: _Frame, layout: Layout, box: Box) -> str:
+    """Returns a task's box as SVG."""
     layer, middle = layout.boxes[box.name]
     x, y = frame.point(frame.start(layer), middle - frame.sizes.across / 2)
     lines = _lines(box)

@@ -28,10 +28,10 @@ ANSWER_CHARACTERS = 8_000
 _ANSWER_FORM = """\
 {"tasks": [{"name": "...", "objective": "...", "agents": ["..."], "depends_on": ["..."], "result": "text"}]}
 - name: short, unique in the plan.
-- objective: what is to be done, in words for whoever does it; they see the request, and the results of what the task depends \
+- objective: the work in words, for the agent that does it; they see the request, and the results of what the task depends \
 on.
 - agents: one or more of the agents below, by name, who may do the task.
-- depends_on: names of the tasks whose results it needs; may be left out.
+- depends_on: names of the tasks that it needs results of; may be left out.
 - result: may be left out. "text", a list of labels one of which is to be chosen, or a JSON schema of what is to be given.
 The results of tasks on which no other depends are the answer to the request, so let there be one such task as a rule."""
 

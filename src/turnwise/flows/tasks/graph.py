@@ -62,6 +62,7 @@ class Graph:
             self._reject_unknown(name)
 
     def _by_name(self, tasks: Sequence[Task]) -> dict[str, Task]:
+        """Returns the tasks by name. Raises FlowDefinitionError for none, too many, or repeated names."""
         if not tasks:
             self._reject("has no tasks", "Give it at least one.")
         if len(tasks) > MOST_TASKS:
@@ -76,6 +77,7 @@ class Graph:
         return named
 
     def _check_names(self) -> None:
+        """Raises FlowDefinitionError for a dependency or parent that does not exist."""
         for task in self.tasks.values():
             for name in task.depends_on:
                 if name not in self.tasks:
@@ -84,6 +86,7 @@ class Graph:
                 self._reject_unknown(task.parent, f", the parent of {task.name!r}")
 
     def _check_parents(self) -> None:
+        """Raises FlowDefinitionError for a task below itself."""
         settled: set[str] = set()
         for start in self.tasks:
             above: dict[str, None] = {}
@@ -96,6 +99,7 @@ class Graph:
             settled.update(above)
 
     def _topological_order(self) -> tuple[str, ...]:
+        """Returns the tasks' names, dependencies first, else as created. Raises FlowDefinitionError for a cycle."""
         created = {name: number for number, name in enumerate(self.tasks)}
         names = tuple(self.tasks)
         missing = {name: len(needs) for name, needs in self.needs.items()}

@@ -146,6 +146,7 @@ class ResultType:
                 raise error from None
 
     def _labels(self, given: Sequence[Any]) -> tuple[str, ...]:
+        """Returns the labels. Raises FlowDefinitionError for an empty list, or equal ones."""
         if not given or not all(isinstance(label, str) and label.strip() for label in given):
             self._reject("labels have to be texts, one or more", "Give a list of different texts.")
         twice = [label for number, label in enumerate(given) if label in given[:number]]
@@ -154,6 +155,7 @@ class ResultType:
         return tuple(given)
 
     def _given_schema(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a copy of the JSON schema. Raises FlowDefinitionError if it cannot be used."""
         try:
             schema: dict[str, Any] = json.loads(json.dumps(dict(given), allow_nan=False))
             problem = schema_flaw(schema)
@@ -164,6 +166,7 @@ class ResultType:
         return schema
 
     def _schema_of_type(self, kind: Any) -> dict[str, Any]:
+        """Returns the JSON schema of a Python type. Raises FlowDefinitionError if it has none."""
         problem = f"its result is {kind_of(kind)}, which is no type"
         if not isinstance(kind, str) and not isroutine(kind):  # pydantic would resolve or call such a value
             try:
@@ -175,6 +178,7 @@ class ResultType:
         return self._reject(problem, _KINDS)
 
     def _label(self, value: JsonValue) -> str:
+        """Returns the label that a value names, by text or number. Raises ToolFailed."""
         if isinstance(value, str) and value in self.labels:
             return value
         if isinstance(value, float) and value.is_integer():
@@ -242,6 +246,7 @@ def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "i
 
 
 def _object_problems(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
+    """Yields the problems of an object's keys and values."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
@@ -294,6 +299,7 @@ def validation_problems(error: ValidationError, value: str = "it", most: int = M
 
 
 def _problem_text(problem: Any, place: str) -> str:
+    """Returns one of pydantic's problems in words for a model."""
     kind, about = problem["type"], problem.get("ctx", {})
     type_words = next((words for start, words in _TYPE_WORDS.items() if kind.removeprefix(f"{start}_") in _TYPE_ERRORS), None)
     if type_words is not None:
@@ -341,7 +347,7 @@ def _no_schema_reason(error: Exception) -> str:
 
 
 def _as_argument(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Returns the schema of an object whose `result` has this schema; definitions move to the top level."""
+    """Returns the schema of an object with a `result` of this schema; definitions move to the top level."""
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
     result = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
     return {

@@ -92,6 +92,7 @@ class Task:
 
 
 def _check_name(name: object) -> None:
+    """Raises FlowDefinitionError for an invalid task name."""
     try:
         if not isinstance(name, str):
             raise ValueError
@@ -114,6 +115,7 @@ def task_name(owner: str, given: Task | str) -> str:
 
 
 def _tool(owner: str, given: Any) -> Tool:
+    """Returns a tool, made of a function if necessary. Raises FlowDefinitionError."""
     if hasattr(given, "spec") and hasattr(given, "rules"):
         tool: Tool = given
         return tool

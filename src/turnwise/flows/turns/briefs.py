@@ -73,6 +73,7 @@ def result_text(value: JsonValue) -> str:
 
 
 def _task_lines(task: AssignedTask) -> list[str]:
+    """Returns the lines about one task: objective, schema of the result, results it builds on."""
     lines = [f"Your task {task.name!r}: {task.objective}".rstrip(": ")]
     if task.result is not None:
         lines.append(f"Its result has this JSON schema: {json.dumps(task.result, ensure_ascii=False)}")

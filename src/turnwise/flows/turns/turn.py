@@ -136,6 +136,7 @@ class TurnChoice:
         return matching_name(self._named, pool) if self._named else None
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses the agent of the next turn: the active, else the named, else the strategy's, else the first of the pool."""
         pool_text = _pool_text(request)
         if not request.eligible:
             return abstained(self.name, "Nobody is in the pool.")

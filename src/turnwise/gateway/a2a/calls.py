@@ -134,6 +134,7 @@ async def stream_response(
 async def _json_items(
     first: StreamItem, rest: AsyncGenerator[StreamItem], request: Request, front: Front
 ) -> AsyncIterator[dict[str, Any] | Refusal]:
+    """Yields the stream's items as JSON. An error becomes the last item, a refusal."""
     async with aclosing(rest):
         yield message_json(to_stream_response(first))
         try:

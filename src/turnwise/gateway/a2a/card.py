@@ -49,6 +49,7 @@ def extended_card(front: Front, services: Services, base: str) -> AgentCard:
 
 
 def _card(front: Front, base: str, view: Redactor) -> AgentCard:
+    """Builds the agent card with the agents that the view shows as skills."""
     config, tree, supports_push = front.config.protocols.a2a, front.runner.tree, front.state.push_feed.kept is not None
     root = tree.card(tree.root)
     description = config.description or (root.description if view.reaches(root.name) else "")
@@ -77,6 +78,7 @@ def _routable(tree: AgentTree, view: Redactor) -> Iterator[ours.AgentCard]:
 
 
 def _skill(card: ours.AgentCard) -> AgentSkill:
+    """Returns one agent as a skill of the gateway's card."""
     return AgentSkill(
         id=card.name,
         name=card.name,

@@ -49,6 +49,7 @@ def data_part(value: JsonValue, name: str = "") -> Part:
 
 
 def _with_integers(value: Any) -> Any:
+    """Returns the value with whole floats as integers: protobuf has no integers in JSON values."""
     if isinstance(value, dict):
         return {key: _with_integers(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -82,6 +82,7 @@ def _json(message: Any, where: str) -> Any:
 
 
 def _part(part: Part, index: int) -> ours.Part:
+    """Converts one part of a message. Raises for an empty part, an invalid media type, and a file to fetch from a URL."""
     where = f"message.parts[{index}]"
     kind = part.WhichOneof("content")
     if kind == "text":

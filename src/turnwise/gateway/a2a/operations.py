@@ -151,7 +151,7 @@ class Operations:
         return await list_tasks(self._front, operation_request(context), params)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        """Cancels a task: stops it in whichever process it runs, removes it from the queue, or ends its wait.
+        """Cancels a task: stops it in any process, removes it from the queue, or ends its wait.
 
         Raises:
             TaskNotCancelableError: The task is over, or ended before it could be stopped.
@@ -213,6 +213,7 @@ class Operations:
     async def _send(
         self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool
     ) -> tuple[SentMessage | TaskRecord, TaskStream]:
+        """Sends the message and stores its push config. Returns the message, or the task that a block ended, and a stream."""
         incoming, configuration = IncomingMessage(params), params.configuration
         operation, history = operation_request(context).for_user(incoming.user), history_of(configuration)
         push = await self._pushes.requested(operation, params)

@@ -69,6 +69,7 @@ class PartWriter:
         return not self._modes or any(mode in (mime_type, any_of, "*", "*/*") for mode in self._modes)
 
     def _part(self, part: ours.Part, *, results: bool) -> Part | None:
+        """Returns the part as A2A shows it; None for parts that readers do not see, such as tool calls."""
         if isinstance(part, ours.TextPart):
             return Part(text=part.text, media_type=TEXT_TYPE)
         if isinstance(part, ours.BlobPart):
@@ -88,6 +89,7 @@ class PartWriter:
         return rendered
 
     def _artifact(self, part: ours.ArtifactPart) -> Part:
+        """Returns the artifact's data if it fits into what is left of the size limit; else its URL, or a text with its name."""
         if part.name.startswith(URL_PREFIXES):
             return Part(url=part.name, media_type=part.mime_type or "", filename=part.title or "")
         file, name = self._files.get((part.name, part.version)), part.title or part.name

@@ -79,6 +79,7 @@ PATHS = (
 
 
 def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
+    """Returns the route function that answers this path of the HTTP binding."""
     method = METHODS[path.method]
 
     async def answer(request: Request, front: TheFront, services: UserServices) -> Response:
@@ -98,6 +99,7 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
 
 
 async def _params(request: Request, method: Method, fields: dict[str, str]) -> Any:
+    """Reads the parameters of a call: from the body of a POST, else from query and path."""
     if request.method == "POST":
         return message_of(object_of(await request.body()) | fields, method.params)
     message, query = method.params(), _with_states(request.query_params)
@@ -128,6 +130,7 @@ def response_type(accepted: str) -> str:
 
 
 def _media_range(media_range: str) -> tuple[str, float]:
+    """Splits a media range of an Accept header into its type and its weight `q`; an invalid weight is 0."""
     kind, _, parameters = media_range.partition(";")
     weight = next(
         (parameter.partition("=")[2] for parameter in parameters.split(";") if parameter.strip().startswith("q=")), "1"
@@ -184,6 +187,7 @@ def _id_of(body: Any) -> CallId:
 
 
 def _method_and_params(body: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
+    """Returns the method and the parameters of a JSON-RPC call. Raises the JSON-RPC error for an invalid one."""
     if body.get("jsonrpc") != JSON_RPC_VERSION:
         raise InvalidRequestError(f"The call is not JSON-RPC {JSON_RPC_VERSION}: check 'jsonrpc'.")
     name, params = body.get("method"), body.get("params")
@@ -197,6 +201,8 @@ def _method_and_params(body: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
 
 
 def _rpc_encoder(id_: CallId) -> Callable[[dict[str, Any] | Refusal], bytes]:
+    """Returns a function that encodes items of a JSON-RPC stream as server-sent events."""
+
     def write(item: dict[str, Any] | Refusal) -> bytes:
         if isinstance(item, Refusal):
             return format_sse_event(

@@ -50,6 +50,7 @@ def answer_to(waits: Sequence[Wait], message: IncomingMessage) -> tuple[Content,
 
 
 def _select_wait(waits: Sequence[Wait], message: IncomingMessage) -> Wait:
+    """Returns the wait that the message names by its call id; without an id, the first. Raises for an unknown id."""
     call_id = message.call if message.call is not None else message.data.get(CALL)
     selected = next((wait for wait in waits if call_id in (None, wait.id)), None)
     if selected is None:
@@ -110,6 +111,7 @@ async def send_message(
 
 
 async def _start_task(operation: OperationRequest, draft: MessageRequest) -> SentMessage | TaskRecord:
+    """Sends the message as a new task. Returns the stored task instead if a guardrail blocked the message."""
     try:
         invocation = await operation.services.messages.start(draft)
     except MessageBlocked:
@@ -124,6 +126,10 @@ async def _start_task(operation: OperationRequest, draft: MessageRequest) -> Sen
 async def _answer_task(
     operation: OperationRequest, request: SendMessageRequest, incoming: IncomingMessage, draft: MessageRequest
 ) -> SentMessage:
+    """Sends the message as the answer to a waiting task; a repeated message finds its earlier answer.
+
+    Raises for a task that is over, waits for nothing, or belongs to another context.
+    """
     message = request.message
     record = await find_task(operation, message.task_id, to="messages:write")
     if message.context_id and message.context_id != record.name.session:

@@ -73,6 +73,7 @@ async def get_app_info(app_name: str, front: TheFront, services: TheServices) ->
 
 
 def _info(front: Front, tree: Mapping[str, VisibleAgent]) -> dict[str, Any]:
+    """Returns the app as the ADK lists it, with the root agent's description if the caller sees that agent."""
     root = front.runner.tree.root
     agent = tree.get(root)
     return {

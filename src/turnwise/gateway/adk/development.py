@@ -79,6 +79,8 @@ def _quoted(name: str) -> str:
 
 
 def _add_empty_answer(path: str, value: Any) -> None:
+    """Adds a GET route that always returns this value."""
+
     async def get_nothing(app_name: str, front: TheFront, services: TheServices) -> Response:
         tree_of(services)
         check_app(front, app_name)

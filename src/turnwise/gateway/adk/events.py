@@ -76,6 +76,7 @@ class EventWriter:
         return event.with_content(Ours(parts=(call,)))
 
     def _content(self, event: OurEvent) -> Content | None:
+        """Returns the event's content in ADK parts; None without any. Tool results get the role `user`, as in the ADK."""
         if event.content is None:
             return None
         parts = parts_of(event.content, self._key, partial=event.partial, sequence=event.sequence)
@@ -85,6 +86,7 @@ class EventWriter:
         return Content(parts=parts, role="user" if is_result or event.author == USER else "model")
 
     def _actions(self, event: OurEvent) -> Actions:
+        """Returns the event's actions in the ADK's form; approval requests become requested confirmations."""
         actions = event.actions
         confirmations = [call for call in self._open_calls(event) if is_approval(call)]
         hint = event.text
@@ -97,7 +99,7 @@ class EventWriter:
         )
 
     def _open_calls(self, event: OurEvent) -> Iterator[ToolCallPart]:
-        """Yields the event's calls whose results this reader may supply."""
+        """Yields the event's calls that this reader may answer."""
         awaits, content = event.actions.awaits, event.content or Ours()
         for call in () if event.partial else content.tool_calls:
             if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(call):
@@ -146,6 +148,7 @@ def _shared_effects(event: OurEvent) -> OurEvent:
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:
+    """Converts the token counts of a model call; None stays None."""
     if usage is None:
         return None
     return UsageMetadata(

@@ -45,6 +45,7 @@ def parts_of(content: Content, key: SessionKey, *, partial: bool, sequence: int 
 
 
 def _parts(content: Content, key: SessionKey, *, partial: bool, sequence: int | None) -> Iterator[Part]:
+    """Yields the content's parts in the ADK's form. Large blobs and artifacts become file URIs."""
     has_text = bool(content.text)
     for part in content.parts:
         if isinstance(part, TextPart):
@@ -96,6 +97,7 @@ def from_adk_version(version: int) -> int:
 
 
 def _call(part: ToolCallPart, content: Content) -> FunctionCall:
+    """Converts a tool call; an approval request becomes the ADK's confirmation call."""
     if part.tool != CONFIRM:
         args: dict[str, JsonValue] = part.arguments if part.raw is None else {"raw": part.raw}
         return FunctionCall(id=part.call_id, name=part.tool, args=args)
@@ -106,6 +108,7 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
 
 
 def _response(part: ToolResultPart) -> FunctionResponse:
+    """Converts a tool result; an approval becomes the ADK's confirmation response."""
     result = part.result
     if part.tool == CONFIRM:
         approved = result.get("approved") if isinstance(result, dict) else result
@@ -168,6 +171,7 @@ def _past_part(part: Part, where: Where) -> OurPart:
 
 
 def _part(part: Part, where: Where) -> OurPart:
+    """Converts one part of a caller's message. Raises RequestInvalid for an unsupported kind."""
     if part.function_response is not None:
         return _result(part.function_response, (*where, "functionResponse"))
     if part.text is not None:
@@ -181,6 +185,7 @@ def _part(part: Part, where: Where) -> OurPart:
 
 
 def _result(response_part: FunctionResponse, where: Where) -> ToolResultPart:
+    """Converts a function response of a caller; a confirmation becomes an approval. Raises RequestInvalid without an id."""
     if not response_part.id:
         raise RequestInvalid("The tool result has no call id.", fix="Send the id of the call.", where=(*where, "id"))
     response: JsonValue = response_part.response

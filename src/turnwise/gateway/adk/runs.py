@@ -88,18 +88,23 @@ async def _attach(services: Services, body: RunBody) -> Invocation:
 
 
 async def _context(services: Services, body: RunBody, content: Content) -> MessageContext:
+    """Returns the message's context. A plain message with an invocation id answers that invocation's question.
+
+    Raises UnknownToolCall if it waits for no reply.
+    """
     attributes: dict[str, JsonValue] = dict(body.custom_metadata or {})
     answers = None
     if body.invocation_id is not None and not content.tool_results:
         head = (await services.sessions.get(body.session_id)).head
         open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
         if not open_questions:
-            raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
+            raise UnknownToolCall("The invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
         answers = open_questions[0].id
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 
 
 async def _event_items(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
+    """Yields the invocation's visible events as server-sent items; an error becomes the last item."""
     writer = EventWriter(invocation.session, redactor_of(request))
     try:
         async for event in invocation.events():

@@ -121,6 +121,7 @@ def _check_user(front: Front, services: Services, app: str, *, returned: bool = 
 
 
 async def _create(front: Front, services: Services, request: Request, app: str, body: CreateBody) -> Response:
+    """Creates a session, with its past events if the body has any, and returns it as a response."""
     _check_user(front, services, app, returned=bool(body.events))
     if body.options:
         raise RequestInvalid("Session options are not supported.", fix="Leave them out.", where=("body", "options"))
@@ -146,6 +147,7 @@ async def _with_events(services: Services, session: OurSession, view: Redactor) 
 
 
 def _wire_session(session: OurSession, events: list[Event], view: Redactor) -> Session:
+    """Returns the session in the ADK's form."""
     return Session(
         id=session.id,
         app_name=session.app,

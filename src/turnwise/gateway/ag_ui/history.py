@@ -68,6 +68,7 @@ def result_text(value: JsonValue) -> str:
 
 
 def _blob(part: ImagePart | AudioPart | VideoPart | DocumentPart, where: Where) -> BlobPart:
+    """Returns an embedded file. Raises RequestInvalid for invalid base64 or media type."""
     source = part.source
     url = f"data:{source.mime_type};base64,{source.value}" if source.type == "data" else source.value
     blob = blob_of(url, _name(part.metadata))
@@ -163,6 +164,7 @@ def merged_content(new: Sequence[tuple[Part, ...]]) -> Content:
 
 
 def _readable(message: UserMessage) -> list[Part]:
+    """Returns the parts of a past message, without those that cannot be read."""
     if isinstance(message.content, str):
         return [TextPart(text=message.content)]
     parts: list[Part] = []

@@ -84,6 +84,7 @@ def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple
 
 
 def _interrupt(wait: Wait, shown: Event) -> Wire:
+    """Returns a wait as an AG-UI interrupt: id, reason, the schema of the answer, and what is asked."""
     asked = wait.call.arguments if wait.call and wait.kind == "confirmation" else {}
     metadata: dict[str, JsonValue] = {"agent": wait.agent, "invocation_id": wait.invocation_id}
     metadata |= {name: asked.get(name) for name in ("tool", "arguments") if asked}
@@ -97,6 +98,10 @@ def _interrupt(wait: Wait, shown: Event) -> Wire:
 
 
 def _parse_answer(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
+    """Reads the answer of a `resume` entry: a text for a question, an approval for a confirmation.
+
+    Raises RequestInvalid for a missing or invalid answer.
+    """
     if entry.status == "cancelled":
         return InterruptAnswer(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
     payload, location = entry.payload, tuple(where)

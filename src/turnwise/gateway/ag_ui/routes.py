@@ -96,6 +96,7 @@ class RunStream:
             yield await asyncio.shield(coming)
 
     async def _invocation_wires(self, invocation: Invocation) -> AsyncIterator[Wire]:
+        """Yields the invocation's events in AG-UI form. When it resumes a wait, the converter first gets the earlier calls."""
         first = True
         async for source in invocation.events():
             if first and _resumes_wait(source):

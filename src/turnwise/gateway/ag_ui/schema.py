@@ -41,7 +41,8 @@ class RunBody(RunAgentInput):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, data: Any) -> Any:
+    def _drop_unknown(cls, data: Any) -> Any:
+        """Drops messages with unknown roles and unknown content parts before validation. Refuses deep nesting."""
         if is_deep(data, MOST_DEEP):
             raise ValueError(f"nested more than {MOST_DEEP} levels deep")
         messages = data.get("messages") if isinstance(data, dict) else None

@@ -172,6 +172,7 @@ class _Start:
         self._state = changed_keys(body.state, view.state(run_request.session) if run_request.session else {})
 
     async def execute(self) -> RunRequest:
+        """Separates answers and new messages from repeated ones, and starts the first step. The others run after it."""
         body, head = self._body, self._session.head if self._session else None
         answers, unknown = read_answers(body.resume or (), waits_for_person(waits_of(head)) if head else ())
         new_input = new_messages(body.messages)
@@ -205,6 +206,7 @@ class _Start:
         return steps
 
     async def _answer(self, interrupt_answer: InterruptAnswer, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
+        """Answers one wait with the text or approval of its `resume` entry."""
         answer, wait = interrupt_answer.answer, interrupt_answer.wait
         wait_answer = WaitAnswer(wait.id, "", id=id_, state=state)
         if isinstance(answer, Answer):
@@ -214,6 +216,7 @@ class _Start:
         return await self._services.invocations.answer(self._key.id, wait.invocation_id, wait_answer)
 
     async def _send(self, message: Content, state: Mapping[str, JsonValue]) -> Invocation:
+        """Sends the new message; a new session also gets the past turns. Raises NothingHere for an unknown agent."""
         body, props = self._body, self._props
         agent = None if message.tool_results else props.agent  # a result goes to the agent that made the call
         if agent is not None and not self._services.addressees.has(agent):

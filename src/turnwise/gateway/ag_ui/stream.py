@@ -91,6 +91,7 @@ class RunEvents:
         yield from self._corrections()
 
     def _item(self, item: StreamItem) -> Iterator[Wire]:
+        """Yields the AG-UI events of one stream item, and tracks which messages and calls the client has by then."""
         match item:
             case ToolCalled(source, call):
                 yield from self._call(source, call, self.speakers.tag(source))
@@ -127,6 +128,7 @@ class RunEvents:
             self._client.drop([id_])
 
     def _call(self, shown: Event, part: ToolCallPart, tag: str | None) -> Iterator[Wire]:
+        """Yields the three events of a tool call. A call that the client holds already is only corrected at the end."""
         self._client.add_call(shown, part, tag)
         id_ = part.call_id
         if id_ in self._earlier_calls or self._client.holds_call(id_) or self._calls.setdefault(id_, tag) != tag:
@@ -137,6 +139,7 @@ class RunEvents:
         yield event("TOOL_CALL_END", toolCallId=id_, subagentRunId=tag)
 
     def _result(self, shown: Event, call_id: str, content: str, tag: str | None) -> Iterator[Wire]:
+        """Yields the event of a tool result. A result that the client holds already is only corrected at the end."""
         id_ = result_id(call_id)
         self._client.add_result(shown, call_id, content, tag)
         if self._client.holds(id_):
@@ -222,6 +225,7 @@ def usage_of(events: Iterable[Event]) -> list[Wire] | None:
 
 
 def _entry(usage: Usage) -> Wire:
+    """Returns the token counts of one model, without zeros."""
     provider, _, model = usage.model.rpartition(":")
     counts = {
         "inputTokens": usage.input_tokens,

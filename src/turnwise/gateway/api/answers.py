@@ -48,6 +48,7 @@ def open_waits_of(events: Sequence[Event], view: Redactor) -> list[OpenCall]:
 
 
 def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
+    """Returns the answer with the result's text, end, error and selection, as far as the caller may see them."""
     return replaced(
         answer,
         text=result.text,
@@ -58,6 +59,7 @@ def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
 
 
 def _open_call(wait: Wait, view: Redactor) -> OpenCall:
+    """Returns a wait as the API shows it; its arguments only to callers that may answer it."""
     return OpenCall(
         invocation_id=wait.invocation_id,
         call_id=wait.id,

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from turnwise.facts.errors import PreconditionRequired, RequestInvalid
 from turnwise.facts.sessions import Session
 from turnwise.gateway.front import caller_of
-from turnwise.gateway.services.revisions import Expected
+from turnwise.gateway.services.session_scope import Expected
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SendMessage
 
 ETAG: dict[str, Any] = {"ETag": {"description": "The session's revision, for `If-Match`.", "schema": {"type": "string"}}}
@@ -40,6 +40,7 @@ _IfMatch = Annotated[
 
 
 async def _expected(if_match: _IfMatch = None) -> Expected | None:
+    """Parses the header If-Match; None without it. Raises RequestInvalid."""
     if if_match is None:
         return None
     if if_match.strip() == "*":
@@ -55,6 +56,7 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
 
 
 async def _required(connection: HTTPConnection, if_match: _IfMatch = None) -> Expected:
+    """Parses the header If-Match, and raises PreconditionRequired without it."""
     await caller_of(connection)  # a request without a credential learns nothing else
     expected = await _expected(if_match)
     if expected is None:

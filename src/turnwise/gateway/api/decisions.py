@@ -70,6 +70,7 @@ def _filter(
         ),
     ] = "",
 ) -> DecisionFilter:
+    """Collects the query parameters of a search into one filter."""
     return DecisionFilter(
         agent=agent,
         method=method,

@@ -15,7 +15,7 @@ from turnwise.gateway.api.parameters import After, AgentId, Limit
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.definitions import Bounds
-from turnwise.gateway.services.revisions import Expected
+from turnwise.gateway.services.session_scope import Expected
 from turnwise.wire.definitions import (
     ActivateVersion,
     AddExample,
@@ -55,12 +55,13 @@ _CHANGED: Any = {"response_description": "The new version.", "responses": _answe
 _TRIED: Any = {"response_description": "What the version would change.", "responses": problems(404, body=True)}
 
 
-def _shown(definition: AnyDefinition, response: Response) -> DefinitionShown:
+def _respond(definition: AnyDefinition, response: Response) -> DefinitionShown:
     mark_version(response, definition.version)
     return _details(definition)
 
 
 def _details(definition: AnyDefinition) -> DefinitionShown:
+    """Returns one version of a definition as the API shows it."""
     return DefinitionShown(
         kind=definition.what,
         name=definition.name,
@@ -107,7 +108,7 @@ async def create_agent_definition(body: _NewContent, services: TheServices, resp
     """Defines an agent that has no definition yet: a new agent, or one in code whose card changes."""
     stored = await services.definitions.create("agent", body)
     response.headers["Location"] = f"/api/v1/agents/{stored.name}"
-    return _shown(stored, response)
+    return _respond(stored, response)
 
 
 @router.put(
@@ -119,7 +120,7 @@ async def replace_agent_definition(
     agent_name: AgentId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Stores a new version of the agent's definition in place of the newest one. It serves within a second everywhere."""
-    return _shown(await services.definitions.replace("agent", agent_name, body, expected), response)
+    return _respond(await services.definitions.replace("agent", agent_name, body, expected), response)
 
 
 @router.patch(
@@ -131,7 +132,7 @@ async def change_agent_definition(
     agent_name: AgentId, body: _Changes, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Stores the newest version with other values of the given keys. Lists are replaced as wholes."""
-    return _shown(await services.definitions.change("agent", agent_name, body, expected), response)
+    return _respond(await services.definitions.change("agent", agent_name, body, expected), response)
 
 
 @router.delete(
@@ -144,7 +145,7 @@ async def retire_agent_definition(
     agent_name: AgentId, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Takes the definition out of service. An agent in code is then as in code; another one is gone. Its versions stay."""
-    return _shown(await services.definitions.retire("agent", agent_name, expected), response)
+    return _respond(await services.definitions.retire("agent", agent_name, expected), response)
 
 
 @router.get(
@@ -180,9 +181,9 @@ async def activate_agent_version(
     """Serves the content of a version, such as a draft, as a new version.
 
     With `min` or `max` the version is tried before, as by `try`. If a figure misses a bound, the answer is 409, and nothing
-    is changed. That needs the permissions `decisions:read` and `decisions:label`, too.
+    is changed. The trial needs the permissions `decisions:read` and `decisions:label`, too.
     """
-    return await _activated(services, "agent", agent_name, body, expected, response)
+    return await _activate(services, "agent", agent_name, body, expected, response)
 
 
 @router.post(
@@ -195,7 +196,7 @@ async def roll_back_agent(
 ) -> DefinitionShown:
     """Serves an earlier version again as a new version."""
     stored = await services.definitions.roll_back("agent", agent_name, body.version, expected, body.note)
-    return _shown(stored, response)
+    return _respond(stored, response)
 
 
 @router.post(
@@ -207,7 +208,7 @@ async def add_agent_example(
     agent_name: AgentId, body: AddExample, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Adds an example after those that the agent has, in code or by definition."""
-    return _shown(await services.definitions.extend(agent_name, "examples", body.text, expected), response)
+    return _respond(await services.definitions.extend(agent_name, "examples", body.text, expected), response)
 
 
 @router.post(
@@ -220,7 +221,7 @@ async def add_agent_pattern(
 ) -> DefinitionShown:
     """Adds a pattern after those that the agent has, in code or by definition."""
     pattern = body.model_dump(mode="json")
-    return _shown(await services.definitions.extend(agent_name, "patterns", pattern, expected), response)
+    return _respond(await services.definitions.extend(agent_name, "patterns", pattern, expected), response)
 
 
 @router.get(
@@ -231,7 +232,7 @@ async def add_agent_pattern(
 )
 async def get_policy_definition(policy_name: _PolicyId, services: TheServices, response: Response) -> DefinitionShown:
     """Returns the newest version of a policy's definition."""
-    return _shown(await services.definitions.get("policy", policy_name), response)
+    return _respond(await services.definitions.get("policy", policy_name), response)
 
 
 @router.put(
@@ -243,7 +244,7 @@ async def replace_policy_definition(
     policy_name: _PolicyId, body: _Content, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Stores a new version of a policy. The policy `main` decides within a second everywhere."""
-    return _shown(await services.definitions.replace("policy", policy_name, body, expected), response)
+    return _respond(await services.definitions.replace("policy", policy_name, body, expected), response)
 
 
 @router.patch(
@@ -255,7 +256,7 @@ async def change_policy_definition(
     policy_name: _PolicyId, body: _Changes, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Stores the newest version of a policy with other values of the given keys."""
-    return _shown(await services.definitions.change("policy", policy_name, body, expected), response)
+    return _respond(await services.definitions.change("policy", policy_name, body, expected), response)
 
 
 @router.get(
@@ -293,7 +294,7 @@ async def retire_policy(
     policy_name: _PolicyId, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Takes a policy out of service. Without the policy `main`, that of the configuration decides. Its versions stay."""
-    return _shown(await services.definitions.retire("policy", policy_name, expected), response)
+    return _respond(await services.definitions.retire("policy", policy_name, expected), response)
 
 
 @router.post(
@@ -305,7 +306,7 @@ async def activate_policy_version(
     policy_name: _PolicyId, body: ActivateVersion, expected: RequiredIfMatch, services: TheServices, response: Response
 ) -> DefinitionShown:
     """Serves the content of a version, such as a draft, as a new version; with `min` or `max` as for agents."""
-    return await _activated(services, "policy", policy_name, body, expected, response)
+    return await _activate(services, "policy", policy_name, body, expected, response)
 
 
 @router.post(
@@ -318,7 +319,7 @@ async def roll_back_policy(
 ) -> DefinitionShown:
     """Serves an earlier version of a policy again as a new version."""
     stored = await services.definitions.roll_back("policy", policy_name, body.version, expected, body.note)
-    return _shown(stored, response)
+    return _respond(stored, response)
 
 
 @router.post("/agents/{agent_name:agent}/try", summary="Try a version", **_TRIED)
@@ -327,7 +328,7 @@ async def try_agent_version(agent_name: AgentId, body: TryVersion, services: The
 
     Needs the permissions `decisions:read` and `decisions:label`, too.
     """
-    return await _tried(services, "agent", agent_name, body)
+    return await _try_version(services, "agent", agent_name, body)
 
 
 @router.post("/policies/{policy_name}/try", summary="Try a policy", **_TRIED)
@@ -336,16 +337,16 @@ async def try_policy_version(policy_name: _PolicyId, body: TryVersion, services:
 
     Needs the permissions `decisions:read` and `decisions:label`, too.
     """
-    return await _tried(services, "policy", policy_name, body)
+    return await _try_version(services, "policy", policy_name, body)
 
 
-async def _tried(services: Services, what: DefinitionKind, name: str, body: TryVersion) -> TrialShown:
+async def _try_version(services: Services, what: DefinitionKind, name: str, body: TryVersion) -> TrialShown:
     trial = await services.definitions.try_version(what, name, body.version, labelled=body.labelled, limit=body.limit)
     return TrialShown.model_validate(trial.data())
 
 
-async def _activated(
+async def _activate(
     services: Services, what: DefinitionKind, name: str, body: ActivateVersion, expected: Expected, response: Response
 ) -> DefinitionShown:
     bounds = Bounds(body.min, body.max, body.limit)
-    return _shown(await services.definitions.activate(what, name, body.version, expected, body.note, bounds), response)
+    return _respond(await services.definitions.activate(what, name, body.version, expected, body.note, bounds), response)

@@ -127,6 +127,7 @@ async def compare_shadow(services: TheServices) -> PairedShown:
 
 
 def _row(record: ExperimentRecord) -> ExperimentRow:
+    """Returns an experiment as the API shows it."""
     experiment = record.experiment
     return ExperimentRow(
         name=record.name,

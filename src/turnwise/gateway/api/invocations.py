@@ -10,8 +10,8 @@ from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.messages import ANSWERED, answered
 from turnwise.gateway.api.openapi import STREAM, api_router
-from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait
-from turnwise.gateway.api.stream import stream, wants_stream
+from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait, wants_stream
+from turnwise.gateway.api.stream import stream
 from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
@@ -126,7 +126,7 @@ async def answer_invocation(
     A wait is a question, a tool call whose result is missing, or an approval request: see the invocation's `waits`.
     The request is idempotent, so it is safe to repeat.
     """
-    invocation = await services.invocations.answer(session_id, invocation_id, _given(body))
+    invocation = await services.invocations.answer(session_id, invocation_id, _wait_answer(body))
     return await answered(front, request, invocation, wait=wait)
 
 
@@ -151,7 +151,8 @@ async def regenerate_answer(
     return await answered(front, request, invocation, wait=wait)
 
 
-def _given(body: AnswerWithText | AnswerWithResult | AnswerWithWord) -> WaitAnswer:
+def _wait_answer(body: AnswerWithText | AnswerWithResult | AnswerWithWord) -> WaitAnswer:
+    """Converts the body of an answer (text, approval or tool result) for the service."""
     if isinstance(body, AnswerWithText):
         return WaitAnswer(body.call_id, body.text, id=body.id)
     if isinstance(body, AnswerWithWord):

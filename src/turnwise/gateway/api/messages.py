@@ -8,8 +8,8 @@ from turnwise.gateway.api.answers import answer_of, pending, read_answer
 from turnwise.gateway.api.conditions import IfMatch, Key, digest_of, id_of
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import STREAM, Responses, api_router, link
-from turnwise.gateway.api.parameters import MessageId, SessionId, UserServices, Wait
-from turnwise.gateway.api.stream import stream, wants_stream
+from turnwise.gateway.api.parameters import MessageId, SessionId, UserServices, Wait, wants_stream
+from turnwise.gateway.api.stream import stream
 from turnwise.gateway.front import Front, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Invocation

@@ -15,7 +15,7 @@ def _name(route: APIRoute) -> str:
 
 
 def api_router(tag: str) -> APIRouter:
-    """Returns a router whose operation ids are the names of the route functions."""
+    """Returns a router that uses the names of the route functions as operation ids."""
     return APIRouter(tags=[tag], generate_unique_id_function=_name)
 
 

@@ -1,4 +1,4 @@
-"""Path and query parameters of the REST API with their bounds, and the check for unknown query parameters."""
+"""Path and query parameters of the REST API with their bounds, the check for unknown ones, and the Accept header."""
 
 import re
 from collections.abc import Iterator
@@ -125,3 +125,8 @@ def _names(dependant: Any) -> Iterator[str]:
         yield field.alias
     for needed in dependant.dependencies:
         yield from _names(needed)
+
+
+def wants_stream(request: Request) -> bool:
+    """Returns whether the client accepts server-sent events."""
+    return "text/event-stream" in request.headers.get("accept", "")

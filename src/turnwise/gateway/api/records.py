@@ -105,6 +105,7 @@ def _hold(hold: Hold) -> HoldShown:
 
 
 def _entry(entry: AuditEntry) -> AuditShown:
+    """Returns an entry of the audit log as the API shows it."""
     return AuditShown(
         id=str(entry.id),
         at=entry.at,

@@ -90,6 +90,7 @@ def artifact_details(info: ArtifactInfo) -> ArtifactShown:
 
 
 def decision_details(decision: Decision, view: Redactor) -> DecisionShown:
+    """Returns a decision as the API shows it, reduced to what the caller may see."""
     return DecisionShown(
         user=decision.key.user,
         session_id=decision.key.id,
@@ -103,6 +104,7 @@ def decision_details(decision: Decision, view: Redactor) -> DecisionShown:
 
 
 def agent_details(known: VisibleAgent, view: Redactor) -> AgentShown:
+    """Returns an agent as the API shows it. Its matching settings are only for operators and admins."""
     card = known.card
     matching = Matching(**{name: getattr(card, name) for name in Matching.model_fields}) if view.inside else None
     return AgentShown(

@@ -9,6 +9,7 @@ from turnwise.gateway.api import (
     definitions,
     experiments,
     health,
+    inspection,
     invocations,
     memories,
     messages,
@@ -17,8 +18,7 @@ from turnwise.gateway.api import (
     reports,
     reviews,
     sessions,
-    shaping,
-    standing,
+    status,
 )
 from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.api.parameters import check_parameters
@@ -34,12 +34,12 @@ _PARTS = (
     decisions,
     reviews,
     reports,
-    shaping,
+    inspection,
     definitions,
     experiments,
     records,
     agents,
-    standing,
+    status,
 )
 for part in _PARTS:
     router.include_router(part.router, dependencies=[Depends(check_parameters)])

@@ -163,7 +163,7 @@ async def list_events(
     ] = False,
     blobs: Annotated[bool, Query(description="Whether to include the data of blobs above 64 KiB.")] = False,
 ) -> EventPage:
-    """Lists the session's log, whose events are numbered from 1 without gaps. Before its first message it is empty.
+    """Lists the session's log. Its events are numbered from 1 without gaps. Before its first message it is empty.
 
     A page also ends at 1 MiB. Pass its `next` as `after` to get the following page. Without `blobs`, a blob above 64 KiB has
     its `size` in place of its data.

@@ -34,11 +34,6 @@ class Item(NamedTuple):
     id: str | None = None
 
 
-def wants_stream(request: Request) -> bool:
-    """Returns whether the client accepts server-sent events."""
-    return "text/event-stream" in request.headers.get("accept", "")
-
-
 def last_event_id(request: Request) -> int:
     """Returns the last sequence number that the client has; 0 if it has none.
 
@@ -60,6 +55,7 @@ def stream(front: Front, request: Request, invocation: Invocation) -> EventSourc
 
 
 async def _items(request: Request, invocation: Invocation, after: int) -> AsyncIterator[Item]:
+    """Yields the invocation's events that the caller may see, then the answer, or the problem."""
     view = redactor_of(request)
     try:
         async for event in invocation.events(after=after):

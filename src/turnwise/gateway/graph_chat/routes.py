@@ -59,6 +59,7 @@ def _choices(services: Services) -> str:
 
 
 async def _answer(body: ChatRequest, request: Request, front: Front, services: Services, agent: str | None) -> ChatResponse:
+    """Sends the message, waits for the result, and returns the response. Admins act for the customer that the body names."""
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     if services.scope.caller.acts_for_users:
         services = services.for_user(body.known.customer_id)
@@ -69,6 +70,7 @@ async def _answer(body: ChatRequest, request: Request, front: Front, services: S
 
 
 def _context(chat_context: ChatContext) -> MessageContext:
+    """Converts the request's context to a message context."""
     return MessageContext(
         direct_agent_id=chat_context.direct_agent_id,
         previous_agents=tuple(chat_context.previous_agents or ()),
@@ -79,6 +81,7 @@ def _context(chat_context: ChatContext) -> MessageContext:
 
 
 def _response(session: str, context: ChatContext, result: Result, view: Redactor) -> ChatResponse:
+    """Converts a result to the response body; any unsuccessful end becomes its `error`."""
     error = None
     if result.end is not None and result.end.reason not in SUCCESSFUL_ENDS:
         failure = view.error(result.error) if result.error else None

@@ -32,6 +32,7 @@ class ChatContext(BaseModel):
 
     @model_validator(mode="after")
     def _holds_json(self) -> Self:
+        """Refuses unknown fields that are nested too deeply or hold NaN or infinities."""
         if is_deep(self.model_extra):
             raise PydanticCustomError("deep", f"It is nested more than {DEEPEST} levels deep")
         try:

@@ -57,7 +57,7 @@ class AskAgent(Arguments):
 class Recall(Arguments):
     """Arguments of `recall`."""
 
-    query: str = Field(min_length=1, max_length=MOST_QUERY, description="What to look for, in words or as a question.")
+    query: str = Field(min_length=1, max_length=MOST_QUERY, description="The text to look for, in words or as a question.")
     limit: int = Field(default=5, ge=1, le=50, description="The maximum number of entries.")
 
 

@@ -61,6 +61,7 @@ class ProgressSteps:
         return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_shown_to_user(event) else ""
 
     def _line(self, item: StreamItem) -> str:
+        """Returns the progress line of a stream item: the end of a partial text now and then, or a complete one; else empty."""
         match item:
             case TextPiece(event, text, offset):
                 before, reported = self._partial.get(event.id, ("", 0))
@@ -115,6 +116,7 @@ async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, 
 
 
 async def _answer_wait(request: McpRequest, arguments: AskAgent, call_id: str, agent: str | None) -> Invocation:
+    """Answers the wait of a call id. Raises an MCP error without a session, or when an agent is named too."""
     if arguments.session is None:
         raise _invalid("The answer has no session.", "Pass the session of the wait.", "session")
     if agent is not None:
@@ -164,6 +166,7 @@ async def call(context: Context, request: McpRequest, params: CallToolRequestPar
 async def _dispatch(
     context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
 ) -> CallToolResult:
+    """Parses the arguments and calls the tool of that name. Raises an MCP error for an unknown tool."""
     if name == SELECT:
         return await select(request, parse_arguments(Select, arguments))
     if name == EXPLAIN:
@@ -181,6 +184,7 @@ async def _dispatch(
 
 
 async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent: str | None) -> CallToolResult:
+    """Starts the message, reports progress if the client wants it, and returns the result of the `ask` tool."""
     wants_progress = progress_token_from_params(context.params) is not None
     invocation = await start(request, arguments, agent, streaming=wants_progress)
 
@@ -267,6 +271,7 @@ def _lines(opinions: Sequence[Opinion]) -> list[str]:
 
 
 def _opinion(verdict: Verdict) -> Opinion:
+    """Returns a verdict in the form of the `explain` tool."""
     return Opinion(
         selector=verdict.selector,
         outcome=verdict.outcome,

@@ -37,6 +37,7 @@ async def read_memory(request: McpRequest) -> TextResourceContents:
 
 
 def _memory(entries: Iterable[MemoryEntry]) -> Memory:
+    """Returns the entries in the form of the memory tool and resource."""
     return Memory(
         memories=[
             MemoryItem(

@@ -85,6 +85,7 @@ def _failed(result: Result, view: Redactor) -> Failed:
 
 
 def _awaited(wait: Wait, view: Redactor) -> Awaited:
+    """Returns a wait in the form of the `ask` result; its arguments only to callers that may answer it."""
     tool, arguments = _call(wait)
     return Awaited(
         call_id=wait.id,
@@ -115,6 +116,7 @@ def _continuation_hint(answer: Answered) -> str:
 
 
 def _answer_hint(wait: Awaited) -> str:
+    """Tells the model how to answer this wait."""
     match wait.kind:
         case "reply":
             return f"{wait.agent} waits for a reply, answer_to: {wait.call_id}"

@@ -75,6 +75,7 @@ class StdioServer:
         into: MemoryObjectSendStream[SessionMessage | Exception],
         errors: MemoryObjectSendStream[SessionMessage],
     ) -> None:
+        """Parses one line and passes the message on. An invalid line gets an error response. Requests count as pending."""
         message = _message_in(line)
         if isinstance(message, ErrorData):
             await errors.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=message)))
@@ -88,6 +89,7 @@ class StdioServer:
         await into.send(SessionMessage(message))
 
     async def _write_responses(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
+        """Writes the messages as lines. When nobody reads them any more, ends the server."""
         async with out:
             async for item in out:
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

@@ -100,6 +100,7 @@ def _addressable_agents(request: McpRequest) -> Sequence[str]:
 
 
 def _agent_tool(request: McpRequest, name: str) -> Tool:
+    """Returns the tool that asks this agent."""
     card = request.front.runner.tree.card(name)
     return Tool(
         name=tool_name(name, PREFIX),

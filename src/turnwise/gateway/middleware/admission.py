@@ -14,7 +14,7 @@ from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, Reque
 from turnwise.gateway.problems import RaisedProblem
 
 BYTES_PER_SECOND = 64 * 1024
-"""A body's timeout grows by a second for every so many bytes received, so slow but steady uploads succeed."""
+"""A body's timeout grows by a second for this many bytes received, so slow but steady uploads succeed."""
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Caller]]
 CountBytes = Callable[[Caller, int], Awaitable[None]]
@@ -70,14 +70,16 @@ class _Body:
         self._began, self._came, self._complete = 0.0, 0, False
 
     async def receive(self) -> Message:
+        """Receives the next part of the body; errors are wrapped, so that the application does not handle them."""
         if self._complete:
             return await self._receive()
         try:
-            return await self._next()
+            return await self._receive_within_timeout()
         except Exception as error:
             raise RaisedProblem(error) from error
 
-    async def _next(self) -> Message:
+    async def _receive_within_timeout(self) -> Message:
+        """Receives the next part within the timeout, after authentication, and counts its bytes against limit and quota."""
         if self._caller is None:
             self._check(self._announced or 0)
             self._caller = await self._enter(self._connection)
@@ -115,7 +117,7 @@ def _content_length(headers: Headers) -> int | None:
 
 
 class PlainTextPaths:
-    """Rejects requests whose path or query is not UTF-8 or contains NUL. Raises RequestError."""
+    """Rejects requests with a path or query that is not UTF-8 or contains NUL. Raises RequestError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -129,6 +131,7 @@ class PlainTextPaths:
 
 
 def _is_text(given: bytes) -> bool:
+    """Returns whether a path or query is UTF-8 without NUL once it is unquoted."""
     if b"%" not in given:
         return given.isascii() and b"\0" not in given
     plain = unquote_to_bytes(given)

@@ -41,7 +41,7 @@ class Agents:
         Raises:
             RequestInvalid: `after` is not the name of a visible agent.
         """
-        names = list(self._known())
+        names = list(self._visible_names())
         if after is not None and after not in names:
             raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` unchanged.", where=("query", "after"))
         begin = 0 if after is None else names.index(after) + 1
@@ -54,11 +54,11 @@ class Agents:
         Raises:
             NothingHere: There is no such agent, or the caller may not use it.
         """
-        if name not in self._known():
+        if name not in self._visible_names():
             raise NothingHere(f"There is no agent {name[:64]!r}.", fix="List the agents.")
         return self._with_children(name)
 
-    def _known(self) -> dict[str, None]:
+    def _visible_names(self) -> dict[str, None]:
         self._scope.require("agents:read")
         view = Redactor(self._scope.caller, self._runner.tree)
         return {card.name: None for card in self._runner.tree if view.reaches(card.name)}

@@ -13,7 +13,7 @@ from turnwise.runner import Runner
 class Artifacts:
     """Stores, lists, reads and deletes artifacts with the caller's rights.
 
-    A name that begins with `user:` belongs to the user, in whichever session it is addressed.
+    A name that begins with `user:` belongs to the user: it is the same artifact in all sessions.
 
     All methods raise Forbidden, SessionMissing, the store's errors, and NothingHere if the app has no artifact store.
     """

@@ -47,7 +47,7 @@ class BackgroundTasks:
             task.result()
 
 
-class Kept(Generic[T]):
+class CachedResults(Generic[T]):
     """Results that take long to make. One is made at a time; a caller that goes away leaves it to the next one.
 
     Args:
@@ -63,9 +63,10 @@ class Kept(Generic[T]):
     async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Returns the kept result, or makes it."""
         # Threads cannot be cancelled. So the lock belongs to a task, which lasts as long as the work in its threads.
-        return await asyncio.shield(self._tasks.start(self._made(key, make)))
+        return await asyncio.shield(self._tasks.start(self._get_or_make(key, make)))
 
-    async def _made(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _get_or_make(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Returns the kept result while it is fresh; otherwise makes it, keeps it and forgets the oldest."""
         async with self._lock:
             found = self._known.get(key)
             if found is not None and time.monotonic() - found[0] <= self._seconds:

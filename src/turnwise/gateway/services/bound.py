@@ -9,7 +9,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
-from turnwise.gateway.services.background import BackgroundTasks, Kept, Locks
+from turnwise.gateway.services.background import BackgroundTasks, CachedResults, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
 from turnwise.gateway.services.decision_feed import DecisionFeed
 from turnwise.gateway.services.decisions import Decisions
@@ -20,12 +20,11 @@ from turnwise.gateway.services.linting import Linting, LintReport
 from turnwise.gateway.services.memories import Memories
 from turnwise.gateway.services.messages import Messages, RunSlots
 from turnwise.gateway.services.plans import Plans
-from turnwise.gateway.services.prices import Prices
 from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.reports import KEPT_SECONDS, Reports
 from turnwise.gateway.services.reviews import Reviews
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Prices, SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
 from turnwise.learning.decision_report import DecisionReport
@@ -33,7 +32,7 @@ from turnwise.runner import Runner
 
 
 class SharedState:
-    """What all requests of one app share."""
+    """State and services that all requests of one app share."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class SharedState:
     ) -> None:
         self.runner, self.quotas, self.issuer, self.editor = runner, quotas, issuer or SystemIssuer(), editor
         self.tasks = BackgroundTasks()
-        """What has to be done before the process stops."""
+        """The tasks that have to end before the process stops."""
         self.detached = BackgroundTasks()
         """Work that another process can do as well."""
         self.locks, self.refused = Locks(), RefusedRequests()
@@ -53,15 +52,15 @@ class SharedState:
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
         self.analyses = Analyses(self.detached)
-        self.reports = Kept[DecisionReport](self.detached, seconds=KEPT_SECONDS)
-        self.lint_reports = Kept[LintReport](self.detached)
+        self.reports = CachedResults[DecisionReport](self.detached, seconds=KEPT_SECONDS)
+        self.lint_reports = CachedResults[LintReport](self.detached)
 
 
 class Services:
     """The services of one app, bound to a caller and to the user that the request names. Made for each request.
 
     Args:
-        state: What the requests of the app share.
+        state: The state and services that the requests share.
         caller: The caller.
         named: The user that the request names; None for the caller.
     """

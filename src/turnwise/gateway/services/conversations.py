@@ -29,8 +29,7 @@ from turnwise.gateway.services.lineage import (
     without_results,
 )
 from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
-from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Prices, SessionScope
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Runner
 
@@ -118,7 +117,7 @@ class Conversations:
         self._locks, self._refused, self._prices, self._issuer = locks, refused, prices, issuer
 
     async def send(self, request: ConversationRequest) -> Invocation:
-        """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
+        """Finds the session with a log that matches the past turns, and sends the message there, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
         Turns that are in no log are imported first. Tool results in them are replaced unless the caller may report
@@ -271,6 +270,7 @@ class Conversations:
         new: bool = False,
         after: int | None = None,
     ) -> Session:
+        """Stores past turns in the session, from index `begin` on, and counts them against the caller's quota."""
         past = list(past_exchanges(request.past[begin:], ids[begin:]))
         await self._prices.imports(key, len(past))
         return await self._runner.sessions.bring(key, past, author=request.agent, new=new, after=after)

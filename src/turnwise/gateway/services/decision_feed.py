@@ -23,8 +23,8 @@ log = logging.getLogger("turnwise.gateway")
 
 
 class DecisionBatch:
-    """The new decisions of one read, oldest first. Followers of the same user share it, and what was written of it: so many
-    followers cost little more than one.
+    """The new decisions of one read, oldest first. Followers of the same user share it, and what was written of it: so a
+    hundred followers cost little more than one.
     """
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
@@ -79,16 +79,18 @@ class DecisionFeed:
                 self._task = None
 
     async def _read(self) -> None:
+        """Reads new decisions every PERIOD_SECONDS until it is cancelled. Problems of the store are logged."""
         began = datetime.now(UTC)
         self._seen.clear()
         while True:
             try:
-                await self._tell(max(began, datetime.now(UTC) - OVERLAP))
+                await self._publish_new(max(began, datetime.now(UTC) - OVERLAP))
             except TurnwiseError as problem:
                 log.warning("new decisions could not be read: %s", problem)
             await asyncio.sleep(PERIOD_SECONDS)
 
-    async def _tell(self, since: datetime) -> None:
+    async def _publish_new(self, since: datetime) -> None:
+        """Reads the decisions since a time and gives each follower those that it has not seen and may follow."""
         filter_ = DecisionFilter(since=since)
         page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=MOST)
         fresh = [each for each in reversed(page.items) if _name(each) not in self._seen]

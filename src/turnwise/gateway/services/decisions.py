@@ -72,7 +72,7 @@ class Decisions:
         return await self._runner.store.decisions.count(self._runner.app, user=named, filter=filter)
 
     def followed_user(self) -> str | None:
-        """Returns the user whose new decisions the caller may follow; None for all users."""
+        """Returns the user to whose decisions a follower is limited; None for all users."""
         everybody = self._scope.named is None and self._scope.reaches_all("decisions:read")
         return self._scope.users("decisions:read", everybody=everybody)
 
@@ -170,6 +170,7 @@ class Decisions:
         await labels.put(key, sequence, label, actor=author)
 
     def _check_named(self, rating: str | None, agent: str | None) -> None:
+        """Raises RequestInvalid for an agent beside any rating but `down`, or one that the caller does not reach."""
         if agent is None:
             return
         where = ("body", "agent")

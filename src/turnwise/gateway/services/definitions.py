@@ -19,8 +19,7 @@ from turnwise.facts.errors import (
 )
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import Locks
-from turnwise.gateway.services.revisions import Expected
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Expected, SessionScope
 from turnwise.learning.evaluate import Gate, missed
 from turnwise.learning.replay import places
 from turnwise.learning.trial import FIGURES, Trial, try_definition
@@ -58,7 +57,7 @@ NO_BOUNDS = Bounds()
 class Definitions:
     """Reads and changes definitions. Reading needs `definitions:read`, changing `definitions:write`.
 
-    Changes take the versions that the caller saw. Of two writers, one gets DefinitionConflict.
+    Changes take the versions that the caller saw. When two write at once, one gets DefinitionConflict.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class Definitions:
         """Stores a new version in place of the newest one."""
         self._scope.require("definitions:write")
         definition = read_definition(what, {**data, "name": name})
-        seen = await self._seen(what, name, expected)
+        seen = await self._expected_version(what, name, expected)
         (stored,) = await self._editor.put([definition], {(what, name): seen}, self._author(definition.note))
         return stored
 
@@ -150,7 +149,7 @@ class Definitions:
             DefinitionOutOfBounds: A figure of the trial misses a bound.
         """
         self._scope.require("definitions:write")
-        seen = await self._seen(what, name, expected)
+        seen = await self._expected_version(what, name, expected)
         if gates := bounds.gates():
             trial = await self.try_version(what, name, version, labelled=False, limit=bounds.limit)
             if failures := missed(gates, trial.data()):
@@ -165,14 +164,14 @@ class Definitions:
     ) -> AnyDefinition:
         """Serves an earlier version again; None = the one that served before."""
         self._scope.require("definitions:write")
-        seen = await self._seen(what, name, expected)
+        seen = await self._expected_version(what, name, expected)
         earlier = await self._editor.previous(what, name) if version is None else version
         return await self._editor.activate(what, name, earlier, seen, self._author(note))
 
     async def retire(self, what: DefinitionKind, name: str, expected: Expected) -> AnyDefinition:
         """Takes a definition out of service."""
         self._scope.require("definitions:write")
-        seen = await self._seen(what, name, expected)
+        seen = await self._expected_version(what, name, expected)
         return await self._editor.retire(what, name, seen, self._author(""))
 
     async def try_version(self, what: DefinitionKind, name: str, version: int | None, *, labelled: bool, limit: int) -> Trial:
@@ -210,7 +209,7 @@ class Definitions:
     def _author(self, note: str) -> Author:
         return Author(self._scope.caller.id, self._issuer.now(), note)
 
-    async def _seen(self, what: DefinitionKind, name: str, expected: Expected) -> int:
+    async def _expected_version(self, what: DefinitionKind, name: str, expected: Expected) -> int:
         """Returns the newest version, if the caller expects it."""
         newest = await self._editor.store.get(self._editor.app, what, name)
         current = newest.version if newest is not None else 0

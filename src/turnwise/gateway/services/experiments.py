@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.errors import NothingHere, RequestInvalid, StaleWriter
 from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.facts.ids import Issuer
-from turnwise.gateway.services.background import BackgroundTasks, Kept
+from turnwise.gateway.services.background import BackgroundTasks, CachedResults
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.experiment_control import find_experiment, promote, roll_back, start, stop
 from turnwise.learning.experiments import ExperimentResult, read_result, read_shadow
@@ -25,8 +25,8 @@ class Analyses:
     """
 
     def __init__(self, tasks: BackgroundTasks) -> None:
-        self.experiments = Kept[ExperimentResult](tasks, seconds=KEPT_SECONDS, most=8)
-        self.shadows = Kept[Paired](tasks, seconds=KEPT_SECONDS)
+        self.experiments = CachedResults[ExperimentResult](tasks, seconds=KEPT_SECONDS, most=8)
+        self.shadows = CachedResults[Paired](tasks, seconds=KEPT_SECONDS)
 
 
 class Experiments:

@@ -18,7 +18,7 @@ class HealthCheck:
     """Checks whether this process can accept messages.
 
     Args:
-        runner: The runner, whose store is checked.
+        runner: The runner; its store is checked.
         closing: Set when the process stops accepting messages.
         ready: Set when the policy is prepared.
     """
@@ -53,6 +53,7 @@ class HealthCheck:
             self._cached_until = asyncio.get_running_loop().time() + CACHE_SECONDS
 
     async def _check_store(self) -> None:
+        """Raises NotReady if the session store is not writable, or does not respond in time."""
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._runner.store.maintenance.check_writable()

@@ -140,6 +140,7 @@ class Invocations:
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
+        """Returns the invocation of an answer that was sent before with this id. Raises UnknownToolCall without one."""
         try:
             return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
         except InvocationMissing:
@@ -240,12 +241,12 @@ class Tasks:
         found = await decisions.invocations(app, user=named, key=key, states=states, since=since, after=after, limit=limit)
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))
-        told = (
+        rows = (
             _task(info, state)
             for info, state in zip(found.items, known, strict=True)
             if state and _matches_states(state, states)
         )
-        return TaskPage(tuple(told), found.next, total)
+        return TaskPage(tuple(rows), found.next, total)
 
     async def _state(self, info: InvocationInfo) -> str | None:
         """Returns the invocation's state, read from the log if it is not indexed; None if it was rewound or deleted

@@ -17,7 +17,7 @@ def without_large_blobs(event: Event) -> Event:
 
 
 def left_out_bytes(part: BlobPart) -> int | None:
-    """Returns the size of a blob whose data was left out; None for any other blob."""
+    """Returns the size of a blob without its data; None for any other blob."""
     size = (part.model_extra or {}).get("size")
     return size if isinstance(size, int) and not part.data else None
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnwise.gateway.services.background import Kept
+from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
@@ -19,7 +19,7 @@ MOST_COMPARED = 5_000
 
 
 class LintReport(NamedTuple):
-    """What lint found."""
+    """Lint's findings."""
 
     agents: int
     findings: Sequence[Finding]
@@ -31,7 +31,7 @@ class LintReport(NamedTuple):
 class Linting:
     """Shows what makes agents hard to tell apart."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, reports: Kept[LintReport]) -> None:
+    def __init__(self, runner: Runner, scope: SessionScope, reports: CachedResults[LintReport]) -> None:
         self._runner, self._scope, self._reports = runner, scope, reports
 
     async def report(self) -> LintReport:
@@ -43,6 +43,7 @@ class Linting:
 
 
 def _report(cascade: Cascade) -> LintReport:
+    """Lints the agents of a policy. Examples are compared by meaning only while there are few."""
     tree, meaning, vectors = cascade.tree, cascade.meaning, None
     texts = [legible(text[:PHRASE_CHARACTERS]) for text in texts_of(tree)]
     if meaning is not None and 0 < len(texts) <= MOST_COMPARED:

@@ -105,6 +105,6 @@ class Memories:
 
     @property
     def _reader(self) -> MemoryReader:
-        """What agents noted that the caller's roles do not permit stays unseen."""
+        """Entries of agents that the caller's roles do not permit stay unseen."""
         roles = self._scope.caller.agent_roles
         return MemoryReader(roles=None if roles is None else frozenset(roles))

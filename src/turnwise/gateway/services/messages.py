@@ -17,10 +17,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
-from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.revisions import Expected, as_precondition
-from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.gateway.services.sessions import check_state
+from turnwise.gateway.services.session_scope import Expected, Prices, SessionScope, as_precondition, check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
 
@@ -228,6 +225,7 @@ class Messages:
         return None
 
     async def _accept(self, key: SessionKey, request: MessageRequest) -> Invocation:
+        """Starts the message in the session, under the request's precondition."""
         expected, config, revision = request.expected, request.config, None
         if expected is not None:
             revision = expected.check(await self._runner.store.open(key))

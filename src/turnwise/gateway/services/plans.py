@@ -68,6 +68,7 @@ def _place(graph: Graph, name: str, anybody: tuple[str, ...], view: Redactor) ->
 
 
 def _drawing(graph: Graph, seen: tuple[TaskPlace, ...], anybody: tuple[str, ...]) -> str | None:
+    """Returns the drawing of a plan as SVG; None if agents in it are hidden, or it is too large."""
     hidden = any(len(each.agents) < len(each.task.agent_names or anybody) for each in seen)
     if hidden or len(seen) > MOST_DRAWN:
         return None

@@ -12,7 +12,7 @@ from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.key_store import KeyStore
-from turnwise.ports.pushes import KeepsPushes, Pushes as Kept, PushPlace
+from turnwise.ports.pushes import KeepsPushes, Pushes as PushStore, PushPlace
 from turnwise.runner import Invocation, Runner
 
 MAX_CONFIGS = 10
@@ -29,16 +29,16 @@ class FollowedInvocation(NamedTuple):
 
 
 class PushFeed:
-    """What the sender of notifications reads. It acts for no caller."""
+    """The data that the sender of notifications reads. It acts for no caller."""
 
     def __init__(self, runner: Runner, issuer: Issuer) -> None:
         self._runner, self._issuer = runner, issuer
-        self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
+        self.kept: PushStore | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
         """Set when a configuration was stored."""
 
     @property
-    def store(self) -> Kept:
+    def store(self) -> PushStore:
         assert self.kept is not None
         return self.kept
 
@@ -145,6 +145,7 @@ class Pushes:
 
 
 def _check(config: PushConfig) -> None:
+    """Raises RequestInvalid for an id or text of the config that cannot be stored or sent as a header."""
     if not is_storable_id(config.id):
         raise RequestInvalid("The id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
     for name, most in MAX_CHARACTERS.items():

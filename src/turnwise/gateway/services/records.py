@@ -10,7 +10,7 @@ from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.ports.holds import Hold, RecordStore
 from turnwise.runner import Runner
-from turnwise.runner.export import ExportView, UserExport
+from turnwise.runner.user_export import ExportView, UserExport
 
 
 class Records:
@@ -49,7 +49,7 @@ class Records:
         Needs `sessions:read`, `artifacts:read`, `decisions:read` and `memories:read` for the user.
 
         Args:
-            view: What the caller may see.
+            view: The caller's view.
         """
         user = self._scope.user("sessions:read")
         self._scope.user("artifacts:read")

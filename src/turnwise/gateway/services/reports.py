@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from turnwise.access.records import record_store_of
-from turnwise.gateway.services.background import Kept
+from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.learning.decision_report import DecisionReport, decision_report
 from turnwise.learning.kept_evaluations import KeptEvaluation, kept_evaluations
@@ -17,7 +17,7 @@ KEPT_SECONDS = 60.0
 class Reports:
     """Makes reports, one at a time in this process."""
 
-    def __init__(self, runner: Runner, scope: SessionScope, kept: Kept[DecisionReport]) -> None:
+    def __init__(self, runner: Runner, scope: SessionScope, kept: CachedResults[DecisionReport]) -> None:
         self._runner, self._scope, self._kept = runner, scope, kept
 
     async def evaluations(self, *, limit: int) -> Sequence[KeptEvaluation]:

@@ -1,10 +1,21 @@
-"""Authorization of requests: resolves the user and the session, and checks the caller's permission."""
+"""Admission to a session: the caller's permission, the state keys that it may write, expected revisions, and the price."""
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.access.quotas import Quotas
 from turnwise.access.rights import reaches_all, require, user_of
 from turnwise.facts.callers import Caller, Permission
-from turnwise.facts.errors import Forbidden, RequestInvalid
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.errors import Forbidden, PreconditionFailed, RequestInvalid, RequestTooLarge, SessionMissing, StaleWriter
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.runner import Runner
+from turnwise.runner.admission import check_delta
+from turnwise.runner.limited_artifacts import copied_bytes
 
 
 class SessionScope:
@@ -64,3 +75,98 @@ class SessionScope:
     def require(self, permission: Permission) -> None:
         """Raises Forbidden unless the caller has the permission for at least one user."""
         require(self.caller, permission)
+
+
+FIX = "Read the session again, and send its new ETag."
+
+
+class Expected(NamedTuple):
+    """The revisions that a write accepts; None accepts any revision of an existing session."""
+
+    revisions: frozenset[int] | None = None
+
+    def check(self, session: Session | None) -> int | None:
+        """Returns the revision that the session must still have when it is written; None if it only has to exist.
+
+        Raises:
+            PreconditionFailed: The session has another revision, or does not exist.
+        """
+        if session is None:
+            raise PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
+        if self.revisions is not None and session.revision not in self.revisions:
+            raise PreconditionFailed(f"The session has revision {session.revision} by now.", fix=FIX, where=_WHERE)
+        return None if self.revisions is None else session.revision
+
+
+@contextmanager
+def as_precondition(expected: Expected | None) -> Iterator[None]:
+    """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision."""
+    try:
+        yield
+    except (StaleWriter, SessionMissing):
+        if expected is None:
+            raise
+        problem = "The session has changed meanwhile, or has queued messages that will change it."
+        raise PreconditionFailed(problem, fix=FIX, where=_WHERE) from None
+
+
+_WHERE = ("header", "If-Match")
+
+
+def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
+    """Checks whether the caller may write these keys to a session's state.
+
+    Raises:
+        Forbidden: A key begins with `app:` and the caller is not an admin.
+        RequestTooLarge: The state exceeds `limits.message_bytes`.
+        MessageError: A value cannot be stored.
+    """
+    if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
+        raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
+    check_delta(state, limits)
+    size = len(json.dumps(state, ensure_ascii=False).encode())
+    if size > limits.message_bytes:
+        raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))
+
+
+CHANGE, FORK = 2, 4
+"""The price of a rewind or deletion, and of a fork, before its data."""
+EVENTS, BYTES = 1_000, 1024 * 1024
+"""The number of events, or of bytes, that costs one more request."""
+EXCHANGES, SESSIONS = 10, 10
+"""The number of imported exchanges, or of sessions of a deleted user, that costs one more request."""
+
+
+class Prices:
+    """Counts operations for the quotas of their callers. Every method raises TooMany before anything is done."""
+
+    def __init__(self, runner: Runner, quotas: Quotas, caller: Caller) -> None:
+        self._runner, self._quotas, self._caller = runner, quotas, caller
+
+    async def change(self, key: SessionKey) -> None:
+        """Counts a rewind, a regeneration or a deletion, by the session's log."""
+        await self._quotas.work(self._caller, key.user, CHANGE + log_price(await self._runner.store.open(key)))
+
+    async def fork(self, key: SessionKey) -> None:
+        """Counts a fork, by the artifacts that it copies: it shares the events."""
+        artifacts = self._runner.artifacts
+        size = 0 if artifacts is None else await copied_bytes(artifacts, key)
+        await self._quotas.work(self._caller, key.user, FORK + size // BYTES)
+
+    async def delete_user(self, user: str) -> None:
+        """Counts the deletion of all data of a user, by its sessions and their logs."""
+        usage = await self._runner.store.maintenance.usage(self._runner.app, user)
+        await self._quotas.work(self._caller, user, CHANGE + usage.sessions // SESSIONS + usage.bytes // BYTES)
+
+    async def search(self, session: Session) -> None:
+        """Counts a search in the whole log of a session."""
+        await self._quotas.work(self._caller, session.key.user, log_price(session))
+
+    async def imports(self, key: SessionKey, exchanges: int) -> None:
+        """Counts an import, by its exchanges. Its bytes were counted when they were received."""
+        await self._quotas.work(self._caller, key.user, exchanges // EXCHANGES)
+
+
+def log_price(session: Session | None) -> int:
+    """Returns the price of working on a session's whole log; 0 without a session."""
+    return 0 if session is None else session.last_sequence // EVENTS + session.bytes // BYTES

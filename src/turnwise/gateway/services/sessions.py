@@ -1,25 +1,19 @@
 """Creates, lists, reads, rewinds, forks and deletes sessions."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.callers import Caller
-from turnwise.facts.errors import Forbidden, RequestTooLarge, TurnwiseError
+from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
-from turnwise.facts.limits import Limits
-from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.large_blobs import without_large_blobs
-from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.revisions import Expected, as_precondition
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Expected, Prices, SessionScope, as_precondition, check_state
 from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import PAGE_BYTES, SessionInfo
 from turnwise.runner import PastExchange, Runner
-from turnwise.runner.admission import check_delta
 from turnwise.runner.pending import Pending, pending_reasons
 
 
@@ -120,6 +114,7 @@ class Sessions:
         return page if blobs else page._replace(events=tuple(map(without_large_blobs, page.events)))
 
     async def _page(self, session: str, window: Window) -> Events:
+        """Reads a page of events, at most PAGE_BYTES, and where the next page begins; None after the last one."""
         key = self._scope.session("sessions:read", session)
         asked = window._asdict()
         if window.last is not None:
@@ -207,19 +202,3 @@ class Sessions:
 
     def _id(self, given: str | None) -> str:
         return self._issuer.new_id("session") if given is None else given
-
-
-def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
-    """Checks whether the caller may write these keys to a session's state.
-
-    Raises:
-        Forbidden: A key begins with `app:` and the caller is not an admin.
-        RequestTooLarge: The state exceeds `limits.message_bytes`.
-        MessageError: A value cannot be stored.
-    """
-    if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
-        raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
-    check_delta(state, limits)
-    size = len(json.dumps(state, ensure_ascii=False).encode())
-    if size > limits.message_bytes:
-        raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))

@@ -15,8 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
-from turnwise.gateway.services.prices import Prices
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_scope import Prices, SessionScope
 from turnwise.ports.stores import PAGE_BYTES, Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
 from turnwise.runner.guards.guardrail_results import blocked_message
@@ -60,7 +59,7 @@ class Threads:
 
     async def known(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
-        return await self._known(self._scope.session(to, session), message_id)
+        return await self._find_message(self._scope.session(to, session), message_id)
 
     async def whole(self, session: str, message_id: str, *, to: Permission = "sessions:read") -> KnownMessage:
         """Returns the message's status with all events of its invocation from this message on, including later messages.
@@ -74,11 +73,11 @@ class Threads:
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
-        told = _events_from(message_id, reading.result.events if reading.result else ())
-        if not told:
+        answer_events = _events_from(message_id, reading.result.events if reading.result else ())
+        if not answer_events:
             raise _missing()
-        await self._require_visible(key, told[0])
-        return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
+        await self._require_visible(key, answer_events[0])
+        return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(answer_events)))
 
     async def wait_for_progress(self, session: str, invocation_id: str, after: int) -> None:
         """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
@@ -92,13 +91,13 @@ class Threads:
     async def start(self, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False) -> Invocation:
         """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
-        If other messages follow the answer already, the message goes to a fork that ends with the answer. So any
-        answer can be continued any number of times. Results of open tool calls always go to the session itself. A
+        If other messages follow the answer already, the message goes to a fork that ends with the answer. Any answer can thus
+        be continued any number of times. Results of open tool calls always go to the session itself. A
         message that was sent before is found again.
 
         Args:
             request: The message.
-            after: The id of the message whose answer to continue from.
+            after: The id of the message; its answer is continued.
             copy: The id of the fork; None to derive it from the message's id.
             apart: Whether to fork in any case.
 
@@ -116,7 +115,7 @@ class Threads:
     async def cancel(self, session: str, message_id: str) -> None:
         """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
         key = self._scope.session("invocations:cancel", session)
-        known = await self._known(key, message_id)
+        known = await self._find_message(key, message_id)
         if known.receipt.state == QUEUED:
             invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
             await invocation.cancel()
@@ -136,11 +135,11 @@ class Threads:
             SessionError: The message was not started, or other messages follow its answer.
         """
         key = self._scope.session("sessions:write", session)
-        known = await self._known(key, message_id)
+        known = await self._find_message(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
             raise SessionError("The message has not been started.", fix="Cancel it instead.")
-        if await self._next(key, result.events[-1], among=None) is not None:
+        if await self._next_message(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
         await self._prices.change(key)
         if whole and result.events[0].sequence == 1:
@@ -173,7 +172,8 @@ class Threads:
         """Returns the earlier events of the message's invocation, if the message brought a tool result; otherwise nothing."""
         return await self._before(invocation.session, invocation.feed.stored)
 
-    async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:
+    async def _find_message(self, key: SessionKey, message_id: str) -> KnownMessage:
+        """Returns a message's receipt with its answer and the events before it. Raises unless the caller may see one."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()
@@ -201,7 +201,7 @@ class Threads:
         results = request.content.tool_results if isinstance(request.content, Content) else ()
         if any(result.call_id in session.head.calls for result in results):
             return key.id
-        following = await self._next(key, events[-1], among=events[0].invocation_id)
+        following = await self._next_message(key, events[-1], among=events[0].invocation_id)
         if not apart and following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
@@ -213,7 +213,7 @@ class Threads:
             await self._runner.sessions.fork(key, copy, before_invocation=before)
         return copy
 
-    async def _next(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
+    async def _next_message(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
         """Returns the first user message after the event; None if there is none. Late tool results of its invocation do
         not count.
 
@@ -238,15 +238,15 @@ class Threads:
         """Returns whether the message brings only results of an agent's own tools."""
         if event.content is None or any(not isinstance(part, ToolResultPart) for part in event.content.parts):
             return False
-        told = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
-        late = {call.call_id for call in calls_in(told) if is_late(call)}
+        answer_events = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
+        late = {call.call_id for call in calls_in(answer_events) if is_late(call)}
         return all(result.call_id in late for result in event.content.tool_results)
 
     async def _before(self, key: SessionKey, events: Sequence[Event]) -> Sequence[Event]:
         if not events or events[0].content is None or not events[0].content.tool_results:
             return ()
-        told = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
-        return [event for event in told if (event.sequence or 0) < (events[0].sequence or 0)]
+        answer_events = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
+        return [event for event in answer_events if (event.sequence or 0) < (events[0].sequence or 0)]
 
     async def _require_visible(self, key: SessionKey, first: Event) -> None:
         """Raises InvocationMissing if a rewind hides the event."""
@@ -257,8 +257,8 @@ class Threads:
 
 def _events_from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
     """Returns the events from this user message on; empty if they do not contain it."""
-    told = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
-    return events[next((place for place, is_it in enumerate(told) if is_it), len(events)) :]
+    matches = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
+    return events[next((place for place, is_it in enumerate(matches) if is_it), len(events)) :]
 
 
 def _continues_invocation(event: Event) -> bool:

@@ -15,7 +15,7 @@ class PastTurn(NamedTuple):
     """A past turn as the caller reports it."""
 
     sent: Content
-    """What was sent; without parts if nothing was sent before the answer."""
+    """The message; without parts if nothing was sent before the answer."""
     text: str = ""
     """The answer's text."""
     calls: tuple[ToolCallPart, ...] = ()
@@ -59,5 +59,5 @@ class Exchanges:
 
 def joined_instructions(texts: Iterable[str]) -> DataPart | None:
     """Returns the texts as one instructions part; None if all are blank."""
-    told = "\n\n".join(text for text in texts if text.strip())
-    return DataPart(name=INSTRUCTIONS, data=told) if told else None
+    joined = "\n\n".join(text for text in texts if text.strip())
+    return DataPart(name=INSTRUCTIONS, data=joined) if joined else None

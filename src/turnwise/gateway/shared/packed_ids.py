@@ -50,6 +50,7 @@ def digest(key: str) -> str:
 
 
 def _pack(id_: str) -> bytes:
+    """Packs one id into bytes: generated ids without their text, others as length and text."""
     made = GENERATED_ID.fullmatch(id_)
     if made is None or made[1] not in _WORDS or (made[3] or "0") != str(int(made[3] or 0)):
         plain = id_.encode("utf-8", "surrogatepass")
@@ -60,6 +61,7 @@ def _pack(id_: str) -> bytes:
 
 
 def _unpack(left: bytes) -> tuple[str, bytes]:
+    """Returns the first id of the bytes, and the rest."""
     kind, rest = left[0], left[1:]
     if kind == _PLAIN:
         end = 2 + int.from_bytes(rest[:2])

@@ -1,4 +1,6 @@
-"""What a reader of an invocation sees, independent of any protocol. Each protocol converts it to its wire format. Pure."""
+"""The stream that a reader of an invocation sees, independent of any protocol. Each protocol converts it to its wire format.
+Pure.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -104,7 +106,7 @@ class ReaderStream:
         return {id_ for (id_, kind), (_, partial) in self._open.items() if kind == "text" and partial.length}
 
     def know(self, calls: Iterable[ToolCallPart]) -> None:
-        """Adds earlier calls, whose results the invocation may await."""
+        """Adds earlier calls; the invocation may await their results."""
         self._calls |= {call.call_id: call for call in calls}
 
     def feed(self, event: Event) -> Iterator[StreamItem]:
@@ -128,6 +130,7 @@ class ReaderStream:
                 yield MessageAborted(event, kind)
 
     def _pieces(self, event: Event) -> Iterator[StreamItem]:
+        """Yields the items of a partial event. If serial, pieces of other branches wait for the complete message."""
         if self._thinking and (thought := _thought(event)):
             self._thought.add(event.id)
             yield from self._piece(event, thought, None, "thinking")
@@ -146,6 +149,7 @@ class ReaderStream:
         yield from self._piece(event, event.text, event.offset, "text")
 
     def _piece(self, event: Event, text: str, offset: int | None, kind: MessageKind) -> Iterator[StreamItem]:
+        """Adds a piece to its open message and yields its new text, with the start of the message before the first."""
         _, partial = self._open.setdefault((event.id, kind), (event, PartialText()))
         begin = partial.length
         new = partial.add(text, offset)
@@ -155,6 +159,7 @@ class ReaderStream:
             yield TextPiece(event, new, begin, kind)
 
     def _stored(self, event: Event) -> Iterator[StreamItem]:
+        """Yields the items of a stored event: completed messages, tool calls and results, and a wait."""
         if self._thinking:
             yield from self._complete(event, _thought(event), "thinking", is_new=event.id not in self._thought)
             self._thought.add(event.id)

@@ -211,6 +211,7 @@ def _dot(frame: Frame, each: Bin) -> Markup:
 
 
 def _operating_point(frame: Frame, x: float, y: float) -> Markup:
+    """Draws the point of the policy as it is."""
     tooltip = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
     place = {"cx": frame.x(x), "cy": frame.y(y)}
     label = tag(
@@ -225,6 +226,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
+    """Draws a column of the latency histogram."""
     low, high = most * number / BINS, most * (number + 1) / BINS
     to = "or longer" if number == BINS - 1 else f"to {high:.2f} ms"
     tooltip = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
@@ -234,6 +236,7 @@ def _latency_column(frame: Frame, number: int, count: int, total: int, most: flo
 
 
 def _limit(frame: Frame, time: float, label: str) -> Markup:
+    """Draws a labelled vertical line at a latency."""
     x = frame.x(min(time, frame.x1))
     near = x > frame.width - 90
     text = tag(

@@ -21,6 +21,7 @@ def decision_page(found: DecisionReport) -> str:
 
 
 def _body(found: DecisionReport) -> Markup:
+    """The page's content."""
     parts: list[Child] = [tag("header", tag("h1", "Decisions"), *(tag("p", each) for each in _about(found)))]
     plots = _plots(found)
     parts += [_tiles(found), tag("div", *plots, class_="plots") if plots else None]
@@ -33,10 +34,11 @@ def _body(found: DecisionReport) -> Markup:
 
 _LABELS = "From all labels that count. Labels of complaints are where the router errs, so these shares are not its accuracy."
 
-_DRIFT = "What changes here changed in the traffic, the agents or the policy."
+_DRIFT = "A change here comes from the traffic, the agents or the policy."
 
 
 def _about(found: DecisionReport) -> list[str]:
+    """The lines below the heading: the time span, and how accuracy was estimated."""
     if found.first is None or found.last is None:
         return ["There are no decisions."]
     span = (
@@ -52,6 +54,7 @@ def _about(found: DecisionReport) -> list[str]:
 
 
 def _tiles(found: DecisionReport) -> Markup:
+    """The row of figures."""
     known = found.accuracy
     asked = sum(week.asked for week in found.weeks)
     in_weeks = sum(week.decisions for week in found.weeks) or 1
@@ -70,6 +73,7 @@ def _tiles(found: DecisionReport) -> Markup:
 
 
 def _plots(found: DecisionReport) -> list[Child]:
+    """The plots of calibration and of right and wrong by confidence, where there are labels."""
     plots: list[Child] = []
     if found.calibration and found.accuracy is not None:
         note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right."
@@ -105,6 +109,7 @@ def _misroute_table(found: Sequence[Misroute]) -> Markup:
 
 
 def _rivals(found: Sequence[Rivals]) -> Markup:
+    """The section of agents that take each other's messages."""
     if not found:
         return section("Agents that take each other's messages", _note("There are none."))
     rows = [
@@ -117,6 +122,7 @@ def _rivals(found: Sequence[Rivals]) -> Markup:
 
 
 def _groups(found: DecisionReport) -> Markup:
+    """The section of messages that fell to nobody."""
     sample = "" if found.sampled == found.nobody else f" A random sample of {found.sampled:,} of these is grouped."
     note = f"{found.nobody:,} messages went to the default agent, small talk aside.{sample} The names are proposals."
     if not found.groups:
@@ -133,6 +139,7 @@ def _bar(group: Group, most: int) -> Markup:
 
 
 def _conflicts(found: DecisionReport) -> Markup:
+    """The section of pattern conflicts."""
     note = f"Patterns of two agents match the same message. Compared: {found.compared:,} messages."
     if not found.conflicts:
         return section("Pattern conflicts met in traffic", _note(f"{note} There are none."))
@@ -177,6 +184,7 @@ def _drift(found: Sequence[Week]) -> Markup | None:
 
 
 def _weeks(found: Sequence[Week]) -> Markup:
+    """The table of weeks."""
     rows = [
         tag(
             "tr",

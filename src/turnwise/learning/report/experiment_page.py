@@ -16,6 +16,7 @@ def experiment_page(found: ExperimentResult) -> str:
 
 
 def _body(found: ExperimentResult) -> Markup:
+    """The page's content."""
     record = found.record
     state = record.state.replace("_", " ")
     about = f"{state} · since {record.started_at:%Y-%m-%d %H:%M} UTC · a {record.experiment.unit} counts once"
@@ -43,6 +44,7 @@ _NOTE = "The intervals hold at every look: the true difference is outside of any
 
 
 def _tiles(found: ExperimentResult) -> Markup:
+    """The row of figures."""
     paired = found.paired
     differ = percent(paired.differ / paired.decisions) if paired is not None else None
     about = "" if paired is None else f"of {paired.decisions:,} messages that both policies decided"
@@ -56,6 +58,7 @@ def _tiles(found: ExperimentResult) -> Markup:
 
 
 def _over_time(points: Sequence[Point]) -> Markup:
+    """The plot of a difference and its interval over time."""
     shown = [point for point in points if (point.low, point.high) != (-1.0, 1.0)] or list(points)
     most = max(0.01, *(max(abs(point.low), abs(point.high)) for point in shown[len(shown) // 10 :]))
     frame = Frame(x0=0, x1=float(points[-1].units), y0=-most, y1=most)
@@ -85,6 +88,7 @@ def _arm(arm: ArmResult) -> Markup:
 
 
 def _differences(comparisons: Sequence[Comparison]) -> list[Markup]:
+    """The rows of all differences."""
     rows = []
     for each in comparisons:
         values = (each.estimate, each.low, each.high) if each.estimate is not None else (None, None, None)

@@ -50,6 +50,7 @@ def draw_map(counts: Counts, about: str) -> Markup | None:
 
 
 def _row(counts: Counts, agent: Agent, shown: Sequence[Agent], columns: Sequence[Agent], y: float) -> list[Markup]:
+    """Draws an agent's row of cells."""
     total = sum(count for (expected, _), count in counts.items() if expected == agent)
     cells = []
     for place, other in enumerate(columns):
@@ -61,6 +62,7 @@ def _row(counts: Counts, agent: Agent, shown: Sequence[Agent], columns: Sequence
 
 
 def _cell(agent: Agent, other: Agent, count: int, total: int, x: float, y: float) -> Markup:
+    """Draws a cell: how many of an agent's messages went to the other one."""
     right = agent == other
     share = count / total
     tooltip = f"{label(agent, None)} → {label(other, None)}: {count:,} of {total:,} ({100 * share:.1f} %)"

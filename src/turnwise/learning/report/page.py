@@ -30,6 +30,7 @@ def document(title: str, body: Markup) -> str:
 
 
 def _body(found: Evaluation) -> Markup:
+    """The page's content."""
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
     sections: list[Child] = [tag("header", tag("h1", "Evaluation"), *_about(found.subject))]
@@ -57,6 +58,7 @@ def _body(found: Evaluation) -> Markup:
 
 
 def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
+    """The sections on mistakes: confusion map, most frequent pairs, all agents."""
     drawn = heat_map(scored)
     if drawn is None:
         return [section("Mistakes", tag("p", "No mistakes."))]
@@ -72,6 +74,7 @@ def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
 
 
 def _about(subject: Subject) -> list[Markup]:
+    """The lines below the heading: agents, policy, tuning, unknown agents."""
     facts = [
         f"{subject.agents:,} agents",
         f"{subject.examples:,} examples",

@@ -20,6 +20,7 @@ def replay_page(found: ReplayResult) -> str:
 
 
 def _body(found: ReplayResult, changed: int) -> Markup:
+    """The page's content."""
     about = f"policy {found.policy} ({found.fingerprint}) · {found.decisions:,} decisions"
     parts: list[Child] = [tag("header", tag("h1", "Replay"), tag("p", about)), _tiles(found, changed)]
     if found.other_inputs:
@@ -39,6 +40,7 @@ def _body(found: ReplayResult, changed: int) -> Markup:
 
 
 def _tiles(found: ReplayResult, changed: int) -> Markup:
+    """The row of figures."""
     labelled = f"of {found.labelled:,} labelled decisions"
     before, after = found.accuracy(found.right_before), found.accuracy(found.right_after)
     gain = None if found.gain is None else f"{100 * found.gain:+.1f}"
@@ -53,6 +55,7 @@ def _tiles(found: ReplayResult, changed: int) -> Markup:
 
 
 def _flips(flips: Sequence[Flip]) -> Markup:
+    """The table of changed decisions by pair of agents."""
     rows = [
         tag(
             "tr",

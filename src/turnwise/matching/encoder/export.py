@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turnwise.facts.errors import EncoderError, MissingExtra, TurnwiseError
-from turnwise.matching.encoder import graph, outliers, source
+from turnwise.matching.encoder import onnx_graph, outliers, source
 from turnwise.matching.encoder.onnx_encoder import FORMAT, MODEL_FILE, SETTINGS_FILE, VOCABULARY_FILE
 from turnwise.matching.encoder.wordpiece import WordPiece
 
@@ -55,10 +55,10 @@ def export(
             problem = f"The model cannot be run: its width of {width} is no multiple of its {found.shape.heads} heads."
             raise EncoderError(problem, fix="Check num_attention_heads in its config.json.")
         tokenizer = WordPiece(found.vocabulary, **found.tokenizer)
-        content = graph.write(found.weights, found.shape, quantized=False)
+        content = onnx_graph.write(found.weights, found.shape, quantized=False)
         if quantized:
             uneven = outliers.divisors(content, found.vocabulary, tokenizer, found.shape.max_tokens)
-            content = graph.write(found.weights, found.shape, divisors=uneven)
+            content = onnx_graph.write(found.weights, found.shape, divisors=uneven)
     except KeyError as error:
         raise EncoderError(f"The model lacks {error}.", fix="It is not a BERT model, or its files are incomplete.") from error
     settings = {
@@ -82,6 +82,7 @@ def export(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m turnwise.matching.encoder.export", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("source", type=Path, help="a sentence-transformers model's directory, or a wheel that holds it")

@@ -100,6 +100,7 @@ class OnnxEncoder:
         return vectors
 
     def _load(self) -> "tuple[WordPiece, InferenceSession]":
+        """Returns the tokenizer and the model's session, read at first use."""
         with self._lock:
             if self._loaded is None:
                 vocabulary = self._read(VOCABULARY_FILE, self._vocabulary_hash).decode("utf-8")
@@ -108,6 +109,7 @@ class OnnxEncoder:
             return self._loaded
 
     def _read(self, name: str, expected: str) -> bytes:
+        """Returns a file's bytes. Raises EncoderError if it is missing or has another hash than the settings say."""
         path = self._directory / name
         try:
             content = path.read_bytes()
@@ -121,6 +123,7 @@ class OnnxEncoder:
 
 
 def _settings(directory: Path) -> dict[str, Any]:
+    """Returns the settings of an encoder's directory. Raises EncoderError."""
     path = directory / SETTINGS_FILE
     try:
         settings = json.loads(path.read_text("utf-8"))

@@ -56,6 +56,7 @@ def divisors(model: bytes, vocabulary: str, tokenizer: WordPiece, max_tokens: in
 
 
 def _run(session: "InferenceSession", names: list[str], numbers: "NDArray[np.int64]") -> "list[NDArray[np.float32]]":
+    """Runs the model and returns these outputs. Raises EncoderError."""
     try:
         found: list[NDArray[np.float32]] = session.run(names, {"numbers": numbers})
     except Exception as error:  # the library's errors share no class

@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.matching.encoder.graph import Shape
+from turnwise.matching.encoder.onnx_graph import Shape
 
 if TYPE_CHECKING:
-    from turnwise.matching.encoder.graph import Weights
+    from turnwise.matching.encoder.onnx_graph import Weights
 
 WEIGHTS_FILE = "model.safetensors"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -61,6 +61,7 @@ def load(path: Path, *, max_tokens: int, sha256: str | None = None) -> SourceMod
 
 
 def _reader(path: Path) -> Read:
+    """Returns a function that reads files of the model, from a directory or a wheel. Raises EncoderError."""
     if path.is_dir():
         return lambda name: (path / name).read_bytes()
     if not zipfile.is_zipfile(path):
@@ -92,6 +93,7 @@ def _json(read: Read, name: str) -> Any:
 
 
 def _weights(raw: bytes) -> "Weights":
+    """Returns the weights by name. Raises MissingExtra, EncoderError."""
     try:
         from safetensors.numpy import load as load_tensors
     except ImportError as error:
@@ -126,6 +128,7 @@ def _shape(settings: dict[str, Any], *, pooling: str, max_tokens: int) -> Shape:
 
 
 def _pooling(read: Read) -> str:
+    """Returns how the model pools tokens: `mean` or `cls`. Raises EncoderError for others."""
     modules = [str(module.get("type", "")).rpartition(".")[2] for module in _json(read, "modules.json")]
     if modules not in [list(_KNOWN_MODULES), list(_KNOWN_MODULES[:2])]:
         raise EncoderError(f"modules.json lists {', '.join(modules)}, not {', '.join(_KNOWN_MODULES)}.", fix=_FIX)
@@ -138,6 +141,7 @@ def _pooling(read: Read) -> str:
 
 
 def _tokenizer(settings: dict[str, Any]) -> dict[str, bool]:
+    """Returns the tokenizer's options. Raises EncoderError for another tokenizer than BERT's."""
     kind = settings.get("tokenizer_class", "BertTokenizer")
     if kind not in ("BertTokenizer", "BertTokenizerFast"):
         raise EncoderError(f"tokenizer_config.json says {kind}, not BertTokenizer.", fix=_FIX)

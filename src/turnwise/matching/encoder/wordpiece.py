@@ -1,6 +1,6 @@
 """BERT's WordPiece tokenizer: converts a text to token ids.
 
-It produces the same ids as the `tokenizers` library for a BERT vocabulary. That library would also install the client of a
+It produces the same ids as the `tokenizers` library for a BERT vocabulary. The usual library would also install the client of a
 model hub. One difference is intended: special tokens such as `[SEP]` in a text are read as plain text.
 """
 
@@ -97,6 +97,7 @@ class WordPiece:
         return list(chain.from_iterable(map(self._pieces, words)))
 
     def _words(self, text: str) -> list[str]:
+        """Splits a text into words and punctuation, normalized as the model expects."""
         if text.isascii():
             text = _ASCII_CONTROLS.sub("", text)
             return _ASCII_WORDS.findall(text.lower() if self._lower else text)

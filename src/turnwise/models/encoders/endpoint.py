@@ -94,6 +94,7 @@ class EndpointEncoder(CheckedEncoder):
         return f"{self._place}:{self._model}:{self._max_characters}"
 
     def _encode(self, texts: list[str]) -> "NDArray[np.float32]":
+        """Encodes the texts in batches. Empty texts become a space."""
         import numpy as np
 
         # Services refuse an empty text, and no JSON can be made of a lone surrogate.
@@ -106,6 +107,7 @@ class EndpointEncoder(CheckedEncoder):
         self._client.close()
 
     def _encode_batch(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
+        """Sends one batch and returns its vectors. Raises EncoderError for any other answer."""
         answer = self._post({"model": self._model, "input": texts}, time.monotonic() + patience)
         try:
             found = {int(entry["index"]): entry["embedding"] for entry in json.loads(answer)["data"]}

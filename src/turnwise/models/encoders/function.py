@@ -1,4 +1,4 @@
-"""Encoders made from a function, and the base class of encoders whose vectors are checked."""
+"""Encoders made from a function, and the base class of encoders that check their vectors."""
 
 import asyncio
 import inspect
@@ -112,6 +112,7 @@ class CallableEncoder(CheckedEncoder):
         return self._fingerprint
 
     def _encode(self, texts: list[str]) -> "NDArray[np.float32]":
+        """Calls the function and checks its vectors. Raises EncoderError."""
         name = f"The encoder's function {self._name()}"
         try:
             answer = self._call(texts)
@@ -120,6 +121,7 @@ class CallableEncoder(CheckedEncoder):
         return self._checked(answer, texts, name)
 
     def _call(self, texts: list[str]) -> Vectors:
+        """Returns what the function gives; an async one runs in a background event loop."""
         if not self._is_async:
             return self._function(texts)
         with self._lock:
@@ -144,6 +146,7 @@ class CallableEncoder(CheckedEncoder):
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs the event loop in this thread until it is stopped, then cancels what is left."""
     try:
         loop.run_forever()
     finally:

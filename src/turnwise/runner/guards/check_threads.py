@@ -69,6 +69,7 @@ class CheckThreads:
             self._do(self._jobs.get())
 
     def _do(self, job: _Job) -> None:
+        """Runs one job in a worker thread and delivers its result. Skips a job that was cancelled while queued."""
         with self._lock:
             job.has_begun = not job.is_abandoned
             self._busy -= not job.has_begun

@@ -119,6 +119,7 @@ def without_sealed_parts(content: Content) -> Content:
 
 
 def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
+    """Returns the call with the guardrail's arguments; None if the rewrite changes more than the arguments of this one call."""
     call = before.tool_calls[0]
     if len(after.parts) != 1 or not after.tool_calls:
         return None
@@ -132,6 +133,7 @@ def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
 
 
 def _with_words(before: Content, after: Content, reason: str) -> Content | None:
+    """Returns the rewritten content with the calls and results that the rewrite omitted; None if it changes or adds one."""
     calls = {call.call_id: call for call in before.tool_calls}
     results = {result.call_id: result for result in before.tool_results}
     if any(calls.get(call.call_id) != call for call in after.tool_calls):

@@ -19,6 +19,7 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.ports.stopping import is_stopped
+from turnwise.runner.admission import check_offers
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import (
     GuardrailResult,
@@ -30,7 +31,6 @@ from turnwise.runner.guards.guardrail_results import (
     without_sealed_parts,
 )
 from turnwise.runner.guards.stream_guard import StreamStage
-from turnwise.tools.offers import check_offers
 
 NAME = "tools"
 """The name of the data part that holds the offered tools for guardrails."""
@@ -120,7 +120,7 @@ class Guardrails:
         """Raises AgentFailed if a name may not be recorded. The error does not hold the name.
 
         Args:
-            what: What the names are, for the error: "the key of a step".
+            what: The kind of names, for the error: "the key of a step".
             names: The names.
             author: The agent that chose them.
         """
@@ -130,7 +130,7 @@ class Guardrails:
                 raise AgentFailed(problem, fix="Choose a name that holds no text of users, models or tools.")
 
     async def verdict(self, verdict: Verdict, author: str) -> Verdict:
-        """Returns a selector's verdict as it is recorded. What a model said in it is checked as an answer."""
+        """Returns a selector's verdict as it is recorded. A model's text in it is checked as an answer."""
         if verdict.usage is None or not self._guardrails:
             return verdict
         reason, question = [await self._said_by_model(text, author) for text in (verdict.reason, verdict.question)]
@@ -147,7 +147,7 @@ class Guardrails:
 
     async def _said_by_model(self, text: str, author: str) -> str:
         passed = await self._run_all("answer", text_content(text), author)
-        return "What the model said is withheld." if passed.content is None else passed.content.text
+        return "The model's text is withheld." if passed.content is None else passed.content.text
 
     async def event(self, event: Event) -> Event:
         """Returns an agent's event as it is recorded: checks its error, its summary, each tool call, then its content.
@@ -181,7 +181,7 @@ class Guardrails:
         return await self._with_allowed_tools(checked) if passed.guarded else checked
 
     async def _with_allowed_tools(self, event: Event) -> Event:
-        """Returns the event with results that name only tools whose names may be recorded."""
+        """Returns the event with tool names in its results only where they may be recorded."""
         content = event.content or Content()
         refused = {part.tool for part in content.tool_results if not await self.allows_name(part.tool, event.author)}
         parts = tuple(
@@ -215,6 +215,7 @@ class Guardrails:
         return text if verdict.content is None else verdict.content.text
 
     async def _run_all(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
+        """Runs all guardrails in order; each one checks what its predecessor left. Stops at the first block."""
         record: list[Guarded] = []
         for guardrail in self._guardrails:
             verdict = await self._verdict(guardrail, place, content, agent)
@@ -227,6 +228,7 @@ class Guardrails:
         return GuardrailResult(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        """Returns one guardrail's verdict. If it raises, times out or returns an invalid one, the verdict is a block."""
         clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
@@ -253,7 +255,7 @@ def as_content(tools: Sequence[OfferedTool]) -> Content:
 
 
 def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
-    """Returns the tools in a checked content. Drops tools whose name or schema a guardrail made invalid."""
+    """Returns the tools in a checked content. Drops tools with a name or schema that a guardrail made invalid."""
     parts = content.parts if content is not None else ()
     data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
     left: dict[str, OfferedTool] = {}
@@ -263,6 +265,7 @@ def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
 
 
 def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
+    """Yields the data that are valid tools, and skips the others."""
     for each in data:
         try:
             tool = OfferedTool.model_validate(each, strict=True)

@@ -52,6 +52,7 @@ class _Stream:
         """The number of characters shown so far."""
 
     async def feed(self, text: str) -> str:
+        """Returns the text that can be shown after this piece. After a block it returns only empty texts."""
         if self._stages is None:
             return ""
         for stage in self._stages:
@@ -68,8 +69,8 @@ class _Stream:
 class StreamStage:
     """Filters a stream of text through one guardrail, of which only `check` and `reach` are known.
 
-    A finding that begins more than `reach` characters back is recognised by now. So the text is cut there, if checking
-    both sides separately gives the same as checking them together: then no finding spans the cut. Otherwise an earlier
+    A finding that begins more than `reach` characters back is recognised by now. The text is cut there, if checking both sides
+    separately gives the same as checking them together: then no finding spans the cut. Otherwise an earlier
     cut is tried, and if all of the text belongs to one long finding, nothing is released yet. The last released text
     stays as the context of the rest. The joined results of `feed` are a prefix of the guardrail's result for the whole
     text.

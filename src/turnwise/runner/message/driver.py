@@ -93,8 +93,8 @@ class Driver:
         Once the message is stored, errors close the run's feed instead of being raised.
 
         Returns:
-            The session after the answer; None when another process took it over. That process continues the answer,
-            and the feed stays open.
+            The session after the answer; None when another process took it over. The other process continues the answer, and
+            the feed stays open.
 
         Raises:
             SessionBusy: Another process writes to the session. The message is in the inbox, unless it is to be
@@ -124,6 +124,7 @@ class Driver:
             return await self._run(run, recorder, plan, hold)
 
     async def _run(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> Session | None:
+        """Answers the stored message. Errors are logged or close the feed; the recorder refuses further writes at the end."""
         run.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
@@ -167,6 +168,10 @@ class Driver:
         await append_between_runs(self._services.store, self._hooks, session, self.lease, events, empty_inbox=empty_inbox)
 
     async def _begin(self, run: MessageRun, hold: Hold) -> tuple[Recorder, Plan | Refusal]:
+        """Plans the message and stores it with the lease, in one commit. When the session changed meanwhile, plans again.
+
+        Returns the recorder, and the plan or the refusal that was stored.
+        """
         limit = None if run.config.when_busy == "reject" else run.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:
@@ -185,6 +190,7 @@ class Driver:
                 return recorder, plan
 
     async def _open_invocation(self, run: MessageRun, recorder: Recorder, plan: Plan, hold: Hold) -> InvocationState:
+        """Returns the state of the invocation. A continued one gets its journal, tools and the agents that it began with."""
         journal, context, problem = EMPTY, run.stored_message.context, None
         if plan.continues:
             events = await self._services.store.events(run.key, invocation_id=plan.invocation_id)
@@ -215,6 +221,7 @@ class Driver:
         invocation.failure = problem
 
     async def _answer(self, run: MessageRun, invocation: InvocationState, plan: Plan) -> None:
+        """Runs the agents' turns to the end. Without an agent, stores the clarifying question or the failure instead."""
         if invocation.failure is not None:
             await self._conclude(invocation, plan.holder, _failed_end(invocation.failure))
             return
@@ -291,7 +298,7 @@ class Driver:
             invocation: The invocation.
             holder: The agent that runs first.
             turn: The number of its turn.
-            probe: An agent whose failure passes the message to the next candidate.
+            probe: An agent that passes the message to the next candidate when it fails.
         """
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
@@ -390,6 +397,7 @@ class Driver:
 
 
 def _failed_end(error: BaseException) -> End:
+    """Returns the end that records this error. Raises errors that are no `Exception`, such as a cancellation."""
     if isinstance(error, LimitReached):
         return End(reason=f"limit:{error.which}", detail=error_text(error))
     if isinstance(error, TurnwiseError):

@@ -1,18 +1,22 @@
 """Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
+import asyncio
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
 from turnwise.facts.errors import SessionMissing, StaleWriter, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.ids import Issuer
 from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
 from turnwise.facts.tree import AgentTree
+from turnwise.ports.decisions import Version, VersionKind
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.experiments import DecidingPolicy, deciding_policy
@@ -29,10 +33,9 @@ from turnwise.runner.message.continuation import (
 from turnwise.runner.message.invocation import MessageRun, PreparedMessage
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
-from turnwise.runner.record.versions import VersionRecorder
 from turnwise.runner.rests import with_ends
 from turnwise.runner.turn.state import Services
-from turnwise.selection.cascade import moved_positions
+from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
 from turnwise.selection.shadow import ShadowRequest
@@ -57,7 +60,7 @@ class Plan:
     invocation_id: str
     continues: Continuation | None
     shadow: ShadowRequest | None = None
-    """What the shadow policy decides on after the answer; None without one."""
+    """The decision that the shadow policy makes after the answer; None without one."""
 
     @property
     def holder(self) -> str:
@@ -80,8 +83,8 @@ class UnfinishedMessage(Exception):
     """An older message of the session is unfinished. Never leaves the runner.
 
     Args:
-        held: True if another process holds the session. That process may die before this one writes, so this message
-            must not be stored after the unfinished one.
+        held: True if another process holds the session. The other process may die before this one writes, so this message must
+        not be stored after the unfinished one.
     """
 
     def __init__(self, *, held: bool) -> None:
@@ -154,6 +157,7 @@ class Planner:
         return PreparedMessage(invocation_id, content, versions, message.guarded, message.context.tools)
 
     async def _prepare(self, run: MessageRun) -> PreparedMessage:
+        """Runs the guardrails on the message and its offered tools, and saves its blobs as artifacts where the app wants it."""
         guardrails = Guardrails(self._services.guardrails, run.config.limits.guardrail_seconds)
         content, guarded = await guardrails.message(run.message.content)
         tools: tuple[OfferedTool, ...] = ()
@@ -196,6 +200,10 @@ class Planner:
         return prepared._replace(content=content, artifact_versions=versions)
 
     async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage, agent_set: AgentSet) -> Plan:
+        """Selects the agent for the prepared message, and plans the events: ends of expired waits, then the user's message.
+
+        Raises UnknownToolCall for a result or answer that nothing waits for.
+        """
         content = prepared.content
         self._check_results(content, session.head, run.message.context, agent_set.tree)
         over = await self._expiry_events(session, run, agent_set.tree)
@@ -248,9 +256,7 @@ class Planner:
         agent_set: AgentSet,
         policy: DecidingPolicy,
     ) -> tuple[Selection, ShadowRequest | None]:
-        """Returns the selection, and what the shadow decides on. The first message for an agent whose rest is over is its
-        probe.
-        """
+        """Returns the selection, and what the shadow decides on. The first message for an agent after its rest is its probe."""
         rests, context = self._services.rests, run.message.context
         noted = await self._services.memory.noted(content, run.key, context.roles, agent_set.tree)
         resting = {name: rest for name, rest in rests.resting().items() if name not in (agent_set.tree.root, run.probe)}
@@ -347,7 +353,7 @@ class _Admission:
         self._store, self._run, self.session = store, run, session
 
     async def accept(self) -> None:
-        """Puts the message in the inbox unless it is there. Raises StaleWriter when the session has changed: plan again."""
+        """Puts the message in the inbox, unless it is in it. Raises StaleWriter when the session has changed: plan again."""
         run = self._run
         if run.queued:
             return
@@ -368,6 +374,7 @@ class _Admission:
 def _shadow_of(
     run: MessageRun, head: Head, content: Content, policy: DecidingPolicy, selection: Selection, resting: frozenset[str]
 ) -> ShadowRequest | None:
+    """Returns what the shadow policy decides on after the answer; None without a shadow policy."""
     if policy.shadow is None:
         return None
     paired = policy.assigned if policy.assigned is not None and policy.assigned.shadow is not None else None
@@ -388,3 +395,44 @@ def _shadow_of(
 def _was_answered_by_question(event: Event) -> bool:
     """Returns whether the event is a message that a clarifying question answered."""
     return event.author == USER and event.actions.selection is not None and event.actions.selection.outcome == "clarify"
+
+
+class VersionRecorder:
+    """Stores each version once, in the background. A failure is logged, and the next decision tries again."""
+
+    def __init__(self, put: Callable[[str, Version], Awaitable[None]], issuer: Issuer) -> None:
+        self._put_version, self._issuer = put, issuer
+        self._known: set[tuple[str, VersionKind, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def note(self, app: str, selection: Selection, cascade: Cascade) -> None:
+        """Starts to store the versions of a decision that the cascade just made. Returns at once."""
+        names: tuple[tuple[VersionKind, str], ...] = (("policy", selection.fingerprint), ("tree", selection.tree_version))
+        for kind, version in names:
+            if version and (app, kind, version) not in self._known:
+                self._known.add((app, kind, version))
+                task = asyncio.create_task(self._put(app, kind, version, cascade))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Waits until all versions are stored, or failed."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _put(self, app: str, kind: VersionKind, version: str, cascade: Cascade) -> None:
+        """Stores a version with its body. A failure is logged, and the version is tried again with the next decision."""
+        try:
+            # A tree may have thousands of cards.
+            body = await asyncio.to_thread(_body, kind, cascade)
+            name = cascade.spec.name if kind == "policy" else ""
+            await self._put_version(app, Version(kind, version, name, body, self._issuer.now()))
+        except Exception as error:
+            self._known.discard((app, kind, version))
+            log.debug("The %s %s of app %s could not be stored: %s", kind, version, app, error)
+
+
+def _body(kind: VersionKind, cascade: Cascade) -> str:
+    if kind == "policy":
+        return json.dumps(cascade.description(), ensure_ascii=False, separators=(",", ":"))
+    # A tree's version is never deleted, so what users wrote is not in it.
+    return f"[{','.join(card.model_dump_json(exclude_defaults=True, exclude={'learned'}) for card in cascade.tree)}]"

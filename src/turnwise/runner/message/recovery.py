@@ -101,7 +101,7 @@ class Recovery:
 
         Args:
             key: The session.
-            is_due: Whether there may be something to end or release. False only reads the session.
+            is_due: True if there may be something to end or release. False only reads the session.
 
         Returns:
             The session as it was read; None when there is none.
@@ -128,6 +128,7 @@ class Recovery:
             return await self._resume_with(hold, unfinished)
 
     async def _resume_with(self, hold: Hold, unfinished: UnfinishedWork) -> Session | None:
+        """Starts the next attempt with the agents that the invocation began with. Ends the invocation if it may not go on."""
         end = None
         try:
             await hold.switch(unfinished.revision)
@@ -144,6 +145,7 @@ class Recovery:
         return await self._driver.run(unfinished.run, recorder, _plan(unfinished), hold)
 
     async def _close(self, unfinished: UnfinishedWork, end: End) -> Session:
+        """Takes the lease, stores the invocation's end, and closes the feed. Returns the session after it."""
         recorder = self._driver.recorder(
             unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.orphan.open.attempt
         )

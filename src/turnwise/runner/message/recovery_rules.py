@@ -87,11 +87,12 @@ class UnknownAgents:
         agents: AgentSet,
         now: datetime,
     ) -> bool:
-        """Returns whether to leave a message to a process that knows the agent whose question it may answer."""
+        """Returns whether to leave a message to a process that knows the asking agent, if it may answer a question."""
         agent = asked_by_unknown(head, content, context, agents, now)
         return agent is not None and self._leaves(key, f"message {message_id}", agent)
 
     def _leaves(self, key: SessionKey, what: str, agent: str) -> bool:
+        """Returns whether this piece of work is still within its time for other processes. The first call starts that time."""
         if not self._seconds:
             return False
         now, piece = self._clock(), (key, what)

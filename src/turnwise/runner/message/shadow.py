@@ -93,6 +93,7 @@ class Shadows:
             self._counts.count("dropped")
 
     async def _work(self, store: Experiments) -> None:
+        """Decides the waiting requests one after the other, and drops those that waited too long."""
         while self._waiting:
             waiting = self._waiting.popleft()
             if self._clock() - waiting.since > PATIENCE_SECONDS:
@@ -101,6 +102,7 @@ class Shadows:
             self._counts.count(await self._decide(store, waiting))
 
     async def _decide(self, store: Experiments, waiting: _Waiting) -> ShadowResult:
+        """Makes and stores one decision of the shadow policy; returns its result. Never raises an `Exception`."""
         try:
             async with asyncio.timeout(DECISION_SECONDS):
                 selection = await decide_in_shadow(waiting.request)

@@ -46,7 +46,7 @@ class Expiries:
         """The time of the timer."""
         self._pass: asyncio.Task[set[SessionKey]] | None = None
         self._is_asked_again = False
-        """Whether another pass was asked for during the one that runs."""
+        """True if another pass was requested during the one that runs."""
         self._retry: asyncio.TimerHandle | None = None
 
     def note(self, session: Session) -> None:
@@ -71,10 +71,10 @@ class Expiries:
             return
         self._is_asked_again = False
         self._pass = asyncio.create_task(self._run())
-        self._pass.add_done_callback(self._ended)
+        self._pass.add_done_callback(self._on_pass_end)
 
     async def work_off(self) -> set[SessionKey]:
-        """Works off the sessions whose waits have expired, here, and returns them. Raises the store's errors."""
+        """Works off the sessions with expired waits, here, and returns them. Raises the store's errors."""
         taken: set[SessionKey] = set()
         while new := set(await self.expired()) - taken:
             await asyncio.wait([self._take_up(key) for key in new], timeout=BATCH_SECONDS)
@@ -82,7 +82,7 @@ class Expiries:
         return taken
 
     async def expired(self) -> list[SessionKey]:
-        """Returns some of the sessions whose waits have expired."""
+        """Returns some of the sessions with expired waits."""
         return list(await self._store.leases.expired(self._app, self._now(), limit=AT_MOST))
 
     async def close(self) -> None:
@@ -105,7 +105,8 @@ class Expiries:
             self._next = at
             self._dispatcher.call_at(key, at)
 
-    def _ended(self, task: "asyncio.Task[set[SessionKey]]") -> None:
+    def _on_pass_end(self, task: "asyncio.Task[set[SessionKey]]") -> None:
+        """Runs when a pass is over: begins the next one if asked for, tries again later after an error, and logs it."""
         self._pass = None
         if task.cancelled():
             return

@@ -178,6 +178,7 @@ class Followers:
             run.invocation.feed.close(problem)
 
     async def _withdraw(self, run: MessageRun, then: Callable[[], Awaitable[None]]) -> None:
+        """Refuses the queued message in the inbox. If another process has begun it, follows its answer. Then awaits `then`."""
         try:
             await self._store.inbox.refuse(run.key, run.message.id, "cancelled")
             receipt = await self._store.inbox.receipt(run.key, run.message.id)
@@ -193,7 +194,7 @@ class Followers:
 
 
 def reader_gone() -> SessionError:
-    """Returns the error of a replay whose readers went away in the middle of it."""
+    """Returns the error of a replay when its readers go away in the middle of it."""
     return SessionError(f"Nobody has read these events for {ABANDONED_SECONDS:g} seconds.", fix="Attach to the message again.")
 
 

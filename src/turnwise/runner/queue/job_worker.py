@@ -27,7 +27,7 @@ from turnwise.telemetry.log_context import message_context
 AT_ONCE = 16
 """The number of jobs that one process runs at once."""
 ATTEMPTS = 3
-"""The number of attempts per job, including attempts whose process died."""
+"""The number of attempts per job, including those that a dead process began."""
 LOOK_SECONDS = 0.25
 """The interval at which a finished job checks a busy session, in addition to signals."""
 CLOSE_SECONDS = 5.0
@@ -116,6 +116,7 @@ class JobWorker:
             self._check_task.cancel()
 
     def _begin(self, claimed: Sequence[BackgroundJob]) -> None:
+        """Starts a task for each claimed job, and the periodic check of the claims."""
         for job in claimed:
             task = asyncio.get_running_loop().create_task(self._run(job), context=Context())
             self._running[job.name] = task
@@ -124,6 +125,7 @@ class JobWorker:
             self._check_task = asyncio.get_running_loop().create_task(self._check_claims(), context=Context())
 
     async def _try_claim(self) -> None:
+        """Claims and starts jobs. Logs errors instead of raising them."""
         try:
             await self.claim()
         except TurnwiseError as problem:
@@ -135,6 +137,7 @@ class JobWorker:
             self._claim_task = None
 
     def _done(self, name: tuple[SessionKey, str, str], task: "asyncio.Task[None]") -> None:
+        """Removes a finished job. Ends the check of claims after the last one, and looks for more jobs."""
         if self._running.get(name) is task:
             del self._running[name]
         if not self._running and self._check_task is not None:
@@ -144,6 +147,7 @@ class JobWorker:
             self.wake()
 
     async def _check_claims(self) -> None:
+        """Asks the store three times per lease which jobs this process still holds, and cancels those that it lost."""
         while True:
             await asyncio.sleep(self._lease.seconds / 3)
             began = dict(self._running)
@@ -156,6 +160,7 @@ class JobWorker:
                 began[name].cancel()
 
     async def _run(self, job: BackgroundJob) -> None:
+        """Runs a claimed job. A failure puts it back for a retry; a cancellation puts it back without counting the attempt."""
         with message_context(job.key, is_local=False):
             try:
                 await self._attempt(job)
@@ -174,6 +179,7 @@ class JobWorker:
             await self._attempt_with(hold.agent_set.agents.get(job.agent), job)
 
     async def _attempt_with(self, agent: Agent | None, job: BackgroundJob) -> None:
+        """Has the memory or the agent do the job. Drops it after ATTEMPTS; retries later if this process lacks the agent."""
         if job.attempt > ATTEMPTS:
             await self._drop(job, "its process died each time")
         elif job.request.kind == KIND:
@@ -200,6 +206,7 @@ class JobWorker:
             self._services.memory.encode_later(job.key.user)
 
     async def _event(self, job: BackgroundJob, result: Actions) -> Event:
+        """Returns the event that records a job's result, without memory entries that guardrails or a full memory refuse."""
         checked = [await self._guardrails.memory(entry, job.agent) for entry in result.remembered]
         remembered = tuple(entry for entry in checked if entry is not None)
         allowances = self._services.allowances
@@ -237,6 +244,7 @@ class JobWorker:
                 return
 
     async def _failed(self, job: BackgroundJob, why: str, pause: float) -> None:
+        """Puts the job back to be claimed after `pause` seconds; after ATTEMPTS, drops it."""
         if job.attempt >= ATTEMPTS:
             await self._drop(job, why)
             return
@@ -258,6 +266,8 @@ class JobWorker:
             log.warning("The claim of a background job could not be released: %s", problem.code)
 
     def _wake_in(self, seconds: float) -> None:
+        """Looks for jobs again after that many seconds."""
+
         def wake() -> None:
             self._timers.discard(timer)
             self.wake()
@@ -273,6 +283,7 @@ class _Log:
         self._store, self._key, self._most = store, key, most
 
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        """Yields pages of the session's events, the newest page first, each in log order, up to the limit of events."""
         left, before = self._most, None
         while left > 0:
             asked = max(1, min(page, left))

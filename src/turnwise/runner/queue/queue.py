@@ -22,7 +22,7 @@ class SessionQueue:
         self.arrivals = 0
         """The number of arriving messages that still use this queue."""
         self.waiting: dict[str, MessageRun] = {}
-        """Runs whose messages are in the inbox, by message id."""
+        """Runs of the messages in the inbox, by message id."""
         self.current: MessageRun | None = None
         """The run that is being answered."""
         self.task: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class InboxQueue:
         return receipt.number
 
     def put(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Queues a run whose message is in the inbox."""
+        """Queues the run of a message in the inbox."""
         run.queued = True
         run.accept()
         current = queue.current
@@ -88,7 +88,7 @@ class InboxQueue:
             self._leave(queue, known)
 
     async def send_on(self, queue: SessionQueue) -> None:
-        """Removes the runs whose messages another process has taken, and follows those messages."""
+        """Removes the runs of messages that another process has taken, and follows those messages."""
         for run in list(queue.waiting.values()):
             receipt = await self._store.inbox.receipt(run.key, run.message.id)
             if receipt is not None and receipt.state == "queued":
@@ -113,6 +113,7 @@ class InboxQueue:
             self._put_or_follow(queue, run, receipt)
 
     def _put_or_follow(self, queue: SessionQueue, run: MessageRun, receipt: Receipt) -> None:
+        """Queues the run if its message waits in the inbox; follows the answer if the message was started or refused."""
         run.accept()
         if receipt.state != "queued":
             self._followers.follow(run, receipt)

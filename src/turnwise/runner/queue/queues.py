@@ -235,6 +235,7 @@ class SessionQueues:
     def _start(
         self, queue: SessionQueue, first: MessageRun | None = None, *, recover: bool = False, is_due: bool = False
     ) -> "asyncio.Task[None]":
+        """Starts a worker for the queue in a task, with a concurrency slot if one is free, and returns the task."""
         # Takes a free slot now, before another task can take it.
         inside = self._limit.try_enter()
         worker = SessionWorker(self._worker_context, queue, first, recover=recover, is_due=is_due, inside=inside)

@@ -74,6 +74,7 @@ class RecoveryLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _rounds(self) -> None:
+        """Runs rounds until cancelled. In some of them, finishes deletions and prunes. Logs a series of errors once."""
         failing: str | None = None
         for round_ in itertools.count():
             try:
@@ -97,6 +98,7 @@ class RecoveryLoop:
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
 
     async def _round(self) -> None:
+        """Claims jobs, reads the agents' rests, and takes up or announces sessions that have work and no living holder."""
         dispatcher = self._queues.dispatcher
         if dispatcher.works_here:
             await self._jobs.claim()

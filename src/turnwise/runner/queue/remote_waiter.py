@@ -26,6 +26,7 @@ class RemoteWaiter:
             raise
 
     async def _wait(self) -> None:
+        """Looks at the queue's messages at signals and at growing intervals, until other processes have taken all of them."""
         signals, seen, pause = self._store.signals, (-1, -1), FIRST_LOOK_SECONDS
         with signals.watch(self._queue.key) as watch:
             while self._queue.waiting:

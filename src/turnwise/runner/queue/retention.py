@@ -70,6 +70,7 @@ class Pruning:
         return _Pass(first=await store.revision(self._app) if store is not None else 0)
 
     async def _step(self, current: "_Pass", *, dry_run: bool) -> Mapping[str, int]:
+        """Prunes one step: a batch of users, or after the last user the definitions. Returns the rows pruned by kind."""
         if self._store is None:
             return {}
         pruned = await self._store.prune(self._app, self._retention, now=self._now(), after=current.after, dry_run=dry_run)
@@ -102,6 +103,6 @@ class _Pass:
     first: int
     """The revision of the definitions when it began."""
     after: str | None = None
-    """The user after whom the next step begins; None at the beginning and at the end."""
+    """The last pruned user; the next step begins after it. None at the beginning and at the end."""
     revisions: set[int] = field(default_factory=set)
     """The revisions that decisions name, as far as they were read."""

@@ -87,6 +87,7 @@ class SlotWaiter:
             poll.result()
 
     async def _poll_store(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
+        """Waits until another process has taken all work of this queue, while no concurrency slot is free."""
         signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
         with signals.watch(self._queue.key) as watch:
             while True:
@@ -140,6 +141,7 @@ class CancelListener:
             del self._timers[loop]
 
     async def _check_requests(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stops the runs that other processes asked to stop, and checks the leases. Then schedules the next look."""
         try:
             for key, invocation_id in await self._store.leases.stops(self._holder):
                 for run in self._running():
@@ -151,7 +153,7 @@ class CancelListener:
         loop.call_later(LOOK_SECONDS, self._wake, loop)
 
     async def _check_leases(self) -> None:
-        """After other processes found this one dead, stops the runs whose sessions they took."""
+        """After other processes found this one dead, stops the runs in the sessions that they took."""
         deaths = await self._store.leases.deaths(self._holder)
         if deaths != self._deaths:
             for run in self._running():
@@ -232,6 +234,9 @@ class SessionWorker:
             raise
 
     async def _work(self) -> None:
+        """Serves the queue until nothing is left: waits for a free session or slot, and answers or recovers one message at a
+        time.
+        """
         queue, next_work = self._queue, NextWork.CONTINUE
         while (next_work is not NextWork.DONE and not queue.closing) or queue.waiting or self._first:
             if next_work is NextWork.WAIT and not await self._wait_until_free():
@@ -293,6 +298,7 @@ class SessionWorker:
             raise
 
     async def _answer(self, run: MessageRun) -> NextWork:
+        """Answers one message and returns what the worker does next. Errors become a place in the inbox or a follower."""
         try:
             session = await self._serve_in_context(run)
         except UnfinishedMessage as older:
@@ -342,7 +348,7 @@ class SessionWorker:
         return NextWork.CONTINUE
 
     async def _put_in_inbox(self, run: MessageRun) -> None:
-        """Puts the message in the inbox, unless it is there, and queues the run."""
+        """Puts the message in the inbox, unless it is in it, and queues the run."""
         if run.queued:
             self._inbox_queue.put(self._queue, run)
             return
@@ -381,6 +387,7 @@ class SessionWorker:
         return self._inside
 
     async def _resume(self, unfinished: UnfinishedWork) -> None:
+        """Resumes the unfinished work. If another process was faster, follows the invocation."""
         self._queue.current = unfinished.run
         self._context.cancel_listener.listen()
         try:

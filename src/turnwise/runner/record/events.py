@@ -90,8 +90,9 @@ def origin_of(event_id: str) -> Origin:
 class EventIds:
     """Issues event ids, and replaces ids that did not come from here.
 
-    The store ignores an event whose id it has already stored, including its actions. So an agent that emits a copied or
-    repeated event gets a new id for it.
+    The store ignores an event with an id that it has stored already, including its actions. An agent that emits a copied or
+    repeated
+    event therefore gets a new id for it.
     """
 
     def __init__(self, issuer: Issuer) -> None:

@@ -22,8 +22,8 @@ class _Pieces:
 class EventFeed:
     """Public events in the order they were published: stored events, and partial events in between.
 
-    A partial event is kept until its final event arrives, even for slow readers. Of very many pieces of a message, the older
-    ones are put together, unless a reader is among them.
+    A partial event is kept until its final event arrives, even for slow readers. When a message has very many pieces, the older
+    ones are joined, unless a reader is among them.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class EventFeed:
             seconds: How long to wait for a new reader when all readers have gone; None means any time.
 
         Returns:
-            Whether events are wanted; False if no new reader came.
+            True if events are wanted; False if no new reader came.
         """
         while not self._closed and not self._is_wanted():
             self._taken.clear()
@@ -134,7 +134,7 @@ class EventFeed:
     async def read(self, after: int = 0) -> AsyncIterator[Event]:
         """Yields every event from the first; ends when the feed is closed, and raises the problem it was closed with.
 
-        Skips partial events whose final event has arrived.
+        Skips partial events after the arrival of their final event.
 
         Args:
             after: Yield only stored events with a higher sequence number. Partial events are not filtered.

@@ -194,6 +194,7 @@ def _model_calls(events: Iterable[Event]) -> dict[Branch, int]:
 
 
 def _replies(event: Event) -> dict[str, Content]:
+    """Returns the event's replies by the id of the wait that each one answers: tool results, and a reply to a question."""
     if event.content is None:
         return {}
     replies = {result.call_id: event.content for result in event.content.tool_results}
@@ -258,7 +259,7 @@ class Replay:
 
     Parallel runs may reach their events in any order, hence the queue per scope.
 
-    While events remain, the state reads as it did when they were recorded. So an agent that decides by the state decides
+    While events remain, the state reads as it did when they were recorded. An agent that decides by the state therefore decides
     as before, and asks the same questions. Writes in events without content are reached when the run makes them again.
     Writes of a finished run are reached when its caller reaches that run.
     """

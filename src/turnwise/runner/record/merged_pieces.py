@@ -21,6 +21,7 @@ def merged_runs(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
 
 
 def _continues(before: Event, after: Event) -> bool:
+    """Returns whether a piece goes on where the one before ends: same attempt, scope, part type and call."""
     first, second = _only_part(before), _only_part(after)
     if first is None or type(first) is not type(second) or (before.attempt, before.scope) != (after.attempt, after.scope):
         return False
@@ -40,6 +41,7 @@ def _only_part(event: Event) -> Part | None:
 
 
 def _joined(events: Sequence[Event]) -> Event:
+    """Returns the pieces as one piece with their joined text or arguments."""
     first = events[0]
     if len(events) == 1:
         return first

@@ -59,6 +59,7 @@ class HookDispatcher:
                 await _call_hook(call)
 
     def _calls(self, stored: Sequence[Event], outcome: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
+        """Yields the calls of all hooks for these events, in order, and last for the outcome."""
         for hook in self._hooks:
             for event in stored:
                 if event.partial:
@@ -75,6 +76,7 @@ class HookDispatcher:
 
 
 async def _call_hook(call: Callable[[], Awaitable[None]]) -> None:
+    """Calls one hook, for at most HOOK_SECONDS. Logs what it raises."""
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(HOOK_SECONDS):
@@ -208,6 +210,7 @@ class Recorder:
         self.problem = self.problem or problem
 
     async def _append(self, events: Sequence[Event], release: bool) -> None:
+        """Stores numbered events under the lock, then announces them. A failure, or `release`, ends all further writing."""
         async with self._lock:
             if self.problem:
                 raise self.problem
@@ -225,6 +228,7 @@ class Recorder:
             self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
+        """Publishes stored events to the feed, queues the hooks' calls, and wakes readers in other processes."""
         stored = numbered_events(events, first)
         self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
         self.remembers = self.remembers or any(event.actions.remembered for event in stored)

@@ -1,14 +1,16 @@
-"""Size limits on agents' output: one event, the pieces of one streamed answer, and all events of an invocation."""
+"""Limits on agents' output: the sizes of events, streamed answers and whole invocations, and the JSON form of values."""
 
 import json
 from collections.abc import Iterator
+
+from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import AgentFailed, LimitReached
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact
 from turnwise.facts.limits import Limits
-from turnwise.facts.sizes import DEEPEST, holds_deep, least_bytes
+from turnwise.facts.sizes import DEEPEST, holds_deep, is_deep, least_bytes
 
 PIECE_BYTES = 16
 """The minimum that one streamed piece counts, since each piece is an event until the answer is complete."""
@@ -58,6 +60,7 @@ class AnswerSize:
             raise LimitReached("invocation_bytes", f"The invocation stored {self._total:,} bytes.")
 
     def _check(self, author: str, size: int) -> None:
+        """Raises LimitReached if one answer has more than `answer_bytes`."""
         if size > self._limits.answer_bytes:
             raise LimitReached(
                 "answer_bytes",
@@ -76,6 +79,7 @@ def is_long_content(content: Content | None) -> bool:
 
 
 def _least_bytes_of(part: Part, most: int) -> int:
+    """Returns a lower bound of the part's size as JSON, without serialising it."""
     match part:
         case TextPart() | ThinkingPart():
             return len(part.text)
@@ -132,3 +136,14 @@ def _is_finite(value: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def as_json(what: str, value: object) -> JsonValue:
+    """Returns a JSON copy of the value, so that later changes of the original do not reach the log. Raises AgentFailed."""
+    if is_deep(value):
+        raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
+    try:
+        copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AgentFailed(f"{what} cannot be stored: {error}.", fix="Only JSON values can.") from None
+    return copied

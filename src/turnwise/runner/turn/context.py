@@ -20,14 +20,13 @@ from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.record.journal import DECISION, current_scope
 from turnwise.runner.turn.answer_limits import check_storable
 from turnwise.runner.turn.emitter import EventEmitter, open_stream
-from turnwise.runner.turn.memory_view import MemoryView
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
 from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.run_agent import passes_twice, run_agent
 from turnwise.runner.turn.state import Handoff, InvocationState
 from turnwise.runner.turn.steps import Steps
-from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
+from turnwise.runner.turn.views import ArtifactsView, HistoryView, MemoryView, StateView
 from turnwise.selection.verdicts import run_selector
 
 T = TypeVar("T")
@@ -121,6 +120,7 @@ class TurnContext:
         arguments: dict[str, JsonValue] | None = None,
         offered: bool = False,
     ) -> Content:
+        """Asks the user, or the party that offered the tool; returns the recorded reply, or suspends the run until it comes."""
         recorded = self._invocation.replay.next_question(current_scope(self.branch))
         if recorded is not None:
             reply = self._invocation.journal.replies.get(recorded.id)
@@ -151,6 +151,7 @@ class TurnContext:
 
     @awaited("context.results")
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
+        """Returns the results of these recorded calls, in order. Suspends the run until all are there."""
         stated, replies = self._invocation.journal.waits, self._invocation.journal.replies
         for call in calls:
             if self._invocation.replay.skip_to_wait(current_scope(self.branch), call):
@@ -164,6 +165,7 @@ class TurnContext:
 
     @awaited("context.transfer")
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
+        """Hands the conversation to another agent after this turn. Raises TransferRefused."""
         targets = self.transfer_targets
         if agent not in targets:
             known = agent in self._invocation.runtime.tree
@@ -179,6 +181,7 @@ class TurnContext:
 
     @awaited("context.call")
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
+        """Runs another agent privately and returns its answer, which readers of the conversation do not see."""
         if segment is None:
             self._calls += 1
             segment = str(self._calls)
@@ -197,6 +200,7 @@ class TurnContext:
         followed: bool = False,
         private: bool = False,
     ) -> Outcome:
+        """Runs a child on a branch of this one, as part of this answer, or privately. A finished child is not run again."""
         if private:
             return await self._call_privately(child, message or self.message, segment)
         branch = self.branch.child(segment)
@@ -220,6 +224,7 @@ class TurnContext:
         tasks: Mapping[str, int] | None = None,
         lead: str | None = None,
     ) -> Verdict:
+        """Returns the verdict of a selector among these agents. It is recorded, so a resumed run gets the same one."""
         self._selections += 1
         key = f"{DECISION}{self.branch}:select#{self._selections}"
         if key in self._invocation.journal.steps:
@@ -309,6 +314,7 @@ class TurnContext:
             await self._invocation.emit(self.event().replace(error=info))
 
     async def _call_privately(self, agent: str, message: Content, segment: str) -> Outcome:
+        """Runs an agent on a private branch. Raises LimitReached when calls nest too deep, AgentFailed for an unknown agent."""
         if self.branch.call_depth >= self.config.limits.call_depth:
             raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
         if agent not in self._invocation.runtime.tree or not self._reachable(agent):
@@ -321,6 +327,7 @@ class TurnContext:
     async def _run_nested(
         self, agent: str, branch: Branch, message: Content, assignment: Assignment | None, scope: Scope
     ) -> Outcome:
+        """Runs an agent to its end on this branch and returns its outcome. A finished run returns its recorded outcome."""
         if branch in self._invocation.journal.finished or (assignment is not None and assignment.is_over):
             self._invocation.replay.reach_finished(branch)
             outcome = self._invocation.journal.outcome(branch)

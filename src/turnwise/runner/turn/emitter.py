@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.concurrency import LoopYielder
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
@@ -17,6 +16,7 @@ from turnwise.runner.turn.misuse import named, no_attribute
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.state import InvocationState, is_long
 from turnwise.selection.next_tag import NextTagFilter
+from turnwise.tools.event_loop import LoopYielder
 
 Take = Callable[[Event], Awaitable[None]]
 
@@ -213,6 +213,7 @@ class EventEmitter:
             await self._invocation.guardrails.check_names(what, names, self._agent)
 
     async def _store(self, event: Event, *, buffer: bool) -> Event:
+        """Stamps the event with agent, branch, invocation and pending writes, checks its names, and stores or buffers it."""
         stamped = self._with_writes(
             event.replace(
                 id=self._invocation.ids.own(event.id, partial=False),
@@ -237,6 +238,7 @@ class EventEmitter:
         return event
 
     def _with_writes(self, event: Event) -> Event:
+        """Returns the event with the run's pending writes, which are then cleared."""
         if not self._writes:
             return event
         complete = event.with_actions(

@@ -79,7 +79,7 @@ class PendingWrites:
         return tuple(self.remembered.pop(id_) for id_ in ids if id_ in self.remembered)
 
     def redo(self, step: StepRecord) -> None:
-        """Applies the writes of a recorded step whose event was taken back, so that the next event stores them.
+        """Applies the writes of a recorded step after its event was taken back, so that the next event stores them.
 
         The step is stored with them, so no later attempt overwrites newer values.
         """

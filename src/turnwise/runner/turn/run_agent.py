@@ -54,7 +54,7 @@ async def run_agent(
         raise problem from error
     except TurnwiseError as error:
         if isinstance(error, AgentFailed) and not passes_twice(error, run_agent):
-            log.error("Agent %r failed (%s) at %s", card.name, error.code, _places(error), exc_info=_shown(error))
+            log.error("Agent %r failed (%s) at %s", card.name, error.code, _places(error), exc_info=_logged_exception(error))
         await report(error)
         raise
     except Suspend:
@@ -119,7 +119,7 @@ def _place(trace: TracebackType) -> str:
 def _failed(agent: str, error: BaseException) -> AgentFailed:
     """Logs where the error was raised and returns the failure to record. Logs no values: they may hold user text."""
     kind = type(error).__name__
-    log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
+    log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_logged_exception(error))
     return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(error)[:ERROR_CHARACTERS]}")
 
 
@@ -127,5 +127,5 @@ def _places(error: BaseException) -> str:
     return " < ".join(reversed(own_frames(error) or innermost(error)))
 
 
-def _shown(error: BaseException) -> BaseException | None:
+def _logged_exception(error: BaseException) -> BaseException | None:
     return error if os.environ.get("TURNWISE_DEBUG") else None

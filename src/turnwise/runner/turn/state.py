@@ -307,7 +307,7 @@ class InvocationState:
 
 
 def _with_recalled(event: Event, recalled: Mapping[str, str]) -> Event:
-    """Returns the event with the ids of the entries whose texts it holds, so that they can be forgotten."""
+    """Returns the event with the ids of the memory entries that it quotes, so that they can be forgotten."""
     noted = [each.id for each in event.actions.note_memory]
     results = event.content.tool_results if event.content is not None else ()
     if not noted and (not recalled or not results):

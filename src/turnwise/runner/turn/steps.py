@@ -9,10 +9,10 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
+from turnwise.runner.turn.answer_limits import as_json
 from turnwise.runner.turn.emitter import EventEmitter
 from turnwise.runner.turn.pending_writes import PendingWrite, PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState
-from turnwise.runner.turn.views import as_json
 
 
 class Keys:
@@ -66,7 +66,7 @@ class Steps:
         known = self._find_record(full_key)
         if known is None:
             await self._check_key(key)
-            said = await self._say(full_key, make)
+            said = await self._make_event(full_key, make)
         elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
             said = self._emitter.find_recorded(recorded)
         else:
@@ -75,7 +75,8 @@ class Steps:
         self._once[full_key] = said
         return said
 
-    async def _say(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+    async def _make_event(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+        """Makes and emits the event of a `once` step, and records the step with it."""
         await self._invocation.recorder.confirm()
         self._emitter.start_new()
         with collect_writes() as written:
@@ -97,6 +98,7 @@ class Steps:
         await self._emitter.check_names("the key of a step", [key])
 
     def _find_record(self, full_key: str) -> StepRecord | None:
+        """Returns the recorded step; None for a new one. Its writes are applied when it is first reached."""
         known = self._invocation.steps.get(full_key)
         if known is not None and full_key not in self._seen_keys:
             if full_key in self._invocation.journal.inherited:
@@ -108,6 +110,7 @@ class Steps:
 
 
 def _record(key: str, written: PendingWrite, **values: Any) -> StepRecord:
+    """Returns the record of a step with the writes that it made."""
     return StepRecord(
         key=key,
         state_delta=written.state,

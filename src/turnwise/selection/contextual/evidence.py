@@ -72,7 +72,7 @@ def repair_claims(situation: Situation) -> dict[str, Floats]:
 
 
 def rejected(situation: Situation) -> frozenset[str]:
-    """Returns the agents that disclaimed a recent matter, or whose answer the user complained about."""
+    """Returns the agents that disclaimed a recent matter, or gave an answer that the user complained about."""
     turn = situation.turn
     found, said, complains = set(), turn.reply_wording, turn.wording.complains
     for past in turn.past:

@@ -101,6 +101,7 @@ def explained_candidates(situation: Situation, scores: Scores) -> tuple[Candidat
 
 
 def _evidence(situation: Situation, place: int) -> str:
+    """Returns what speaks for one candidate, in words: nearest example, probabilities, and its part in the conversation."""
     turn, agent = situation.turn, situation.candidates[place]
     near = next((each for each in turn.message.match.nearest if each.label == agent), None)
     if near:

@@ -210,6 +210,7 @@ def _conversation(situation: Situation, active: int) -> dict[str, float]:
 
 
 def _facts(situation: Situation, active: int) -> dict[str, float]:
+    """Returns the facts of a turn by feature name: the last reply, the active agent's fit, and how far others are ahead."""
     turn, message, said = situation.turn, situation.message, situation.turn.reply_wording
     reply, joined, past = situation.reply, situation.joined, situation.past[:_PAST_MESSAGES]
     rows = [message, situation.similarities, situation.prior, situation.belief, *past]
@@ -239,6 +240,7 @@ def _facts(situation: Situation, active: int) -> dict[str, float]:
 
 
 def _crossed(situation: Situation, facts: Mapping[str, float]) -> dict[str, float]:
+    """Returns products of pairs of facts, which the linear model could not form by itself."""
     turn, seen = situation.turn, situation.turn.wording.features
     asked, offers, done, awaits = facts["asked"], facts["offers"], facts["done"], facts["awaits"]
     other, ahead, general = facts["other"], facts["ahead"], facts["general"]

@@ -38,7 +38,7 @@ class Coefficients(NamedTuple):
 
 
 class Adaptation(NamedTuple):
-    """What an app adds to the log-odds of agents during a conversation. All 0 is the model as it is shipped.
+    """The numbers that an app adds to the log-odds of agents during a conversation. All 0 is the model as it is shipped.
 
     It changes which agent is chosen, and not whether the message is out of scope.
     """
@@ -76,7 +76,7 @@ class Model:
         coefficients: The weights.
         tracking: The weights of the belief filter, for building situations.
         temperature: Calibrates the confidences; fitted on held-out turns.
-        adaptation: What an app adds.
+        adaptation: The app's adaptation.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Model:
         return Scores(shares / (shares.sum() + features.rest * math.exp(-highest)), features.novelty, smalltalk)
 
     def _during_conversation(self, features: Features, active: int) -> Scores:
+        """Returns the scores when an agent has the conversation: staying and moving compete."""
         weights, context = self.coefficients, np.concatenate([features.turn, features.conversation])
         gates = np.tanh(context @ weights.mixing) @ weights.gates
         utilities = features.claims @ (weights.claims + gates[:-2]) + _from_memory(features)

@@ -1,4 +1,4 @@
-"""What an agent's last question asks for: a decision, a time, a number, a place, a name, or a choice. English words only."""
+"""The kind of an agent's last question: a decision, a time, a number, a place, a name, or a choice. English words only."""
 
 import re
 

@@ -95,6 +95,7 @@ class Contextual:
         return () if self._general is None else (self._general,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
+        """Weighs staying against moving and returns the verdict. Unreadable messages are decided without their words."""
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
         state = conversation_state(request)
@@ -127,6 +128,7 @@ class Contextual:
         return readings | {message: await self._meaning.read_message(message) for message in user_messages(request)}
 
     def _situation(self, request: SelectionRequest, state: ConversationState, readings: Mapping[str, TextReading]) -> Situation:
+        """Collects the candidates and their scores for this message from the conversation, patterns and names."""
         cached = self._candidates_for(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
         named = cached.names.named(read_message(readings[request.text].corrected.text).tokens)
@@ -162,6 +164,7 @@ class Contextual:
         return decide_unread(self.name, unread(language), clues, state, Methods(STAY, LEAVE, ROUTE, RETURN))
 
     def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
+        """Stays with the active agent for a message without readable words; abstains if no agent is active."""
         agent = state.awaiting if state.awaiting == state.active else state.active
         if agent is None:
             why = "The message holds no words that can be read, and nobody has the conversation."
@@ -172,6 +175,7 @@ class Contextual:
     def _verdict_for(
         self, request: SelectionRequest, state: ConversationState, situation: Situation, scores: Scores
     ) -> Verdict:
+        """Turns scores into a verdict: small talk, out of scope, stay, move, or a tie for clarification."""
         turn, candidates, empty = situation.turn, explain.explained_candidates(situation, scores), is_empty(situation)
         is_smalltalk = turn.active is None and not turn.noted and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody

@@ -102,7 +102,7 @@ class ClauseScores(NamedTuple):
 
 
 class MatterScores(NamedTuple):
-    """What an open matter says of the message."""
+    """How an open matter relates to the message."""
 
     place: int
     """Index of the agent that was left with it."""
@@ -279,6 +279,7 @@ def _texts(turn: Turn, roster: Roster) -> list[TextReading]:
 
 
 def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
+    """Returns the agents to score, at most MAX_CANDIDATES: those of the conversation first, then the best by meaning."""
     named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MAX_MARKED]
     matched = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MAX_MARKED]
     ranked = roster.best(shares, MAX_BY_MESSAGE)

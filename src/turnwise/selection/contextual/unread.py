@@ -15,7 +15,7 @@ MAX_GUESSES = 3
 
 
 class Clues(NamedTuple):
-    """What is known of a message without reading it."""
+    """The facts about a message that are known without reading it."""
 
     hits: Mapping[str, float]
     """Confidence of matching patterns, by agent."""
@@ -40,7 +40,7 @@ def decide_unread(selector: str, why: str, clues: Clues, state: ConversationStat
     Args:
         selector: The selector's name.
         why: Why the message is not read, as a clause.
-        clues: What is known of it.
+        clues: The facts about it.
         state: The agents' places in the conversation.
         methods: The methods of the decision.
     """

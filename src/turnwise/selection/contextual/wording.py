@@ -121,7 +121,7 @@ class ReplyWording:
     disclaims: bool = False
     """Says that the matter is not the agent's, or hands the user over."""
     kind: str = ""
-    """What the last question asks for, from `question_kind`; empty without a question."""
+    """The kind of the last question, from `question_kind`; empty without a question."""
 
 
 @lru_cache(_CACHE_SIZE)

@@ -22,6 +22,7 @@ class InMemoryArtifactStore:
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
+        """Saves the data as the next version of the artifact. Raises the errors of `check_artifact`."""
         check_artifact(name, len(data), mime_type, self._max_bytes)
         versions = self._artifacts.setdefault(_owner(key, name), {}).setdefault(name, [])
         info = ArtifactInfo(name, len(versions) + 1, mime_type, len(data))

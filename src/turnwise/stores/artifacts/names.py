@@ -43,6 +43,7 @@ def check_name(name: str) -> str:
 
 
 def _problem(bare: str) -> str:
+    """Returns why the name cannot be stored; empty if it can."""
     if not bare:
         return "is empty"
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in bare):

@@ -55,6 +55,7 @@ class ObjectArtifactStore:
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
+        """Saves the data as a new object, the next version; tries the next number when another process took it."""
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
         place = _prefix(names.artifact_path(key, name))
         attributes = {"Content-Type": mime_type, "name": quote(name)}
@@ -136,6 +137,7 @@ class ObjectArtifactStore:
         return tuple(info for info in infos if info is not None)
 
     async def _remove(self, place: names.PathParts) -> None:
+        """Deletes all objects below the path."""
         async with self._store_errors():
             paths = [_path(item) for item in await self._objects(_prefix(place))]
             try:
@@ -146,6 +148,7 @@ class ObjectArtifactStore:
 
     @asynccontextmanager
     async def _store_errors(self) -> AsyncIterator[None]:
+        """Raises the library's errors as StoreUnavailable."""
         try:
             yield
         except (self._library.exceptions.BaseError, OSError) as error:
@@ -156,6 +159,7 @@ class ObjectArtifactStore:
 
 
 def _library() -> ModuleType:
+    """Returns the library obstore. Raises MissingExtra."""
     try:
         import obstore
         import obstore.exceptions
@@ -166,6 +170,7 @@ def _library() -> ModuleType:
 
 
 def _open(library: ModuleType, url: str, options: Mapping[str, str | bool]) -> Any:
+    """Opens the object store of the URL. Raises ConfigError for an unsupported one."""
     client = {"allow_http": True} if str(options.get("endpoint", "")).startswith("http://") else {}
     try:
         if library.parse_scheme(url) not in _SCHEMES:
@@ -193,6 +198,7 @@ def _path(item: _Object) -> str:
 
 
 def _info(found: Any, version: int) -> ArtifactInfo:
+    """Returns the facts about an artifact from an object's attributes. Raises StoreCorrupt if they are missing."""
     try:
         name, mime_type = unquote(found.attributes["name"]), found.attributes["Content-Type"]
     except KeyError as error:

@@ -49,6 +49,7 @@ class OnDiskArtifactStore:
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
+        """Saves the data as the next version, in a thread."""
         names.check_artifact(name, len(data), mime_type, self._max_bytes)
         place = self._path(names.artifact_path(key, name))
 
@@ -67,6 +68,7 @@ class OnDiskArtifactStore:
         return await self._in_thread(lambda: tuple(_infos(place, *_numbers(place))))
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
+        """Lists the newest versions of the session's and the user's artifacts, by name."""
         places = self._path(names.session_path(key)), self._path(names.shared_path(key))
 
         def work() -> tuple[ArtifactInfo, ...]:
@@ -110,6 +112,7 @@ class OnDiskArtifactStore:
 
 @contextmanager
 def _store_errors(folder: Path) -> Iterator[None]:
+    """Raises errors of the file system as StoreFull or StoreUnavailable."""
     try:
         yield
     except OSError as error:
@@ -137,6 +140,7 @@ def _save(ready: Path, place: Path, data: bytes, info: dict[str, str]) -> int:
 
 
 def _publish(ready: Path, place: Path) -> int:
+    """Moves a complete version into place under the next free number, and returns the number."""
     while True:
         try:
             _make_folders(place)
@@ -154,6 +158,7 @@ def _publish(ready: Path, place: Path) -> int:
 
 
 def _load(place: Path, version: int) -> Artifact | None:
+    """Reads one version; None if it does not exist or was deleted meanwhile."""
     for info in _infos(place, version):
         try:
             return Artifact(info, (place / str(version) / _DATA).read_bytes())
@@ -231,6 +236,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Flushes the folder's entries to the disk, so that a rename survives a crash."""
     if os.name == "posix":  # other systems cannot open a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:

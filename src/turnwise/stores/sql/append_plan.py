@@ -53,7 +53,7 @@ NO_DELTA = ScopedState({}, {}, {})
 
 
 class MemoryPlan(NamedTuple):
-    """What an append does to the user's memory."""
+    """The changes of an append to the user's memory."""
 
     remembered: list[tuple[MemoryEntry, int]]
     """The entries, with the sequence numbers of their events."""
@@ -82,7 +82,7 @@ class AppendPlan(NamedTuple):
     jobs: list[dict[str, Any]]
     """Rows of the requested background jobs, without the session's row id."""
     memory: MemoryPlan | None = None
-    """What the events do to the user's memory."""
+    """The events' changes to the user's memory."""
 
 
 def hides_events(session: Session, events: Sequence[Event]) -> bool:
@@ -98,7 +98,7 @@ def first_hidden(session: Session, events: Sequence[Event]) -> int | None:
 
 
 class Rewound(NamedTuple):
-    """What an append with a rewind needs to know of the log."""
+    """The facts about the log that an append with a rewind needs."""
 
     session: Session
     """The fold of what stays visible."""
@@ -178,6 +178,7 @@ def _set_states(states: Mapping[int, str], after: Session, decisions: Sequence[d
 
 
 def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
+    """Returns the event with its number, as stored and as text. Raises ValueError for a partial event."""
     if event.partial:
         raise ValueError(f"Event {event.id!r} is partial: it can be streamed, not stored.")
     stored = storable(event)

@@ -47,6 +47,7 @@ def record_all(connection: Connection, app: str, acts: Iterable[Act], now: str) 
 
 
 def _row(app: str, act: Act, now: str) -> dict[str, Any]:
+    """Returns the row of an act."""
     return {
         "owner": owner_of(app, act.user or ""),
         "id": new_id(),
@@ -62,6 +63,7 @@ def _row(app: str, act: Act, now: str) -> dict[str, Any]:
 
 @cache
 def _page(*, user: bool, action: bool) -> Select[Any]:
+    """Returns the query for a page of the audit log, newest first."""
     found = select(audit).where(_a.app == bindparam("at_app"), _a.id < bindparam("before"))
     if user:
         found = found.where(_a.owner == bindparam("at_owner"), _a.user_id == bindparam("at_user"))
@@ -87,6 +89,7 @@ def entries(
 
 
 def _entry(row: AnyRow) -> AuditEntry:
+    """Returns the entry that a row holds."""
     return AuditEntry(
         id=row.id,
         at=moment(row.created_at),

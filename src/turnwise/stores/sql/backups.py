@@ -58,6 +58,7 @@ def restore(url: URL, source: Path) -> None:
 
 
 def _check(file: Path) -> None:
+    """Raises StoreCorrupt if SQLite finds damage in the copy."""
     try:
         with closing(sqlite3.connect(file)) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()

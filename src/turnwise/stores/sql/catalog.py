@@ -84,6 +84,7 @@ def open_session(connection: Connection, key: SessionKey, blank_at: datetime | N
 
 @cache
 def _page(*, user: bool, after: bool) -> Select[Any]:
+    """Returns the query for a page of sessions, by user and id."""
     found = select(_s.user_id, _s.session_id, _s.revision, _s.last_sequence, _s.created_at, _s.updated_at)
     found = found.where(_s.app == bindparam("at_app"))
     if user:
@@ -94,6 +95,7 @@ def _page(*, user: bool, after: bool) -> Select[Any]:
 
 
 def list_sessions(connection: Connection, app: str, user: str | None, after: str | None, limit: int) -> Page[SessionInfo]:
+    """Lists an app's sessions by user and id, a page at a time."""
     check_limit(limit)
     values: dict[str, Any] = {"at_app": app, "at_most": limit + 1}
     if user is not None:
@@ -115,6 +117,7 @@ def list_sessions(connection: Connection, app: str, user: str | None, after: str
 
 
 def usage(connection: Connection, app: str, user: str) -> Usage:
+    """Returns how many sessions, forks, bytes and memory entries the user has."""
     at = {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}
     count, size = connection.execute(_USAGE, at).one()
     forks = connection.execute(_FORKS, {"at_owner": at["at_owner"]}).scalar_one()

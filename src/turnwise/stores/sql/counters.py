@@ -87,6 +87,7 @@ class SqlCounters:
 
 @cache
 def _insert_count(dialect: str) -> ReturningInsert[Any]:
+    """Returns the statement that adds to a counter, and begins its window anew when it is over by the database's clock."""
     values = {"name": bindparam("at_name"), "total": bindparam("amount", type_=BigInteger()), "ends": clock() + _window}
     insert = insert_for(dialect, counters).values(values)
     new = insert.excluded
@@ -142,6 +143,7 @@ def _delete_expired(connection: Connection, watch: ClockWatch) -> bool:
 
 
 def _delete_some(connection: Connection, table: Table, moved: float) -> bool:
+    """Deletes a batch of expired rows. Returns whether there may be more."""
     key, ends = tuple(table.primary_key), table.c.ends
     # Rows that another transaction has locked are in use.
     is_over = and_(ends < clock(), ends < clock() - _moved)

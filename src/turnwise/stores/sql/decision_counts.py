@@ -56,6 +56,7 @@ class DecisionQueries:
         oldest_first: bool = False,
         brief: bool = False,
     ) -> Page[Decision]:
+        """Returns a page of decisions that match the filter."""
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
         return await self._executor.read(partial(job, oldest_first=oldest_first, brief=brief))
 
@@ -72,6 +73,7 @@ class DecisionQueries:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[RecentSession]:
+        """Returns a page of sessions by their newest decision, the newest first."""
         return await self._executor.read(lambda connection: recent_sessions(connection, app, user, words, state, after, limit))
 
 
@@ -107,6 +109,7 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
 
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
+    """Returns the query for the newest decisions of the app, user, agent or method, within the filter's times."""
     query = select(*_COLUMNS)
     if user is not None:
         # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index and others' rows.
@@ -152,6 +155,7 @@ def _width(low: int, high: int) -> int:
 def _over_time(
     connection: Connection, newest: FromClause, matching: list[ColumnElement[bool]], seconds: int
 ) -> tuple[TimeCount, ...]:
+    """Counts the matching decisions in intervals of equal length."""
     width = first_decision_id(_after_epoch(seconds))
     part = (newest.c.id - newest.c.id % width).label("part")
     clarified = func.sum(case((newest.c.outcome == "clarify", 1), else_=0)).label("clarified")
@@ -173,6 +177,7 @@ def recent_sessions(
     after: str | None,
     limit: int,
 ) -> Page[RecentSession]:
+    """Returns sessions by their newest decision, the newest first. Examines at most SCAN decisions a page."""
     check_limit(limit)
     before = read_cursor("recent", after, int)[0] if after is not None else _LAST_ID
     wanted = words_of(words)
@@ -193,6 +198,7 @@ def recent_sessions(
 
 
 def _recent(key: SessionKey, row: AnyRow) -> RecentSession:
+    """Returns the session that a row holds."""
     return RecentSession(
         key=key,
         title=row.title,
@@ -204,6 +210,7 @@ def _recent(key: SessionKey, row: AnyRow) -> RecentSession:
 
 
 def _candidate_ids(connection: Connection, app: str, user: str | None, words: Any, before: int) -> list[int]:
+    """Returns the ids of at most SCAN decisions before an id, newest first: of words, a user, or the app."""
     if words:
         query = candidates(connection.dialect.name, app, user, words)
     elif user is not None:

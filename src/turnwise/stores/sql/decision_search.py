@@ -112,6 +112,7 @@ def search(
     oldest_first: bool = False,
     brief: bool = False,
 ) -> Page[Decision]:
+    """Searches the decisions of a session, a user or an app; returns a page and its cursor."""
     check_limit(limit)
     words = words_of(filter_.words)
     if (key is not None and (key.app, key.user) != (app, user or key.user)) or (filter_.words and not words):
@@ -127,6 +128,7 @@ def search(
 
 
 def _of_app(connection: Connection, wanted: Wanted, last: int, limit: int) -> Page[Decision]:
+    """Searches the decisions of an app: candidates from the best index, checked against the remaining conditions."""
     conditions = conditions_of(wanted)
     source, found = _best_source(connection, wanted, last, limit, conditions)
     remaining = [condition for name, condition in conditions.items() if name not in source.covers]

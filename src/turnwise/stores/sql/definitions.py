@@ -110,6 +110,7 @@ class SqlDefinitions:
         *,
         at: int | None = None,
     ) -> Sequence[AnyDefinition]:
+        """Stores new versions, all or none, and raises the app's revision. Raises DefinitionConflict."""
         if not definitions:
             return ()
         job = partial(put_versions, app=app, new=tuple(definitions), expected=expected, author=author, at=at)
@@ -141,6 +142,7 @@ def _revision(connection: Connection, app: str) -> int:
 
 
 def _served(connection: Connection, app: str, after: int, at: int | None) -> DefinitionSet:
+    """Returns what serves at a revision; with `after`, only what changed since, and the names retired since."""
     # Rows come with the revision of their own snapshot. Without rows, nothing served has changed up to this one.
     revision = _revision(connection, app)
     params = {"at_app": app, "after": after, "at_revision": _MOST if at is None else at}
@@ -161,6 +163,7 @@ def _served(connection: Connection, app: str, after: int, at: int | None) -> Def
 
 
 def _list(connection: Connection, app: str, kind: DefinitionKind, after: str | None, limit: int) -> Page[AnyDefinition]:
+    """Lists the newest versions of one kind by name, a page at a time."""
     check_limit(limit)
     begin = read_cursor(f"definitions-{kind}", after, str)[0] if after is not None else None
     statement = _EVERY_NAME if begin is None else _EVERY_NAME.where(_d.name > begin)
@@ -262,6 +265,7 @@ def _check_names(app: str, new: Sequence[AnyDefinition]) -> None:
 
 
 def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> dict[DefinitionKey, AnyDefinition]:
+    """Returns the newest stored version of each of these names."""
     found: dict[DefinitionKey, AnyDefinition] = {}
     for kind in _TYPES:
         names = [definition.name for definition in new if definition.what == kind]
@@ -274,6 +278,7 @@ def _newest(connection: Connection, app: str, new: Sequence[AnyDefinition]) -> d
 
 
 def _prune(connection: Connection, app: str, keep: int, revisions: Collection[int], dry_run: bool) -> int:
+    """Deletes old versions: the newest `keep` of a name stay, and all that serve at these revisions. Returns their number."""
     if keep < 1:
         raise ValueError(f"The newest version always stays; keep is {keep}.")
     newer = select(func.count()).select_from(_later).where(_SAME_NAME).scalar_subquery()
@@ -286,6 +291,7 @@ def _prune(connection: Connection, app: str, keep: int, revisions: Collection[in
 
 
 def _row(app: str, definition: AnyDefinition) -> dict[str, Any]:
+    """Returns the row of a definition."""
     assert definition.created_at is not None
     return {
         "app": app,

@@ -87,6 +87,7 @@ def _rename_labels_by(connection: Connection, erased: ErasedUser) -> bool:
 
 
 def _rename_changes_by(connection: Connection, erased: ErasedUser) -> bool:
+    """Removes the user as the author of label changes, a batch at a time. Returns whether there may be more."""
     m = label_changes.c
     rows = _some(connection, label_changes, and_(m.app == erased.app, m.author.in_(erased.actors)))
 
@@ -115,6 +116,7 @@ def _delete(connection: Connection, table: Table, rows: Sequence[AnyRow]) -> boo
 def _change(
     connection: Connection, table: Table, rows: Sequence[AnyRow], changed: Callable[[AnyRow], Mapping[str, Any]]
 ) -> bool:
+    """Updates these rows with the values that `changed` returns. Returns whether there were any."""
     if rows:
         names = list(changed(rows[0]))
         statement = update(table).where(_is_row(table)).values({name: bindparam(f"new_{name}") for name in names})

@@ -127,6 +127,7 @@ def _primary(error: sqlite3.Error) -> int | None:
 
 
 def _of_sqlite(place: str, error: sqlite3.Error) -> Exception:
+    """Returns our error for an error of SQLite."""
     code, name = getattr(error, "sqlite_errorcode", None), getattr(error, "sqlite_errorname", type(error).__name__)
     if code in {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}:
         return Duplicate(name)
@@ -157,6 +158,7 @@ def _is_full(place: str) -> bool:
 
 
 def _unopened(place: str, name: str) -> StoreError:
+    """Returns the error for a database file that cannot be opened, with the reason that the file system shows."""
     folder = os.path.dirname(place)
     if not os.path.isdir(folder):
         return StoreError(f"The folder {folder} of the database {place} does not exist.", fix="Create it, or name another.")
@@ -186,6 +188,7 @@ _POSTGRESQL: Mapping[str, tuple[type[StoreError], str, str]] = {
 
 
 def _of_postgresql(place: str, error: DBAPIError, original: BaseException) -> Exception:
+    """Returns our error for an error of PostgreSQL, by its SQLSTATE."""
     state = getattr(original, "sqlstate", None)
     if isinstance(error, IntegrityError) and state == "23505":
         return Duplicate(state)

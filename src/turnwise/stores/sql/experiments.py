@@ -56,6 +56,7 @@ class SqlExperiments:
         return await self._executor.read(lambda connection: _all(connection, app))
 
     async def replace(self, app: str, record: ExperimentRecord, *, act: Act | None = None) -> ExperimentRecord | None:
+        """Stores the record if its version is the stored one, with the audit entry. Returns the new one; None if it is not."""
         new, now = record.replace(version=record.version + 1), time_text(self._issuer.now())
 
         def job(connection: Connection) -> bool:
@@ -81,6 +82,7 @@ def _all(connection: Connection, app: str) -> list[ExperimentRecord]:
 
 
 def _replace(connection: Connection, app: str, record: ExperimentRecord, new: ExperimentRecord) -> bool:
+    """Inserts a first version, or updates the row if its version is the record's. Returns whether it did."""
     if "\0" in app:
         raise StoreError("The name of an app holds the character NUL.", fix="Leave it out.")
     body = new.model_dump_json(exclude={"version"})
@@ -99,6 +101,7 @@ def _put_shadow(connection: Connection, key: SessionKey, sequence: int, body: st
 
 
 def _page(experiment: str | None) -> Select[Any]:
+    """Returns the query for a page of decisions of an experiment, or of all decisions with a shadow."""
     is_wanted = _HAS_SHADOW if experiment is None else _d.experiment == bindparam("at_experiment")
     joined = decisions.join(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
     columns = (_d.owner, _d.session, _d.sequence, _d.id, _d.arm, _d.agent, _d.outcome, _d.state, _d.fingerprint, _d.label)
@@ -108,6 +111,7 @@ def _page(experiment: str | None) -> Select[Any]:
 
 
 def _trials(connection: Connection, app: str, experiment: str | None, after: str | None, limit: int) -> Page[Trial]:
+    """Returns a page of decided messages with their labels, oldest first."""
     check_limit(limit)
     values: dict[str, Any] = {"at_app": app, "at_experiment": experiment, "after": 0, "at_most": limit + 1}
     if after is not None:
@@ -121,6 +125,7 @@ def _trials(connection: Connection, app: str, experiment: str | None, after: str
 
 
 def _trial(app: str, row: AnyRow, given: Sequence[TrialLabel]) -> Trial:
+    """Returns the decided message that a row holds."""
     tree = _TREE.search(row.record)
     return Trial(
         key=SessionKey(app, row.user_id, row.session_id),

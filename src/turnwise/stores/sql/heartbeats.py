@@ -265,6 +265,7 @@ class Heartbeats:
             await self._thread.leave(names).wait()
 
     def _start(self) -> None:
+        """Starts the thread, unless it runs. Databases in memory need none."""
         with self._roster.lock:
             if self._thread is not None and not self._thread.ended.is_set:
                 return
@@ -290,6 +291,7 @@ class _Event:
         self.is_set = False
 
     def set(self) -> None:
+        """Sets the event, and wakes its waiters in all event loops."""
         with self._lock:
             waiters, self._waiters, self.is_set = self._waiters, [], True
         for waiter in waiters:
@@ -298,6 +300,7 @@ class _Event:
                 waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     async def wait(self) -> None:
+        """Waits until the event is set."""
         with self._lock:
             if self.is_set:
                 return
@@ -343,6 +346,7 @@ class _BeatThread:
         return done
 
     def _run(self) -> None:
+        """Beats until stopped: often enough for the shortest timeout, more often while a holder is in doubt."""
         try:
             while self._goes_on():
                 self._news.clear()
@@ -369,6 +373,7 @@ class _BeatThread:
             return False
 
     def _round(self, period: float) -> None:
+        """Deletes the rows of closed holders, renews the own rows, and judges the rows of other processes."""
         closed = [name for name in self._roster.closed() if self._roster.remove(name)]
         with self._roster.lock:
             leaving, self._leaving = self._leaving, {}
@@ -385,6 +390,7 @@ class _BeatThread:
         self._judge([row for row in rows if row.name not in own], period)
 
     def _judge(self, others: Sequence[HeartbeatRow], period: float) -> None:
+        """Deletes the rows of holders that were silent for too long, which ends their leases."""
         dead = self._observer.read(others, time.monotonic(), period)
         if dead:
             for row in self._connection.run(lambda connection: _bury(connection, dead)):
@@ -403,6 +409,7 @@ class _BeatThread:
         self._is_failing = False
 
     def _failed(self, error: Exception) -> None:
+        """Logs the first of a series of failures, once this process may count as silent."""
         # Whoever waits for the judgement gets the error of its own call.
         self.settled.set()
         timeouts = self._roster.timeouts().values()

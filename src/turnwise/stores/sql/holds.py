@@ -1,4 +1,4 @@
-"""Legal holds as rows. Whoever deletes a user's data checks them in the same transaction."""
+"""Legal holds as rows. A deletion of a user's data checks them in the same transaction."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -64,6 +64,7 @@ def _insert(dialect: str) -> ReturningInsert[Any]:
 
 
 def _add(connection: Connection, app: str, hold: Hold) -> None:
+    """Stores a legal hold and its audit entry. A hold that exists stays as it is."""
     if any("\0" in text for text in (app, hold.id, hold.user, hold.author, hold.reason)):
         raise StoreError("A hold cannot be stored: a text holds the character NUL.", fix="Leave it out.")
     lock_user(connection, app, hold.user)

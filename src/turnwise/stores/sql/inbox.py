@@ -90,6 +90,10 @@ def insert_session(connection: Connection, key: SessionKey, now: str, **columns:
 def accept(
     connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int, revision: int | None
 ) -> Receipt:
+    """Puts a message in the inbox and returns its receipt; a known id returns the first one.
+
+    Raises SessionMissing, StaleWriter, QueueFull.
+    """
     session = lock_session(connection, key)
     if session is None and create and revision is None:
         insert_session(connection, key, now)
@@ -165,6 +169,7 @@ def receipt_of(connection: Connection, owner: int, message_id: str, row: AnyRow)
 
 
 def _stored_message(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Message:
+    """Returns the message of a row: from the inbox while it waits, later with the content from the log."""
     if row.sequence is None:
         return Message.model_validate_json(row.body)
     content = Content(role="user")
@@ -193,6 +198,7 @@ def oldest_id(connection: Connection, session: AnyRow) -> str | None:
 
 @cache
 def _dequeue(state: str) -> Update:
+    """Returns the statement that takes a message out of the queue, as refused or as started."""
     dequeued = update(messages).where(
         _IS_OF_OWNER, _m.session == bindparam("at_session"), _m.message_id == bindparam("at_message"), _IS_QUEUED
     )

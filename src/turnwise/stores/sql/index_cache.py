@@ -106,6 +106,7 @@ class SqlIndexCache:
             log.warning("A matcher cannot be stored (%s).", problem.strerror)
 
     def _store_parts(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Stores a fitted matcher in parts, the first part last: without it, no process loads the matcher."""
         import numpy as np
 
         number = new_id()

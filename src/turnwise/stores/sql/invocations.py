@@ -51,6 +51,7 @@ class _Conditions(NamedTuple):
 
 
 def page(connection: Connection, filter_: Filter, after: str | None, limit: int) -> Page[InvocationInfo]:
+    """Returns a page of invocations, the last changed first."""
     check_limit(limit)
     values: dict[str, Any] = {"at_most": limit + 1}
     if after is not None:
@@ -83,6 +84,7 @@ def _count(conditions: _Conditions) -> Select[Any]:
 
 
 def _filtered(found: Select[Any], conditions: _Conditions) -> Select[Any]:
+    """Adds the filter's conditions to the query."""
     found = found.where(_HAS_STATE, ~is_hidden())
     found = found.where(_d.owner == bindparam("at_owner"))
     if conditions.key:
@@ -101,6 +103,7 @@ def _conditions_of(filter_: Filter) -> _Conditions:
 
 
 def _values(filter_: Filter) -> dict[str, Any]:
+    """Returns the filter's values for the query."""
     of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user, "at_owner": owner_of(filter_.app, filter_.user)}
     values: dict[str, Any] = of_user if filter_.key is None else session_params(filter_.key)
     if filter_.states is not None:

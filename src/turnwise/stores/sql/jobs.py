@@ -65,6 +65,7 @@ class SqlJobs:
         self._executor, self._heartbeats = executor, heartbeats
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
+        """Claims due jobs for the lease's holder, the oldest first."""
         check_limit(limit)
         params = {"at_jobs_app": app, "at_most": limit}
         if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
@@ -101,6 +102,7 @@ def delete_hidden(connection: Connection, owner: int, session: int, hidden_from:
 
 
 def _claim(connection: Connection, params: dict[str, Any]) -> list[BackgroundJob]:
+    """Claims the due jobs that no other transaction has locked."""
     ids = list(connection.execute(_DUE_AND_FREE, params).scalars())
     if not ids:
         return []

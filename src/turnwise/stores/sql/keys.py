@@ -63,6 +63,7 @@ def _at(app: str, id: str) -> dict[str, Any]:
 
 
 def _add(connection: Connection, app: str, key: ApiKey) -> None:
+    """Stores an API key. The same key again changes nothing; another one with its id raises StoreError."""
     at = _at(app, key.id)
     expires_at = None if key.expires_at is None else time_text(key.expires_at)
     # The expiry has its own column: the only value that changes later.

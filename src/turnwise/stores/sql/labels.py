@@ -178,6 +178,7 @@ def remove_operators(connection: Connection, key: SessionKey, sequence: int, act
 
 
 def _decided(connection: Connection, key: SessionKey, sequence: int) -> tuple[Place, AnyRow]:
+    """Returns the place and the row of a decision. Raises InvocationMissing."""
     place = place_of(connection, key, sequence)
     decision = None if place is None else connection.execute(_DECISION, place).first()
     if place is None or decision is None:
@@ -193,6 +194,7 @@ def _find(connection: Connection, place: Place, source: str, author: str) -> Lab
 
 
 def _row(place: Place, key: SessionKey, decision: AnyRow, label: Label, now: str) -> dict[str, Any]:
+    """Returns the row of a label, with the facts of its decision."""
     return {
         "owner": place["at_owner"],
         "session": place["at_log"],
@@ -228,6 +230,7 @@ def _upsert(dialect: str) -> Insert:
 
 
 def _label(row: AnyRow) -> Label:
+    """Returns the label that a row holds."""
     return Label(
         source=row.source,
         author=row.author,
@@ -242,6 +245,7 @@ def _label(row: AnyRow) -> Label:
 
 
 def _labelled(row: AnyRow) -> LabelledDecision:
+    """Returns the labelled decision that a row holds."""
     return LabelledDecision(
         key=SessionKey(row.app, row.user_id, row.session_id),
         sequence=row.sequence,
@@ -304,6 +308,7 @@ def _of(connection: Connection, key: SessionKey, sequence: int) -> list[Labelled
 
 @cache
 def _page(*, user: bool, source: bool) -> Select[Any]:
+    """Returns the query for a page of labels, the oldest first."""
     found = select(labels).where(_l.app == bindparam("at_app"), _l.id > bindparam("after"))
     if user:
         found = found.where(_l.owner == bindparam("at_owner"), _l.user_id == bindparam("at_user"))
@@ -315,6 +320,7 @@ def _page(*, user: bool, source: bool) -> Select[Any]:
 def _search(
     connection: Connection, app: str, user: str | None, source: str | None, after: str | None, limit: int
 ) -> Page[LabelledDecision]:
+    """Returns a page of labelled decisions, the oldest label first."""
     check_limit(limit)
     values: dict[str, Any] = {"at_app": app, "after": 0, "at_most": limit + 1}
     if after is not None:
@@ -328,6 +334,7 @@ def _search(
 
 
 def _changes(connection: Connection, key: SessionKey, sequence: int) -> list[LabelChange]:
+    """Returns the changes of a decision's labels, in order."""
     place = place_of(connection, key, sequence)
     if place is None:
         return []
@@ -346,6 +353,7 @@ def _changes(connection: Connection, key: SessionKey, sequence: int) -> list[Lab
 
 @cache
 def _claim_upsert(dialect: str) -> ReturningInsert[Any]:
+    """Returns the statement that claims a decision for a reviewer, if nobody else has the claim."""
     ends = clock() + bindparam("seconds", type_=_c.ends.type)
     values = {name: value for name, value in column_params(label_claims).items() if name != "ends"}
     written = insert_for(dialect, label_claims).values({**values, "ends": ends})
@@ -359,6 +367,7 @@ def _claim_upsert(dialect: str) -> ReturningInsert[Any]:
 
 
 def _claim(connection: Connection, key: SessionKey, sequence: int, reviewer: str, seconds: float) -> Claim:
+    """Claims a decision for a reviewer, and returns the claim that holds, which may be another reviewer's."""
     if "\0" in reviewer:
         raise StoreError("A reviewer's name holds the character NUL.", fix="Leave it out.")
     place, _ = _decided(connection, key, sequence)

@@ -211,6 +211,7 @@ def _in_next_epoch(plan: AppendPlan) -> AppendPlan:
 
 @cache
 def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool, empty_inbox: bool) -> PreparedStatement:
+    """Returns the statement that takes a session's lease, if the session is unchanged and, from "nobody", free."""
     claimed = update(sessions).where(is_unchanged()).values(epoch=_s.epoch + 1)
     if from_ == "nobody":
         claimed = claimed.where(_IS_OURS)
@@ -227,6 +228,7 @@ def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool, empty_inb
 def _claim(
     connection: Connection, plan: AppendPlan, lease: Lease, claim: _Claim, from_: _From, *, empty_inbox: bool = False
 ) -> AdvancedRow | None:
+    """Takes the lease and writes the new head, in one statement. None if another process has the session or changed it."""
     values = token_params(plan.before) | advanced_values(plan.after) | {"size": plan.size, "holder": lease.holder}
     statement = _claim_statement(claim, from_, with_state=bool(plan.delta.session), empty_inbox=empty_inbox)
     row = statement.row(connection, values)

@@ -93,6 +93,7 @@ ADVANCED = ("revision", "last_sequence", "updated_at", "head", "expires_at")
 
 
 def advanced_values(after: Session) -> dict[str, Any]:
+    """Returns the session's column values after an append."""
     expires_at = after.head.expires_at if after.head.invocations else None
     return {
         "revision": after.revision,
@@ -189,6 +190,7 @@ def _at(row: AdvancedRow) -> dict[str, Any]:
 
 
 def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
+    """Carries out an append's rewind: new spans, and the states, jobs and memory entries of hidden events."""
     assert plan.spans is not None
     connection.execute(_SET_SPANS, _at(row) | {"spans": spans_text(plan.spans, row.number)})
     if plan.hide_from is not None:
@@ -200,6 +202,7 @@ def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
 
 
 def _write_memory(connection: Connection, row: AdvancedRow, plan: AppendPlan, memory: MemoryPlan) -> None:
+    """Stores the entries that the events remember, and notes which entries they hold the texts of."""
     if memory.remembered:
         id_ = plan.before.id
         new = [
@@ -325,6 +328,7 @@ class Window(NamedTuple):
 
 
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
+    """Reads a window of the session's events, those that forks inherited included."""
     found = read_spans(connection, key)
     if found is None:
         return []

@@ -40,6 +40,7 @@ class SqlMaintenance:
         return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
 
     async def finish_deletions(self) -> bool:
+        """Finishes deletions and rewinds that were begun. Returns whether there were any."""
         pending = await self._executor.read(removals.pending)
         for removal in pending:
             await self.remove(removal)

@@ -64,6 +64,7 @@ class SqlMemory:
         filter: MemoryFilter = ALL_MEMORIES,
         limit: int = 10,
     ) -> Sequence[Recalled]:
+        """Returns the entries nearest to the query by words, vector and time."""
         check_limit(limit)
         wanted = memory_reads.Search(app, user, query, vector, reader, filter, min(limit, FOUND))
         found = await self._read(
@@ -81,6 +82,7 @@ class SqlMemory:
         reader: MemoryReader = EVERYTHING,
         limit: int = 20,
     ) -> Sequence[MemoryEntry]:
+        """Returns the user's entities by type or normal form, newest first."""
         wanted = memory_reads.EntityQuery(types, normals, reader, limit)
         found = await self._read(app, user, lambda connection, known: memory_reads.entities(connection, known, wanted))
         return found or ()
@@ -96,6 +98,7 @@ class SqlMemory:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[MemoryEntry]:
+        """Returns a page of the user's entries, newest first."""
         wanted = memory_reads.PageQuery(reader, filter, superseded, after, limit)
         memory_reads.check_page(wanted)
         found = await self._read(app, user, lambda connection, known: memory_reads.page(connection, known, wanted))
@@ -105,6 +108,7 @@ class SqlMemory:
         return await self._read(app, user, lambda connection, known: memory_reads.get(connection, known, id, reader))
 
     async def forget(self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
+        """Deletes entries by id, those of a session, or all of the user. Returns their number. Raises UserOnHold."""
         known = await self._executor.read(lambda connection: find_user(connection, app, user))
         if known is None:
             return 0
@@ -120,6 +124,7 @@ class SqlMemory:
         return count
 
     async def unencoded(self, app: str, user: str, encoder: str, *, limit: int = 64) -> Sequence[UnencodedText]:
+        """Returns texts that have no vector of this encoder yet."""
         check_limit(limit)
 
         def read(connection: Connection) -> Sequence[UnencodedText]:
@@ -175,6 +180,7 @@ def _unless_held(app: str, user: str, work: Callable[[Connection], int]) -> Call
 
 
 def _remember(connection: Connection, app: str, user: str, entries: Sequence[MemoryEntry]) -> dict[str, MemoryEntry]:
+    """Stores entries with their places in the log, and returns them as stored, by id."""
     sources = [entry.source.session for entry in entries if entry.source is not None]
     named = {id_ for id_ in (*(entry.session for entry in entries), *sources) if id_ is not None}
     # Locked, so that no rewind comes between; in one order everywhere, so that two transactions never deadlock.

@@ -1,4 +1,5 @@
-"""What a search compares of entries, besides words and vectors: as arrays, and packed into one row for each full block.
+"""The fields of entries that a search compares, besides words and vectors: as arrays, and packed into one row for each full
+block.
 
 A packed row's body has the number of entries (8 bytes), the entries as in `ROW`, and then the roles of those that have any, as
 JSON. A block is packed when it is full. A change of one of its entries deletes the row, and the entries themselves are read.
@@ -110,6 +111,7 @@ def unpack_blocks(connection: Connection, owner: int, numbers: Iterable[int]) ->
 
 
 def _read(connection: Connection, owner: int, first: int, end: int) -> Rows:
+    """Reads the values of entries with numbers from `first` up to `end` as an array."""
     rows = _ROWS.rows(connection, {"at_owner": owner, "first": first, "end": end})
     values = np.empty(len(rows), ROW)
     if rows:

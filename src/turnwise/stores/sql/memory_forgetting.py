@@ -117,6 +117,7 @@ def delete_expired(connection: Connection, owner: int, now: float) -> int:
 
 
 def _remove(connection: Connection, owner: int, rows: Sequence[AnyRow], *, is_redacted: bool) -> None:
+    """Deletes these entries with their words, vectors and links. If redacted, also their texts in recorded steps."""
     if not rows:
         return
     # The user's row first: whoever else writes this memory waits.
@@ -163,6 +164,7 @@ def redacted(body: str, forgotten: Iterable[str]) -> str:
 
 
 def _without(value: Any, texts: Sequence[str]) -> Any:
+    """Returns a JSON value without these texts: whole strings, and long texts inside strings."""
     if isinstance(value, list):
         return [_without(each, texts) for each in value]
     if isinstance(value, dict):

@@ -1,4 +1,6 @@
-"""What a search compares of a user's entries, as arrays: kept in memory within a bound, and read on only where it grew."""
+"""The fields of a user's entries that a search compares, as arrays: kept in memory within a bound, and read on only where it
+grew.
+"""
 
 import threading
 from collections import OrderedDict
@@ -100,6 +102,7 @@ class UserIndex:
         return allowed & self._passing(filter_, session)
 
     def _seen(self, view: View) -> Mask:
+        """Returns the mask of the entries that the reader sees: not hidden, not expired, in scope, and open to its roles."""
         rows = self._rows
         if view.is_everywhere:
             seen = ~rows["hidden"]
@@ -119,6 +122,7 @@ class UserIndex:
         return np.asarray(seen, np.bool_)
 
     def _passing(self, filter_: MemoryFilter, session: int | None) -> Mask:
+        """Returns the mask of the entries that the filter lets pass."""
         rows = self._rows
         passing = np.ones(self._count, bool)
         for name, wanted, codes in (
@@ -140,6 +144,7 @@ class UserIndex:
         return np.asarray(np.searchsorted(self._rows["number"], numbers), np.int64)
 
     def _add(self, parts: Sequence[Rows]) -> None:
+        """Appends rows to the columns, which grow by doubling."""
         count, room = self._count + sum(len(part.values) for part in parts), len(self._columns["number"])
         if count > room:
             self._columns = {name: _widened(column, max(count, 2 * room)) for name, column in self._columns.items()}
@@ -153,6 +158,7 @@ class UserIndex:
             self._count = end
 
     def _add_vectors(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Puts vectors beside their entries. Vectors of entries that are not read yet are left out."""
         if self._vectors is None:
             self._vectors = np.zeros((len(self._columns["number"]), vectors.shape[1]), np.float32)
         places = self._places(numbers)

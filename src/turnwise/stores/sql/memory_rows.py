@@ -84,6 +84,7 @@ class MemoryRow:
         return body_of(self.values["body"])
 
     def entry(self) -> MemoryEntry:
+        """Returns the row as an entry."""
         values, session = self.values, self.values["session_id"]
         return MemoryEntry(
             id=self.id,
@@ -125,7 +126,7 @@ def body_of(text: str) -> dict[str, Any]:
 
 
 class View:
-    """What a reader sees of a user's memory."""
+    """The part of a user's memory that a reader sees."""
 
     def __init__(self, reader: MemoryReader, found: tuple[int, Spans] | None, now: float) -> None:
         self.is_everywhere, self.roles, self.now = reader.session is None, reader.roles, now

@@ -131,6 +131,7 @@ def _row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:
 
 
 def _packed(vectors: Vectors) -> bytes:
+    """Packs vectors as int8, with a scale for each row."""
     import numpy as np
 
     scales = (np.maximum(np.abs(vectors.rows).max(axis=1), 1e-9) / 127).astype("<f4")
@@ -140,6 +141,7 @@ def _packed(vectors: Vectors) -> bytes:
 
 
 def _unpacked(body: bytes) -> Vectors:
+    """Returns the vectors that `_packed` packed."""
     import numpy as np
 
     count = int(np.frombuffer(body, "<i8", 1)[0])

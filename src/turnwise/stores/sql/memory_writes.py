@@ -82,7 +82,7 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a user's row says after a write."""
+    """The values of a user's row after a write."""
 
     first: int
     """The number of the first new entry."""
@@ -97,6 +97,7 @@ class _Room:
 
 @cache
 def _reserve(dialect: str) -> PreparedStatement:
+    """Returns the statement that adds to a user's counts and reserves numbers for new entries."""
     values = column_params(memory_users) | {"seen": clock()}
     inserted = insert_for(dialect, memory_users).values(values)
     changed = {
@@ -217,6 +218,7 @@ def _transitive(connection: Connection, owner: int, added: Sequence[NewEntry]) -
 
 
 def _row(owner: int, number: int, new: NewEntry, words: int, supersedes: Sequence[str], now: float) -> dict[str, Any]:
+    """Returns the row of a new entry."""
     entry, entity = new.entry, new.entry.entity
     seconds = SPAN_SECONDS[entry.span]
     expires = entry.expires_at.timestamp() if entry.expires_at else None if seconds is None else now + seconds

@@ -117,6 +117,7 @@ def drop_old_tables(connection: Connection) -> None:
 
 
 def _move_state(connection: Connection) -> int:
+    """Moves a batch of shared state to the tables of apps and users. Returns the number of rows."""
     rows = [row._asdict() for row in connection.execute(_STATE)]
     for row in rows:
         user = row["owner"].removeprefix("user:") if row["owner"] else None
@@ -162,6 +163,7 @@ def _move_decisions(connection: Connection, at: dict[str, Any]) -> int:
 
 
 def _decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
+    """Returns an old row of a decision as a row of today's table."""
     selection = from_json(row["selection"])
     record = {key: value for key, value in selection.items() if key not in {"agent", "method", "confidence", "fingerprint"}}
     outcome = record.pop("outcome", "chosen")

@@ -77,6 +77,7 @@ class _PostgresDatabase(Database):
         return self._engine.connect()
 
     def _make_engine(self) -> Engine:
+        """Makes SQLAlchemy's engine without a pool. Raises MissingExtra."""
         try:
             return create_engine(
                 self._url, poolclass=NullPool, hide_parameters=True, use_native_hstore=False, connect_args=self._arguments()
@@ -113,6 +114,7 @@ class _PostgresDatabase(Database):
             self.is_prepared = True
 
     def _migrate(self, connection: Connection) -> None:
+        """Migrates the tables under a lock, one process at a time, then moves rows of old tables in short transactions."""
         with connection.begin():
             connection.execute(text("SET LOCAL lock_timeout = '60s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
@@ -169,6 +171,7 @@ class _Worker:
         self._connection: _CancellableConnection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
+        """Runs the calls one after the other, and repeats each with growing pauses while its error is transient."""
         for call in calls:
             pausing: Iterator[float] | None = None
             # A closed loop has no waiting caller and no deadline.
@@ -223,6 +226,7 @@ class _Worker:
         return None
 
     def _failed(self, call: Call[Any], error: Exception) -> bool:
+        """Notes a call's error and ends the transaction or the connection. Returns whether to run the call again."""
         if is_connection_lost(error):
             self._disconnect()
         else:
@@ -237,6 +241,7 @@ class _Worker:
         return True
 
     def _roll_back(self) -> None:
+        """Rolls the open transaction back; a connection that fails to is closed."""
         transaction = self._connection.connection.get_transaction() if self._connection else None
         if transaction is not None:
             try:
@@ -261,6 +266,7 @@ class _SeparateConnection:
         self._connection: Connection | None = None
 
     def run(self, job: Job[T]) -> T:
+        """Runs a job in a transaction on this connection, which is closed after any error."""
         try:
             if self._connection is None:
                 self._connection = self._database.connect()

@@ -41,6 +41,7 @@ class Pruner:
         return Pruned(dict(counts), gone, revisions, users[-1] if len(users) == pruning.USERS else None)
 
     async def _prune_sessions(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> list[SessionKey]:
+        """Hides and deletes the user's expired sessions, and returns their keys."""
         gone: list[SessionKey] = []
         run = self._executor.read if dry_run else self._executor.write
         for start in range(0, len(plan.expired), pruning.SESSIONS):
@@ -53,6 +54,7 @@ class Pruner:
         return gone
 
     async def _prune_kind(self, plan: UserPlan, kind: str, now: datetime, *, dry_run: bool) -> int:
+        """Deletes old rows of one kind in the user's idle sessions, and returns their number."""
         pruned = 0
         for start in range(0, len(plan.idle), pruning.SESSIONS):
             read_idle = partial(pruning.still_idle, plan=plan, rows=plan.idle[start : start + pruning.SESSIONS])
@@ -69,6 +71,7 @@ class Pruner:
         return pruned
 
     async def _prune_memories(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> int:
+        """Deletes the user's entries that retention no longer keeps, and returns their number."""
         ids = await self._executor.read(lambda connection: pruning.old_memories(connection, plan, now))
         if dry_run:
             return len(ids)

@@ -85,7 +85,7 @@ _HIDE = delete(sessions).where(_s.owner == bindparam("at_owner"), _s.number.in_(
 
 
 class UserPlan(NamedTuple):
-    """What to prune of a user."""
+    """The data of a user to prune."""
 
     app: str
     user: str
@@ -135,6 +135,7 @@ def named_revisions(connection: Connection, app: str, user: str) -> set[int]:
 
 @cache
 def _revisions(dialect: str) -> Select[Any]:
+    """Returns the query for the revisions of definitions that a user's decisions name."""
     if dialect == "postgresql":
         # PostgreSQL reads no JSON with an escaped NUL. Inside a text, the quotation marks of the key would be escaped.
         revision: ColumnElement[Any] = func.substring(_d.record, '"revision":([0-9]+)')

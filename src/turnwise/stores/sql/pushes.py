@@ -96,6 +96,7 @@ class SqlPushes:
         await self._executor.write(lambda connection: connection.execute(_REMOVE, place))
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
+        """Claims due subscriptions for the lease's holder."""
         check_limit(limit)
         params = {"at_push_app": app, "at_most": limit}
         if not await self._executor.read(lambda connection: connection.execute(_DUE, params).all()):
@@ -135,6 +136,7 @@ def _insert(dialect: str) -> UpdateBase:
 def _put(
     connection: Connection, key: SessionKey, message_id: str, config: PushConfig, now: datetime, *, after: int | None, most: int
 ) -> bool:
+    """Stores a subscription. Returns False if the message has `most` others already. Raises SessionMissing."""
     at_message = _at(PushPlace(key, message_id, config.id))
     session = inbox.lock_session(connection, key)
     if session is None:
@@ -166,6 +168,7 @@ def _due_and_free() -> Select[Any]:
 
 
 def _claim(connection: Connection, params: dict[str, Any]) -> list[Push]:
+    """Claims the due subscriptions that no other transaction has locked."""
     ids = list(connection.execute(_due_and_free(), params).scalars())
     if not ids:
         return []

@@ -130,7 +130,7 @@ def pending(connection: Connection) -> Sequence[Removal]:
 def remove_some(connection: Connection, removal: Removal) -> bool:
     """Deletes up to `STEP_ROWS` rows. Returns whether there may be more.
 
-    It locks the removal. So a process that stops to read this log stores the removal again, after this step.
+    It locks the removal. A process that stops to read this log therefore stores the removal again, after this step.
     """
     if removal.session == ALL_SESSIONS:
         return _erase_some(connection, removal)

@@ -43,6 +43,7 @@ def _all(connection: Connection, app: str) -> list[Rest]:
 
 
 def _replace(connection: Connection, app: str, rest: Rest, new: Rest) -> bool:
+    """Inserts a first version, or updates the row if its version is the rest's. Returns whether it did."""
     if "\0" in app or "\0" in rest.agent:
         raise StoreError("The name of an app or agent holds the character NUL.", fix="Leave it out.")
     body = new.model_dump_json(exclude={"version"})

@@ -102,7 +102,7 @@ _SELECTION_MARK = '"selection":{'
 def event_text(event: Event) -> str:
     """Returns an event as stored: without its columns, without defaults, and without the verdicts of its selection.
 
-    Of the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
+    Among the verdicts, only a last one that clarifies stays: it holds the offered agents: the fold of the log needs them.
     """
     without: dict[str, Any] = dict.fromkeys(_EVENT_COLUMNS, True)
     without |= {name: True for name, default in _EVENT_DEFAULTS.items() if getattr(event, name) == default}
@@ -171,6 +171,7 @@ class EventRow(NamedTuple):
 
 
 def event_row(event: Event, sequence: int, body: str) -> dict[str, Any]:
+    """Returns the row of an event."""
     return {
         "sequence": sequence,
         "event_id": event.id,
@@ -181,6 +182,7 @@ def event_row(event: Event, sequence: int, body: str) -> dict[str, Any]:
 
 
 def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any]:
+    """Returns the row of the decision in an event."""
     selection = event.actions.selection
     assert selection is not None
     return {
@@ -286,6 +288,7 @@ def _write_keys(
     write: Callable[[str], Insert],
     remove: Delete,
 ) -> None:
+    """Writes the keys with a value and deletes those without, in an app's or a user's shared state."""
     written = [{**at, "key": key, "value": to_json(value).decode()} for key, value in items if value is not None]
     names = {"owner": "at_owner", "app": "at_app", "user_id": "at_user"}
     of_delete = {names[name]: value for name, value in at.items()}

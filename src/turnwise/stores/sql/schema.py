@@ -58,6 +58,7 @@ def find_revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection, revision: str, database: str) -> None:
+    """Runs the migrations from that revision on. Raises SchemaNewer for an unknown revision."""
     # Imported only for a migration: importing Alembic takes longer than a turn.
     from alembic import command
     from alembic.script import ScriptDirectory

@@ -80,6 +80,7 @@ class _SqliteDatabase(Database):
         self._url = url.set(drivername="sqlite").difference_update_query(["timeout"])
 
     def connect(self) -> Connection:
+        """Opens a connection with foreign keys on. SQLite waits for locks only briefly."""
         # The writer begins and commits transactions itself, not through the driver.
         patience = {"timeout": min(self.lock_seconds, self.patience / 4, BUSY_TIMEOUT_SECONDS)}
         engine = create_engine(
@@ -110,6 +111,7 @@ class _SqliteDatabase(Database):
 
 
 def _timeout(url: URL, default: float) -> float:
+    """Returns the seconds of the URL's `timeout`. Raises ConfigError."""
     configured = url.query.get("timeout", default)
     try:
         seconds = float(cast("str", configured))
@@ -133,6 +135,7 @@ class _Reader:
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
+        """Runs the calls one after the other on a read-only connection."""
         for call in calls:
             try:
                 self._database.retry_while_locked(partial(self._read, call), [call], seconds=self._database.lock_seconds)
@@ -142,6 +145,7 @@ class _Reader:
                     self.close()
 
     def _read(self, call: Call[Any]) -> None:
+        """Runs one call, unless its caller has gone."""
         if call.begin():
             if self._connection is None:
                 self._connection = self._database.connect()
@@ -163,6 +167,7 @@ class _Writer:
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
+        """Commits the writing calls as a group, then runs the reading ones. Connects first if necessary."""
         try:
             if self._connection is None:
                 self._database.retry_while_locked(self._connect, calls, seconds=MIGRATION_SECONDS)
@@ -214,6 +219,7 @@ class _Writer:
         return True
 
     def _write_alone(self, call: Call[Any], connection: Connection, driver: sqlite3.Connection) -> None:
+        """Runs one call in a separate transaction."""
         if call.overdue:
             return
         try:
@@ -226,6 +232,7 @@ class _Writer:
         _roll_back(driver)
 
     def _begin(self, calls: list[Call[Any]], driver: sqlite3.Connection) -> None:
+        """Begins a transaction, and tries again while another program has the lock."""
         try:
             driver.execute(BEGIN)
         except sqlite3.Error:
@@ -234,6 +241,7 @@ class _Writer:
             self._database.trouble = None
 
     def _connect(self) -> None:
+        """Opens the connection, sets the journal, and creates or migrates the tables."""
         connection = self._database.connect()
         try:
             if not self._database.in_memory:
@@ -265,6 +273,7 @@ class _SeparateConnection:
         self._connection: Connection | None = None
 
     def run(self, job: Job[T]) -> T:
+        """Runs a job in a transaction on this connection. Its commits do not wait for the disk."""
         if self._connection is None:
             self._connection = self._database.connect()
             # Commits do not wait for the disk. Checkpoints would, so the writer makes them.
@@ -298,6 +307,7 @@ def _prepare(connection: Connection, database: str) -> None:
 
 
 def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
+    """Runs the work in a transaction; rolls it back after an error."""
     driver = _driver(connection)
     driver.execute(BEGIN)
     try:

@@ -197,6 +197,7 @@ class SqlSessionStore:
         return await self._executor.write(job, repeatable=False)
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
+        """Returns the session, or a blank one. First waits until it is known whether its holder lives."""
         now = self._issuer.now() if blank else None
         job = partial(catalog.open_session, key=key, blank_at=now)
         session = await self._executor.read(job)
@@ -218,6 +219,7 @@ class SqlSessionStore:
         transcript: bool = False,
         max_bytes: int | None = None,
     ) -> Events:
+        """Returns a window of the session's events in order."""
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
         window = log.Window(after, before, last, limit, invocation_id, hidden, transcript, max_bytes)
@@ -234,6 +236,7 @@ class SqlSessionStore:
         new: bool = False,
         revision: int | None = None,
     ) -> Session:
+        """Takes the lease and stores the message with its first events, in one transaction."""
         plan, now = await self._plan(session, events), time_text(self._issuer.now())
         started = leases.start_of(session, message, events)
         start = leases.BeginRequest(lease, message, started, queue_limit, now, new, revision)
@@ -255,6 +258,7 @@ class SqlSessionStore:
         release: bool = False,
         empty_inbox: bool = False,
     ) -> Session:
+        """Takes the lease and appends; events that are stored already are left out."""
         try:
             return await self._take(session, lease, events, release=release, empty_inbox=empty_inbox)
         except Duplicate:
@@ -262,6 +266,7 @@ class SqlSessionStore:
             return await self._take(session, lease, new, release=release, empty_inbox=empty_inbox)
 
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
+        """Appends under the lease; events that are stored already are left out."""
         try:
             return await self._append(session, events, release)
         except (Duplicate, StaleWriter):
@@ -300,6 +305,7 @@ class SqlSessionStore:
     async def fork(
         self, key: SessionKey, new_id: str, *, before_invocation: str | None = None, revision: int | None = None
     ) -> Session:
+        """Copies the session, by reference to its log. Tries again if it is rewound meanwhile."""
         for _ in range(FORK_TRIES):
             source = await self._executor.read(lambda connection: forks.origin(connection, key))
             if revision is not None and (source.session.revision != revision or source.session.queued):
@@ -320,6 +326,7 @@ class SqlSessionStore:
         await self._executor.close()
 
     async def _plan(self, session: Session, events: Sequence[Event]) -> AppendPlan:
+        """Plans an append. A rewind folds the visible events again."""
         if not hides_events(session, events):
             return plan_append(session, events)
         # The write checks the revision, and nothing read here changes without it.
@@ -334,6 +341,7 @@ class SqlSessionStore:
     async def _take(
         self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool, empty_inbox: bool
     ) -> Session:
+        """Plans and carries out one `take`."""
         plan = await self._plan(session, events)
         if not release:
             await self._heartbeats.join(lease)
@@ -430,6 +438,7 @@ class _Decisions(DecisionQueries):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[InvocationInfo]:
+        """Returns a page of a user's invocations, the last changed first."""
         filter_ = invocations.Filter(app, user, key, states, since)
         return await self._executor.read(lambda connection: invocations.page(connection, filter_, after, limit))
 
@@ -442,6 +451,7 @@ class _Decisions(DecisionQueries):
         states: Sequence[str] | None = None,
         since: datetime | None = None,
     ) -> int:
+        """Counts a user's invocations."""
         filter_ = invocations.Filter(app, user, key, states, since)
         return await self._executor.read(lambda connection: invocations.count(connection, filter_))
 
@@ -453,6 +463,7 @@ def _already_stored(session: Session) -> StaleWriter:
 
 
 def _parsed(url: str) -> URL:
+    """Returns the store's URL. Raises ConfigError for an unknown database."""
     try:
         parsed = make_url(url)
     except ArgumentError:

@@ -132,6 +132,7 @@ class Call(Generic[T]):
         return self.error is None
 
     def settle(self) -> None:
+        """Gives the result or error to the waiting caller, in the caller's event loop."""
         if self.outstanding is not None:
             self.outstanding.pop(self, None)
         # The caller may have been cancelled or timed out; the job was done anyway.
@@ -221,6 +222,7 @@ class _PendingCalls:
         loop.call_later(deadline - time.monotonic(), self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Expires the overdue calls of this loop, and sets the timer for the next one."""
         now = time.monotonic()
         assert self._due is not None
         if now - self._due > LATE_SECONDS:
@@ -304,6 +306,7 @@ class WorkerPool:
             self._queue.put(call)
 
     def _start(self) -> None:
+        """Starts one more worker thread. It ends with the pool."""
         # The thread refers to the queue and not to the pool, so that a pool without references is collected.
         arguments = (self._queue, self._worker(), self._batch, self._pending)
         thread = threading.Thread(target=_work, args=arguments, name=f"turnwise-{self._name}", daemon=True)
@@ -345,6 +348,7 @@ class _CallCount:
 
 
 def _work(queue: _Queue, worker: Worker, batch: int, pending: _CallCount) -> None:
+    """Runs batches of calls from the queue until a stop comes. Runs in the worker's thread."""
     while True:
         calls, stop = _next_batch(queue, batch)
         if calls:
@@ -359,6 +363,7 @@ def _work(queue: _Queue, worker: Worker, batch: int, pending: _CallCount) -> Non
 
 
 def _next_batch(queue: _Queue, batch: int) -> tuple[list[Call[Any]], _Stop | None]:
+    """Waits for a call and returns it with those that wait already, at most `batch`, and a stop if one came."""
     calls: list[Call[Any]] = []
     item = queue.get()
     try:

@@ -42,6 +42,7 @@ def _event(row: EventRow, body: Any) -> Event:
 
 
 def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
+    """Builds an event from its row without validation. Raises _UnusualError for fields that it does not know."""
     content, actions = body.pop("content", None), body.pop("actions", None)
     values = {
         "id": row.event_id,
@@ -86,6 +87,7 @@ def _content(data: dict[str, Any]) -> Content:
 
 
 def _part(data: dict[str, Any]) -> Part:
+    """Builds a content part without validation. Raises _UnusualError for unusual ones."""
     if len(data) == 2 and data["kind"] == "text" and type(text := data["text"]) is str:
         return TextPart.of_valid({"kind": "text", "text": text, "seal": None}, _TEXT)
     if data.keys() == _CALL and data["kind"] == "tool_call":
@@ -107,6 +109,7 @@ def _check(data: dict[str, Any], **types: type) -> None:
 
 
 def _actions(data: dict[str, Any]) -> Actions:
+    """Builds the actions that transcripts need. Raises _UnusualError for others."""
     kept = _kept(tuple(data))
     if not kept:
         return NO_ACTIONS

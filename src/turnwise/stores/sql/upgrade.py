@@ -36,6 +36,7 @@ def read_status(url: str) -> SchemaStatus:
 
 
 def _read(url: URL, shown: str) -> SchemaStatus:
+    """Reads the database's revision. Raises MissingExtra, StoreUnavailable."""
     try:
         engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
     except ModuleNotFoundError as error:

@@ -97,6 +97,7 @@ class Connection:
             await asyncio.wait({self._task}, timeout=LEAVING_SECONDS)
 
     async def _run(self) -> None:
+        """Opens the connection within the timeout, keeps it until `_stop` is set, and keeps its error as `problem`."""
         import anyio
 
         try:
@@ -124,6 +125,7 @@ class Connection:
             yield client
 
     async def _wait_for_stop(self, client: "Client") -> None:
+        """Waits for `_stop`, and watches the server's list of tools for changes."""
         import anyio
 
         async with anyio.create_task_group() as tasks:
@@ -189,6 +191,7 @@ async def _monitored_streams(
 
 
 async def _list_tools(client: "Client") -> "tuple[Tool, ...]":
+    """Returns all tools of the server. Raises ValueError for too many."""
     tools: list[Tool] = []
     cursor: str | None = None
     for _ in range(PAGES):

@@ -103,6 +103,7 @@ class McpServer:
         return (self._only is None or name in self._only) and name not in self._without
 
     def _tool(self, listed: "ListedTool") -> Tool:
+        """Returns one of the server's tools, with its name prefixed and its rules."""
         confirm = self._confirm
         rules = ToolRules(confirm=confirm if isinstance(confirm, bool) or callable(confirm) else listed.name in confirm)
         spec = ToolSpec(

@@ -105,6 +105,7 @@ def _text_of(result: "CallToolResult") -> str:
 
 
 async def _block_value(block: "ContentBlock", name: str, call: ToolCall) -> JsonValue:
+    """Returns a content block of a result as JSON; images, audio and files are saved as artifacts."""
     from mcp_types import AudioContent, ImageContent
 
     if block.type == "text":
@@ -121,6 +122,7 @@ async def _block_value(block: "ContentBlock", name: str, call: ToolCall) -> Json
 
 
 async def _saved(encoded: str, mime_type: str | None, name: str, call: ToolCall) -> dict[str, JsonValue]:
+    """Saves encoded data as an artifact and describes it; a note tells why it was not saved."""
     try:
         data = base64.b64decode(encoded, validate=True)
     except binascii.Error:

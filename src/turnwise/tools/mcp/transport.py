@@ -89,6 +89,7 @@ class Program(NamedTuple):
 
     @asynccontextmanager
     async def open(self, signals: ServerSignals) -> AsyncIterator[Streams]:
+        """Starts the program and yields its streams. Its error output goes to the log."""
         import anyio
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -123,6 +124,7 @@ class Address(NamedTuple):
 
     @asynccontextmanager
     async def open(self, signals: ServerSignals) -> AsyncIterator[Streams]:
+        """Connects to the URL and yields its streams."""
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
@@ -178,6 +180,7 @@ def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _check_url(url: str) -> None:
+    """Raises ConfigError for anything but an http or https URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port

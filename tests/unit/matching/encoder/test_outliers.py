@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.encoder import graph
-from turnwise.matching.encoder.graph import Shape
+from turnwise.matching.encoder import onnx_graph
 from turnwise.matching.encoder.onnx_encoder import session_of
+from turnwise.matching.encoder.onnx_graph import Shape
 from turnwise.matching.encoder.outliers import divisors
 from turnwise.matching.encoder.wordpiece import WordPiece
 
@@ -24,7 +24,7 @@ def vectors(model: bytes) -> NDArray[np.float32]:
 
 
 def divided(weights: Weights) -> dict[str, NDArray[np.float32]]:
-    exact = graph.write(weights, SHAPE, quantized=False)
+    exact = onnx_graph.write(weights, SHAPE, quantized=False)
     return dict(divisors(exact, VOCABULARY, WordPiece(VOCABULARY), SHAPE.max_tokens))
 
 
@@ -48,15 +48,17 @@ def test_a_channel_that_sticks_out_is_divided_by_a_power_of_two(uneven: Weights)
 
 
 def test_the_vectors_are_then_nearer_to_the_models(uneven: Weights) -> None:
-    exact = vectors(graph.write(uneven, SHAPE, quantized=False))
+    exact = vectors(onnx_graph.write(uneven, SHAPE, quantized=False))
     plain, evened = (
-        (vectors(graph.write(uneven, SHAPE, divisors=found)) * exact).sum(axis=1) for found in (None, divided(uneven))
+        (vectors(onnx_graph.write(uneven, SHAPE, divisors=found)) * exact).sum(axis=1) for found in (None, divided(uneven))
     )
     assert 1 - evened.mean() < (1 - plain.mean()) / 2
 
 
 def test_weights_of_float32_stay_as_they_are(uneven: Weights) -> None:
-    assert graph.write(uneven, SHAPE, quantized=False, divisors=divided(uneven)) == graph.write(uneven, SHAPE, quantized=False)
+    assert onnx_graph.write(uneven, SHAPE, quantized=False, divisors=divided(uneven)) == onnx_graph.write(
+        uneven, SHAPE, quantized=False
+    )
 
 
 def test_the_same_model_gives_the_same_divisors(uneven: Weights) -> None:
@@ -67,5 +69,5 @@ def test_the_same_model_gives_the_same_divisors(uneven: Weights) -> None:
 
 
 def test_where_nothing_sticks_out_it_is_nearly_the_model(by_hand: Callable[..., NDArray[np.float64]], weights: Weights) -> None:
-    found = vectors(graph.write(weights, SHAPE, divisors=divided(weights)))
+    found = vectors(onnx_graph.write(weights, SHAPE, divisors=divided(weights)))
     assert (found * np.stack([by_hand(text) for text in TEXTS])).sum(axis=1).min() > 0.99

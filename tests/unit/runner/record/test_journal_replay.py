@@ -7,7 +7,7 @@ from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.runner.record.journal import Replay, StepScope, current_scope, journal_of, step_scope
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MAIN, PAY, SHIP = StepScope(Branch("1")), StepScope(Branch("1"), "1:pay"), StepScope(Branch("1"), "1:ship")

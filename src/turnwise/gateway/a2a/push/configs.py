@@ -106,6 +106,7 @@ class PushConfigs:
         return (await find_task(operation, task_id, to=_TO)).name
 
     async def _validated(self, operation: OperationRequest, wire_config: TaskPushNotificationConfig) -> PushConfig:
+        """Returns the config as it is stored. Raises for credentials without a scheme, and for a refused address."""
         auth = wire_config.authentication
         if auth.credentials and not auth.scheme:
             raise invalid_field(

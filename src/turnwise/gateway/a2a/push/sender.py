@@ -1,7 +1,7 @@
 """Sends push notifications for tasks while the gateway is served.
 
-Any number of processes may run a pusher. Each config is claimed by one of them, and delivered in order by a task of its
-own. Agents never wait for deliveries.
+Any number of processes may run a pusher. One of them claims each config; a separate task delivers its notifications in order.
+Agents never wait for deliveries.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class PushTransport:
 
 
 class _PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to the given addresses in turn, whatever the host. Certificates are still verified for the host's name."""
+    """Connects to the given addresses in turn and ignores the host. Certificates are still verified for the host's name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses, self._network = addresses, httpcore.AnyIOBackend()
@@ -130,6 +130,7 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Connects to the first of the checked addresses that answers, instead of resolving the host again."""
         *others, last = self._addresses
         for address in others:
             try:
@@ -302,6 +303,7 @@ class Pusher:
                     await self._store.give_up(self._lease.holder)
 
     async def _round(self) -> None:
+        """Checks the claims, then claims due notifications and starts a task for each, as far as there is room."""
         await self._check_claims()
         room = MOST_CONCURRENT - len(self._running)
         if room <= 0 or self._front.closing.is_set():
@@ -315,6 +317,7 @@ class Pusher:
             task.add_done_callback(partial(self._done, push.place))
 
     async def _check_claims(self) -> None:
+        """Compares the running tasks with the store, three times per lease: cancels lost ones, releases unknown claims."""
         now = time.monotonic()
         if not self._running or now - self._checked < self._lease.seconds / 3:
             return
@@ -328,6 +331,7 @@ class Pusher:
             await self._store.leave(place, self._lease.holder, seen=UNSEEN)
 
     async def _serve(self, push: Push) -> None:
+        """Sends one task's notifications, then releases the claim. After a problem, waits for the length of a lease first."""
         seen: int | None = UNSEEN
         try:
             seen = await self._stream.send(push, self._lease.holder)
@@ -398,6 +402,7 @@ class PushStream:
         return retry
 
     async def _deliver(self, config: PushConfig, body: bytes, pauses: Sequence[float]) -> bool:
+        """Posts one notification, and again after each pause. Returns whether it was delivered."""
         for pause in (*pauses, None):
             try:
                 await self._transport.deliver(config.url, _headers(config), body)
@@ -416,6 +421,7 @@ def _encode(message: StreamResponse) -> bytes:
 
 
 def _headers(config: PushConfig) -> Mapping[str, str]:
+    """Returns the headers of a notification, with the token and the credentials of its config."""
     headers = {"Content-Type": MEDIA_TYPE, VERSION_HEADER: PROTOCOL_VERSION, "User-Agent": "turnwise"}
     if config.token:
         headers[TOKEN] = config.token

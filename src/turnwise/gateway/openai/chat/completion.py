@@ -39,7 +39,7 @@ class OpenCalls(NamedTuple):
     """The tool calls that an answer leaves open."""
 
     calls: Sequence[ToolCallPart] = ()
-    """The tool calls whose results the caller has to send."""
+    """The tool calls that the caller has to answer."""
     pending: bool = False
     """Whether an agent's own tool is still running."""
 

@@ -47,16 +47,16 @@ async def create(
 ) -> Response:
     """Answers the last message of a conversation. `model` is `turnwise`, which selects an agent, or an agent's name.
 
-    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one whose
-    log matches the messages. The run continues if the connection breaks.
+    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one with a log that
+    matches the messages. The run continues if the connection breaks.
     """
     check_supported(body)
     # The body's user counts only for a credential that acts for users.
     if user is None and services.scope.caller.acts_for_users:
         user = body.named_user
     services = services.for_user(user)
-    talk = _conversation_request(body, front, services, session, key, request)
-    invocation = await services.conversations.send(talk)
+    conversation = _conversation_request(body, front, services, session, key, request)
+    invocation = await services.conversations.send(conversation)
     head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -72,6 +72,7 @@ def _conversation_request(
     key: str | None,
     request: Request,
 ) -> ConversationRequest:
+    """Converts the body into a conversation request. The metadata become the context and its attributes."""
     agent = agent_of_model(services, body.model)
     history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
@@ -95,6 +96,7 @@ def _conversation_request(
 async def _completion_response(
     request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
+    """Waits for the result and returns the completion, or the error response of a failed one."""
     result = await invocation.result()
     if (failure := failure_of(result, redactor_of(request), request)) is not None:
         answer = error_response(failure)

@@ -30,28 +30,31 @@ def read_history(messages: Sequence[ChatMessage]) -> ChatHistory:
     Raises:
         RequestInvalid: No message follows the last assistant message, or a part is not supported.
     """
-    told, instructions = Exchanges(), list[str]()
+    exchanges, instructions = Exchanges(), list[str]()
     for place, message in enumerate(messages):
-        _read(message, ("messages", place), told, instructions)
-    if told.answered:
+        _read(message, ("messages", place), exchanges, instructions)
+    if exchanges.answered:
         where: Where = ("messages", len(messages) - 1)
         raise invalid_parameter(
             where, "Nothing follows the assistant's last message.", fix="Send a user's or a tool's message last."
         )
-    return ChatHistory(tuple(told.past), Content(role="user", parts=tuple(told.sent)), joined_instructions(instructions))
+    return ChatHistory(
+        tuple(exchanges.past), Content(role="user", parts=tuple(exchanges.sent)), joined_instructions(instructions)
+    )
 
 
-def _read(message: ChatMessage, where: Where, told: Exchanges, instructions: list[str]) -> None:
+def _read(message: ChatMessage, where: Where, exchanges: Exchanges, instructions: list[str]) -> None:
+    """Adds one message to the past exchanges or, if it is a system message, to the instructions."""
     content = (*where, "content")
     if message.role in ("system", "developer"):
         instructions.append(_text(message.content, content))
     elif message.role == "assistant":
         calls = [_call(call, (*where, "tool_calls", place)) for place, call in enumerate(message.tool_calls or ())]
-        told.answer(_text(message.content, content), message.refusal or "", calls=calls)
+        exchanges.answer(_text(message.content, content), message.refusal or "", calls=calls)
     elif message.role == "tool":
-        told.send([_result(message, where)])
+        exchanges.send([_result(message, where)])
     else:
-        told.send(_part(part, (*content, place)) for place, part in enumerate(message.content))
+        exchanges.send(_part(part, (*content, place)) for place, part in enumerate(message.content))
 
 
 def _text(parts: Sequence[ContentPart], where: Where) -> str:
@@ -74,6 +77,7 @@ def _part_text(part: ContentPart) -> str | None:
 
 
 def _part(part: ContentPart, where: Where) -> Part:
+    """Converts one content part. Raises for an unknown type, an invalid file, or one that would have to be fetched."""
     text = _part_text(part)
     place: Where
     if text is not None:

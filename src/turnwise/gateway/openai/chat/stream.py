@@ -56,6 +56,7 @@ class AnswerText:
         return self._take_waiting()
 
     def _text(self, item: StreamItem) -> str:
+        """Returns the text to send for one stream item. Texts of parallel agents wait until the open message is complete."""
         match item:
             case MessageStarted(event):
                 self._open = event
@@ -119,13 +120,13 @@ def stream(
 
 async def _chunks(request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
     """Yields the chunks, or an error; None marks the end."""
-    telling = AnswerText()
+    answer = AnswerText()
     try:
         yield chunks.role()
         async for event in invocation.events():
-            if text := telling.feed(event):
+            if text := answer.feed(event):
                 yield chunks.text(text)
-        if text := telling.rest():
+        if text := answer.rest():
             yield chunks.text(text)
         result = await invocation.result()
         if (failure := failure_of(result, redactor_of(request), request)) is not None:

@@ -12,7 +12,7 @@ from turnwise.gateway.shared.packed_ids import GENERATED_ID, digest, pack_ids, u
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
 UNSTORED = "unstored"
-"""The prefix of message ids whose responses are not stored, and of sessions that hold nothing else."""
+"""The prefix of message ids of unstored responses, and of sessions that hold nothing else."""
 
 
 class ResponseId(NamedTuple):

@@ -79,6 +79,7 @@ class _Reader:
         reader(self, item, where)
 
     def message(self, item: Item, where: Where) -> None:
+        """Reads a message item: past answer, instructions, or the user's message, by its role."""
         role, content = item.get("role"), (*where, "content")
         if role == "assistant":
             self.told.answer(_text(item.get("content"), content))
@@ -93,6 +94,7 @@ class _Reader:
             )
 
     def result(self, item: Item, where: Where) -> None:
+        """Reads a tool's output as a tool result. Raises for a missing call id."""
         id_, output = item.get("call_id"), item.get("output")
         if not isinstance(id_, str) or not id_:
             raise invalid_parameter((*where, "call_id"), "The output has no call_id.", fix="Send the call_id of its call.")
@@ -109,6 +111,7 @@ class _Reader:
         self._ends_with(item)
 
     def compaction(self, item: Item, where: Where) -> None:
+        """Reads the items that a compaction item of this gateway holds. Raises for any other one, and for a nested one."""
         held = None if self._unpacking else compacted_input(item)
         if held is None:
             raise invalid_parameter(
@@ -167,6 +170,7 @@ def _parts(content: JsonValue, where: Where) -> list[Part]:
 
 
 def _part(part: JsonValue, where: Where) -> Part:
+    """Converts one content part. Raises for an unsupported type."""
     if not isinstance(part, dict):
         raise invalid_parameter(where, "A content part is not an object.", fix="Correct it.")
     kind = part.get("type")
@@ -187,6 +191,7 @@ def _part(part: JsonValue, where: Where) -> Part:
 
 
 def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
+    """Converts an image or file that is given as data. Raises for stored and remote files, and invalid data."""
     given, name = part.get(field), part.get("filename")
     named = name if isinstance(name, str) and name else None
     if not isinstance(given, str):
@@ -202,6 +207,7 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
 
 
 def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
+    """Converts audio data. Raises for invalid base64 and unsupported formats."""
     audio = part.get("input_audio")
     given = audio if isinstance(audio, dict) else {}
     data, format_ = given.get("data"), given.get("format")
@@ -265,6 +271,7 @@ def page_of(items: Sequence[InputItem], window: Window) -> Items:
 
 
 def _result(name: ResponseId, place: int, part: ToolResultPart) -> InputItem:
+    """Returns a tool result as an output item."""
     return {
         "id": name.given(place),
         "type": "function_call_output",

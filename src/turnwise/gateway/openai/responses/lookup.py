@@ -69,6 +69,7 @@ def new_response(name: ResponseId, message: Message, begun: datetime | None) -> 
 
 
 def _blank_of(name: ResponseId, message: Message, begun: datetime | None, kept: dict[str, Any]) -> ResponseObject:
+    """Rebuilds the response object of a stored message before its output: ids, time, and the kept request parameters."""
     attributes = message.context.attributes
     conversation = kept.get("conversation")
     asked = created_at(message.id) or begun
@@ -94,6 +95,7 @@ def _instructions(message: Message) -> str | None:
 
 
 def _tool(tool: OfferedTool) -> dict[str, Any]:
+    """Returns a tool that the caller offered, in the form of the API."""
     return {
         "type": "function",
         "name": tool.name,

@@ -28,7 +28,7 @@ from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, fail
 
 
 class Items:
-    """Converts events to output items in log order. Of the tool calls, only those that the caller may answer are listed.
+    """Converts events to output items in log order. It lists only the tool calls that the caller may answer.
 
     Attributes:
         stream: The events as a reader sees them.
@@ -63,7 +63,7 @@ class Items:
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
 _EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
-"""Ends of invocations whose wait expired. The response keeps its earlier status."""
+"""The ends of expired waits. The response keeps its earlier status."""
 
 
 def final_response(
@@ -78,22 +78,22 @@ def final_response(
         view: The caller's redactor.
         before: The earlier tool calls of its invocation.
     """
-    told = visible(events)
-    end = End(reason="cancelled") if not events else _end_of(told)
+    shown = visible(events)
+    end = End(reason="cancelled") if not events else _end_of(shown)
     items, output = Items(name, view), list[Item]()
     items.stream.know(before)
-    for event in told:
+    for event in shown:
         output += items.of(event)
-    status, incomplete = _status(told, end)
+    status, incomplete = _status(shown, end)
     return replaced(
         blank,
         status=status,
-        completed_at=seconds(told[-1].created_at) if status == "completed" and told else None,
+        completed_at=seconds(shown[-1].created_at) if status == "completed" and shown else None,
         incomplete_details=incomplete,
-        error=_failure(told, end, view) if status == "failed" else None,
+        error=_failure(shown, end, view) if status == "failed" else None,
         output=output,
-        usage=_tokens(told),
-        turnwise=_decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
+        usage=_tokens(shown),
+        turnwise=_decision_info(blank.turnwise, shown, view, pending=items.pending and not _is_over(shown)),
     )
 
 
@@ -113,6 +113,7 @@ def _is_over(events: Sequence[Event]) -> bool:
 
 
 def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplete | None]:
+    """Returns the status of a finished response, and why it is incomplete."""
     last = next((event for event in reversed(events) if shown_text(event)), None)
     if end is not None and end.reason == "cancelled":
         return "cancelled", None
@@ -139,6 +140,7 @@ def _failure(events: Sequence[Event], end: End | None, view: Redactor) -> Failur
 
 
 def _tokens(events: Sequence[Event]) -> Tokens:
+    """Returns the token counts of all model calls."""
     used = token_usage(events)
     return Tokens(
         input_tokens=used.asked,

@@ -40,11 +40,11 @@ class InputTokenCount(BaseModel):
     input_tokens: int
 
 
-def estimate_tokens(body: CountTokens, told: ReadInput, history: Iterable[Event]) -> InputTokenCount:
+def estimate_tokens(body: CountTokens, received: ReadInput, history: Iterable[Event]) -> InputTokenCount:
     """Returns the estimated tokens of the input, the tools and the conversation so far."""
-    said = tokens_of_parts(told.content.parts)
+    said = tokens_of_parts(received.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
-    repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in told.past)
+    repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in received.past)
     tools = sum(tokens_of(as_text(tool.model_dump(mode="json", exclude_none=True))) for tool in body.tools or ())
     return InputTokenCount(input_tokens=said + before + repeated + tools)
 
@@ -64,16 +64,16 @@ async def create(body: Create, request: Request, front: TheFront, services: User
     The run continues if the connection breaks.
     """
     check_supported(body)
-    asked = await start_response(front, services, body, key)
+    started = await start_response(front, services, body, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
-        return _stream(front, ResponseStream(front, request, asked, padded=padded), asked)
+        return _stream(front, ResponseStream(front, request, started, padded=padded), started)
     if body.background:
-        return replaced(asked.blank, status="in_progress" if asked.invocation.id else "queued")
+        return replaced(started.blank, status="in_progress" if started.invocation.id else "queued")
     try:
-        return await outcome(request, asked)
+        return await outcome(request, started)
     finally:
-        _delete_if_temporary(asked)
+        _delete_if_temporary(started)
 
 
 @router.post("/responses/compact", operation_id="compact_response", responses=refusals(404, 413))
@@ -92,8 +92,8 @@ async def compact(body: Compact, services: UserServices) -> Compaction:
 @router.post("/responses/input_tokens", operation_id="count_input_tokens", responses=refusals(404))
 async def input_tokens(body: CountTokens, front: TheFront, services: UserServices) -> InputTokenCount:
     """Estimates the input tokens of a request, with the same estimate that agents use."""
-    told = read_input(body.input, body.instructions)
-    return estimate_tokens(body, told, await conversation_events(front, services, body))
+    received = read_input(body.input, body.instructions)
+    return estimate_tokens(body, received, await conversation_events(front, services, body))
 
 
 @router.get(
@@ -119,10 +119,10 @@ async def retrieve(
     if not stream:
         return now
     invocation = await found.services.messages.find(found.name.session, found.name.message)
-    asked = StartedResponse(found.name, found.blank, invocation, found.services)
+    started = StartedResponse(found.name, found.blank, invocation, found.services)
     ended = now if found.known.receipt.state == REFUSED else None
     return _stream(
-        front, ResponseStream(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended), asked
+        front, ResponseStream(front, request, started, after=starting_after, padded=include_obfuscation, ended=ended), started
     )
 
 
@@ -162,24 +162,26 @@ async def delete(response_id: str, services: UserServices) -> dict[str, Any]:
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _delete_if_temporary(asked: StartedResponse) -> None:
+def _delete_if_temporary(started: StartedResponse) -> None:
     """Deletes a response that is not to be stored, after it was sent or its client disconnected."""
-    if asked.is_temporary:
-        asked.services.threads.delete_after(asked.invocation)
+    if started.is_temporary:
+        started.services.threads.delete_after(started.invocation)
 
 
-def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Response:
+def _stream(front: Front, stream: ResponseStream, started: StartedResponse) -> Response:
+    """Returns the streaming HTTP response. A session with only unstored responses is deleted when the stream ends."""
+
     async def events() -> AsyncIterator[Wire]:
         try:
-            async for wire in telling.events():
+            async for wire in stream.events():
                 yield wire
         finally:
-            _delete_if_temporary(asked)
+            _delete_if_temporary(started)
 
     return event_stream(
         events(),
         sse_event,
         ping=front.config.stream_ping_seconds,
         closing=front.closing,
-        hint=lambda: sse_event(telling.closing()),
+        hint=lambda: sse_event(stream.closing()),
     )

@@ -6,8 +6,8 @@ response.created  response.in_progress
   for each call       output_item.added  function_call_arguments.delta  function_call_arguments.done  output_item.done
 response.completed | response.incomplete | response.failed
 
-The stored events determine all events and their numbers; partial events only make them earlier. So a client can
-resume from a number at any process. There are two exceptions. Text that was never stored, because a process or model
+The stored events determine all events and their numbers; partial events only make them earlier. A client can therefore resume
+from a number at any process. There are two exceptions. Text that was never stored, because a process or model
 broke off, has numbers that are not sent again. A caller who does not see every tool call gets other numbers than one
 who does.
 """
@@ -111,42 +111,45 @@ class ResponseEvents:
         return self._event("error", code=code, message=message, param=param)
 
     def _message(self, item: MessageItem) -> Iterator[Wire]:
+        """Yields the events that complete a message: its beginning if it was not open, the missing text, the end."""
         if self._open is not None and self._open.item.id == item.id:
-            saying, self._open = self._open, None
+            message, self._open = self._open, None
         else:
-            saying = yield from self._begin(replaced(item, status="in_progress", content=[]))
-        told = "".join(saying.told)
-        yield from self._deltas(saying, pieces_of(item.text[len(told) :]) if item.text.startswith(told) else ())
-        yield from self._done(saying, item)
+            message = yield from self._begin(replaced(item, status="in_progress", content=[]))
+        sent = "".join(message.sent)
+        yield from self._deltas(message, pieces_of(item.text[len(sent) :]) if item.text.startswith(sent) else ())
+        yield from self._done(message, item)
 
     def _begin(self, blank: MessageItem) -> Generator[Wire, None, "_MessageInProgress"]:
-        saying = _MessageInProgress(blank, self._index)
+        """Yields the events that begin a message, and returns the message in progress."""
+        message = _MessageInProgress(blank, self._index)
         self._index += 1
-        yield self._event("response.output_item.added", output_index=saying.index, item=blank.model_dump(mode="json"))
+        yield self._event("response.output_item.added", output_index=message.index, item=blank.model_dump(mode="json"))
         part = OutputText(text="").model_dump()
-        yield self._event("response.content_part.added", **saying.place, part=part)
-        return saying
+        yield self._event("response.content_part.added", **message.place, part=part)
+        return message
 
-    def _deltas(self, saying: "_MessageInProgress", pieces: Iterable[str]) -> Iterator[Wire]:
+    def _deltas(self, message: "_MessageInProgress", pieces: Iterable[str]) -> Iterator[Wire]:
         for piece in pieces:
-            saying.told.append(piece)
-            yield self._event("response.output_text.delta", **saying.place, delta=piece, logprobs=[])
+            message.sent.append(piece)
+            yield self._event("response.output_text.delta", **message.place, delta=piece, logprobs=[])
 
-    def _done(self, saying: "_MessageInProgress", item: MessageItem) -> Iterator[Wire]:
+    def _done(self, message: "_MessageInProgress", item: MessageItem) -> Iterator[Wire]:
         said = item.model_dump(mode="json")
-        yield self._event("response.output_text.done", **saying.place, text=item.text, logprobs=[])
-        yield self._event("response.content_part.done", **saying.place, part=said["content"][0])
-        yield self._event("response.output_item.done", output_index=saying.index, item=said)
+        yield self._event("response.output_text.done", **message.place, text=item.text, logprobs=[])
+        yield self._event("response.content_part.done", **message.place, part=said["content"][0])
+        yield self._event("response.output_item.done", output_index=message.index, item=said)
 
     def _break_off(self) -> Iterator[Wire]:
         """Ends the open message as incomplete."""
         if self._open is not None:
-            saying, self._open = self._open, None
-            text = "".join(saying.told)
-            left = replaced(saying.item, status="incomplete", content=[OutputText(text=text)])
-            yield from self._done(saying, left)
+            message, self._open = self._open, None
+            text = "".join(message.sent)
+            left = replaced(message.item, status="incomplete", content=[OutputText(text=text)])
+            yield from self._done(message, left)
 
     def _call(self, item: CallItem) -> Iterator[Wire]:
+        """Yields the events of a complete function call."""
         place = {"item_id": item.id, "output_index": self._index}
         blank = replaced(item, status="in_progress", arguments="")
         self._index += 1
@@ -155,18 +158,18 @@ class ResponseEvents:
         yield self._event("response.function_call_arguments.done", **place, name=item.name, arguments=item.arguments)
         yield self._event("response.output_item.done", output_index=place["output_index"], item=item.model_dump(mode="json"))
 
-    def _event(self, type_: str, **told: Any) -> Wire:
+    def _event(self, type_: str, **fields: Any) -> Wire:
         number = self._number
         self._number += 1
-        return {"type": type_, "sequence_number": number, **told}
+        return {"type": type_, "sequence_number": number, **fields}
 
 
 class _MessageInProgress:
-    """A message that is being sent. `told` holds the deltas that were sent."""
+    """A message that is being sent. `sent` holds the deltas that were sent."""
 
     def __init__(self, item: MessageItem, index: int) -> None:
         self.item, self.index = item, index
-        self.splitter, self.told = DeltaSplitter(), list[str]()
+        self.splitter, self.sent = DeltaSplitter(), list[str]()
 
     @property
     def place(self) -> dict[str, Any]:
@@ -205,23 +208,25 @@ class ResponseStream:
 
     async def events(self) -> AsyncIterator[Wire]:
         """Yields the events above the number that the client has."""
-        async for wire in self._all():
+        async for wire in self._all_events():
             if wire["sequence_number"] > self._after:
                 yield _padded(wire) if self._padded and "delta" in wire else wire
 
-    async def _all(self) -> AsyncIterator[Wire]:
+    async def _all_events(self) -> AsyncIterator[Wire]:
+        """Yields all events from the first; an error becomes the last one."""
         for wire in self._builder.begin():
             yield wire
         try:
             if self._ended is None:
-                async for wire in self._of_invocation():
+                async for wire in self._invocation_events():
                     yield wire
             for wire in self._builder.end(self._ended or await outcome(self._connection, self._asked)):
                 yield wire
         except TurnwiseError as error:
             yield self.problem(error)
 
-    async def _of_invocation(self) -> AsyncIterator[Wire]:
+    async def _invocation_events(self) -> AsyncIterator[Wire]:
+        """Yields the events of the running invocation. The earlier calls of a continued one are known first."""
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
@@ -232,8 +237,8 @@ class ResponseStream:
 
     def problem(self, error: TurnwiseError) -> Wire:
         """Returns an event that ends the stream with an error. The response itself may still succeed."""
-        told = error_of(problem_of(error, self._connection))
-        return self._builder.problem(told.code, told.message, told.param)
+        details = error_of(problem_of(error, self._connection))
+        return self._builder.problem(details.code, details.message, details.param)
 
     def closing(self) -> Wire:
         """Returns the event that ends the stream at shutdown. The client resumes it at another process."""

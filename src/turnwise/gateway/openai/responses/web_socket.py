@@ -50,12 +50,12 @@ class _Closed(Exception):
 
 
 class _Lane:
-    """A lane with its queued requests. `name` is None for the default lane; `telling` is its current stream."""
+    """A lane with its queued requests. `name` is None for the default lane; `stream` is its current stream."""
 
     def __init__(self, name: str | None) -> None:
         self.name = name
         self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.telling: ResponseStream | None = None
+        self.stream: ResponseStream | None = None
 
 
 class _Connection:
@@ -83,6 +83,7 @@ class _Connection:
             await self._send_closing()
 
     async def _read(self, group: asyncio.TaskGroup) -> None:
+        """Reads events until the client disconnects, and queues each on its lane. An invalid one is answered with an error."""
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -124,21 +125,23 @@ class _Connection:
         return lane if known is None else None
 
     async def _answer_all(self, lane: _Lane) -> None:
+        """Answers the requests of one lane in order."""
         while True:
             given = await lane.asked.get()
             async with self._active:
                 try:
-                    lane.telling = await self._start_stream(given)
+                    lane.stream = await self._start_stream(given)
                 except TurnwiseError as error:
                     await self._send_error(error, lane.name)
                     continue
-                async for wire in lane.telling.events():
+                async for wire in lane.stream.events():
                     await self._send(_nested(wire), lane.name)
                     if wire["type"] == "response.failed":
                         self._forget(given.get("previous_response_id"))
-                lane.telling = None
+                lane.stream = None
 
     async def _start_stream(self, given: dict[str, Any]) -> ResponseStream:
+        """Starts the response of one `response.create` event. Raises for options that a web socket does not support."""
         if given.pop("generate", None) is False:
             raise invalid_parameter("generate", "Requests cannot be prepared in advance.")
         if given.get("background"):
@@ -174,10 +177,11 @@ class _Connection:
 
     async def _send_error(self, error: TurnwiseError, lane: str | None) -> None:
         problem = problem_of(error, self._websocket)
-        told = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
-        await self._send({"type": "error", "status": problem.status, "error": told}, lane)
+        details = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
+        await self._send({"type": "error", "status": problem.status, "error": details}, lane)
 
     async def _send(self, wire: Wire, lane: str | None = None) -> None:
+        """Sends one event, with the name of its lane. Raises _Closed when the client is gone."""
         named = wire if lane is None else {**wire, "stream_id": lane}
         async with self._sending:
             try:
@@ -193,14 +197,15 @@ class _Connection:
         """Ends open streams with an error event, and closes the connection."""
         try:
             for lane in self._lanes.values():
-                if lane.telling is not None:
-                    await self._send(_nested(lane.telling.closing()), lane.name)
+                if lane.stream is not None:
+                    await self._send(_nested(lane.stream.closing()), lane.name)
             await self._websocket.close(RESTART)
         except (_Closed, WebSocketDisconnect, RuntimeError):
             pass  # the connection is closed already
 
 
 def _event(given: str | bytes) -> dict[str, Any]:
+    """Parses a received event. Raises RequestInvalid for anything but a JSON object."""
     try:
         event = from_json(given, allow_inf_nan=False)
     except ValueError:
@@ -220,12 +225,12 @@ def _nested(wire: Wire) -> Wire:
     """Returns the event in the web socket's format, in which an error is a nested object."""
     if wire["type"] != "error":
         return wire
-    told = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
-    return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": told}
+    details = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
+    return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": details}
 
 
 def _steer_rejection(event: dict[str, Any]) -> Wire:
     why = "A running response accepts no more input. Send a response.create that continues from it."
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
-    told = {name: event.get(name) for name in ("input", "previous_response_id")}
-    return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": told}
+    details = {name: event.get(name) for name in ("input", "previous_response_id")}
+    return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": details}

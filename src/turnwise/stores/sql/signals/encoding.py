@@ -121,6 +121,7 @@ def event_of(raw: object) -> Event | None:
 
 
 def _notification(raw: Any) -> Notification | None:
+    """Returns a received notification; None if it is invalid."""
     try:
         if raw["k"] == "hello":
             return Notification("hello")
@@ -141,6 +142,7 @@ def _notification(raw: Any) -> Notification | None:
 
 
 def _partial(key: SessionKey, event: Event) -> str | None:
+    """Returns a partial event as a notification; None if it is not valid JSON."""
     try:
         text = event.model_dump_json(exclude={"actions"} if event.actions == NO_ACTIONS else None)
     except ValueError:
@@ -174,6 +176,7 @@ def _sole_text(event: Event) -> str | None:
 
 
 def _follows(last: Event, event: Event) -> bool:
+    """Returns whether the event goes on where the last piece ends, so that both can be sent as one."""
     mine, theirs = ((e.id, e.author, e.branch, e.attempt) for e in (last, event))
     if mine != theirs or _sole_text(event) is None:
         return False

@@ -35,6 +35,7 @@ class SignalQueue:
         return iter(self._items)
 
     def put(self, signal: Signal) -> None:
+        """Adds a signal. When the queue is full, the oldest two become one "changed"."""
         items = self._items
         if signal is None and items and items[-1] is None:
             return
@@ -57,6 +58,7 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def notify(self, signal: Signal) -> None:
+        """Gives the listener a signal, and wakes its event loop from any thread."""
         with self._lock:
             self._queue.put(signal)
             waiter, self._waiter = self._waiter, None
@@ -66,6 +68,7 @@ class Listener:
                 waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     async def next(self, seconds: float) -> Signal:
+        """Returns the next signal; None after that many seconds, or when the session changed."""
         with self._lock:
             if self._queue:
                 return self._queue.take()
@@ -99,6 +102,7 @@ class Listeners:
         return listener
 
     def remove(self, key: SessionKey, listener: Listener) -> None:
+        """Removes a listener of the session."""
         with self._lock:
             left = tuple(other for other in self._listeners[key] if other is not listener)
             if left:

@@ -127,6 +127,7 @@ class Mailbox:
                     self._listeners.notify(notification.key, event)
 
     def _note_remote_watch(self, notification: encoding.Notification) -> None:
+        """Notes that another process watches the session, and signals a recent change that it may have missed."""
         with self._lock:
             now = self._clock()
             is_known = self._is_watched(notification.key, now)
@@ -142,6 +143,7 @@ class Mailbox:
                 self._queue(notification.key, None)
 
     def _is_watched(self, key: SessionKey, now: float) -> bool:
+        """Returns whether another process watches the session at that time."""
         until = self._remote_watches.get(key)
         if until is None:
             return False
@@ -157,6 +159,7 @@ class Mailbox:
             del self._recent[next(iter(self._recent))]
 
     def _queue(self, key: SessionKey, signal: Signal) -> None:
+        """Queues a signal for sending. A full outbox drops the oldest session's signals."""
         queue = self._outbox.setdefault(key, SignalQueue())
         before = len(queue)
         queue.put(signal)

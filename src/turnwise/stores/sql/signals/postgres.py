@@ -103,6 +103,7 @@ class SignalConnection:
             self._thread.join(JOIN_SECONDS)
 
     def _run(self, waker: "Waker") -> None:
+        """Keeps a connection until stopped, and connects again with growing pauses."""
         pause, after_a_gap = FIRST_PAUSE, False
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -119,6 +120,7 @@ class SignalConnection:
         waker.close()
 
     def _connect(self) -> "Connection[Any]":
+        """Returns a new connection of psycopg. Raises MissingExtra."""
         try:
             import psycopg
         except ModuleNotFoundError as error:
@@ -127,6 +129,7 @@ class SignalConnection:
         return psycopg.connect(*plain, **{**CONNECTING, **named}, autocommit=True, prepare_threshold=None)
 
     def _serve(self, connection: "Connection[Any]", waker: "Waker", *, after_a_gap: bool) -> None:
+        """Sends and receives notifications on one connection until stopped, or until the connection fails."""
         received: list[bytes] = []
         connection.pgconn.notify_handler = lambda notification: received.append(notification.extra)
         # Notifications do not survive a server crash anyway; this avoids a disk sync for each transaction.
@@ -156,6 +159,7 @@ class SignalConnection:
         self._mailbox.sent()
 
     def _receive(self, connection: "Connection[Any]", received: list[bytes]) -> None:
+        """Passes all notifications that have arrived to the mailbox."""
         pgconn = connection.pgconn
         while True:
             # Does not block: raises when the connection is gone, else reads the available data.
@@ -169,6 +173,7 @@ class SignalConnection:
             received.clear()
 
     def _log_outage(self, error: Exception) -> None:
+        """Logs the first error of an outage."""
         if self._is_outage_logged:
             return
         self._is_outage_logged = True
@@ -240,6 +245,7 @@ class PostgresSignals:
 
     @contextmanager
     def watch(self, key: SessionKey) -> Iterator[Watch]:
+        """Watches the session in this process and tells the others, for the duration of the block."""
         listener = self._listeners.add(key)
         try:
             self._mailbox.watch_opened(key)

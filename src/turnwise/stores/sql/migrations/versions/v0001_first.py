@@ -11,6 +11,7 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
+    """Creates the first tables."""
     _sessions()
     _events()
     _messages()
@@ -25,6 +26,7 @@ def _session_column(table: str) -> tuple[sa.Column[int], sa.ForeignKeyConstraint
 
 
 def _sessions() -> None:
+    """Creates the table of sessions."""
     op.create_table(
         "turnwise_sessions",
         sa.Column("id", ID, nullable=False, autoincrement=True),
@@ -50,6 +52,7 @@ def _sessions() -> None:
 
 
 def _events() -> None:
+    """Creates the table of events."""
     session, key = _session_column("turnwise_events")
     op.create_table(
         "turnwise_events",
@@ -71,6 +74,7 @@ def _events() -> None:
 
 
 def _messages() -> None:
+    """Creates the table of messages, the inbox."""
     session, key = _session_column("turnwise_messages")
     op.create_table(
         "turnwise_messages",
@@ -93,6 +97,7 @@ def _messages() -> None:
 
 
 def _decisions() -> None:
+    """Creates the table of decisions."""
     session, key = _session_column("turnwise_decisions")
     op.create_table(
         "turnwise_decisions",
@@ -117,6 +122,7 @@ def _decisions() -> None:
 
 
 def _labels() -> None:
+    """Creates the table of labels."""
     session, key = _session_column("turnwise_labels")
     op.create_table(
         "turnwise_labels",
@@ -129,6 +135,7 @@ def _labels() -> None:
 
 
 def _state() -> None:
+    """Creates the table of shared state."""
     op.create_table(
         "turnwise_state",
         sa.Column("app", NAME, nullable=False),

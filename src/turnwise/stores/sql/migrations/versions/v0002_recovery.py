@@ -16,6 +16,7 @@ BATCH = 500
 
 
 def upgrade() -> None:
+    """Adds the columns and indexes of recovery. Leases that are held count as renewed now."""
     op.add_column("turnwise_sessions", sa.Column("lease_since", sa.Double))
     op.add_column("turnwise_sessions", sa.Column("stop", sa.Text))
     # A held lease counts as renewed now; its end stays.

@@ -10,6 +10,7 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
+    """Creates the tables of API keys, counters and slots."""
     op.create_table(
         "turnwise_keys",
         sa.Column("app", NAME, nullable=False),

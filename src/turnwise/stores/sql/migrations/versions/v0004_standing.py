@@ -24,6 +24,7 @@ UPDATE turnwise_decisions SET
 
 
 def upgrade() -> None:
+    """Adds user, state and time of change to decisions, fills user and time, and creates the table of push subscriptions."""
     for column in ("user_id", "state", "changed_at"):
         op.add_column("turnwise_decisions", sa.Column(column, NAME))
     op.execute(sa.text(FILL))

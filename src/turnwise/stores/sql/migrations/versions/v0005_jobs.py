@@ -11,6 +11,7 @@ ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
+    """Creates the table of background jobs."""
     op.create_table(
         "turnwise_jobs",
         sa.Column("id", ID, primary_key=True, autoincrement=True),

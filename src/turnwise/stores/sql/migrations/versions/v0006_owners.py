@@ -16,6 +16,7 @@ OLD_TABLES = ("labels", "jobs", "pushes", "decisions", "messages", "events", "se
 
 
 def upgrade() -> None:
+    """Renames the old tables and creates the new ones. The rows are moved later, in steps."""
     for name in OLD_TABLES:
         _rename(name)
     _create_app_state()
@@ -67,6 +68,7 @@ def _start_move() -> None:
 
 
 def _create_app_state() -> None:
+    """Creates the table of state that all users of an app share."""
     op.create_table(
         "turnwise_app_state",
         sa.Column("app", NAME, nullable=False),
@@ -77,6 +79,7 @@ def _create_app_state() -> None:
 
 
 def _create_audit() -> None:
+    """Creates the table of the audit log."""
     op.create_table(
         "turnwise_audit",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -95,6 +98,7 @@ def _create_audit() -> None:
 
 
 def _create_decisions() -> None:
+    """Creates the table of decisions."""
     op.create_table(
         "turnwise_decisions",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -148,6 +152,7 @@ def _create_decisions() -> None:
 
 
 def _create_events() -> None:
+    """Creates the table of events."""
     op.create_table(
         "turnwise_events",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -166,6 +171,7 @@ def _create_events() -> None:
 
 
 def _create_holds() -> None:
+    """Creates the table of legal holds."""
     op.create_table(
         "turnwise_holds",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -181,6 +187,7 @@ def _create_holds() -> None:
 
 
 def _create_jobs() -> None:
+    """Creates the table of background jobs."""
     op.create_table(
         "turnwise_jobs",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -209,6 +216,7 @@ def _create_jobs() -> None:
 
 
 def _create_label_changes() -> None:
+    """Creates the table of changes of labels."""
     op.create_table(
         "turnwise_label_changes",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -230,6 +238,7 @@ def _create_label_changes() -> None:
 
 
 def _create_label_claims() -> None:
+    """Creates the table of reviewers' claims."""
     op.create_table(
         "turnwise_label_claims",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -245,6 +254,7 @@ def _create_label_claims() -> None:
 
 
 def _create_labels() -> None:
+    """Creates the table of labels."""
     op.create_table(
         "turnwise_labels",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -277,6 +287,7 @@ def _create_labels() -> None:
 
 
 def _create_messages() -> None:
+    """Creates the table of messages, the inbox."""
     op.create_table(
         "turnwise_messages",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -301,6 +312,7 @@ def _create_messages() -> None:
 
 
 def _create_processes() -> None:
+    """Creates the table of processes with their heartbeats."""
     op.create_table(
         "turnwise_processes",
         sa.Column("name", NAME, nullable=False),
@@ -313,6 +325,7 @@ def _create_processes() -> None:
 
 
 def _create_pushes() -> None:
+    """Creates the table of push subscriptions."""
     op.create_table(
         "turnwise_pushes",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -346,6 +359,7 @@ def _create_pushes() -> None:
 
 
 def _create_removals() -> None:
+    """Creates the table of deletions that are to be finished."""
     op.create_table(
         "turnwise_removals",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -358,6 +372,7 @@ def _create_removals() -> None:
 
 
 def _create_sessions() -> None:
+    """Creates the table of sessions."""
     op.create_table(
         "turnwise_sessions",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -405,6 +420,7 @@ def _create_sessions() -> None:
 
 
 def _create_shares() -> None:
+    """Creates the table of logs that forks share."""
     op.create_table(
         "turnwise_shares",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -416,6 +432,7 @@ def _create_shares() -> None:
 
 
 def _create_snapshots() -> None:
+    """Creates the table of snapshots of folded sessions."""
     op.create_table(
         "turnwise_snapshots",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -429,6 +446,7 @@ def _create_snapshots() -> None:
 
 
 def _create_user_state() -> None:
+    """Creates the table of users' state."""
     op.create_table(
         "turnwise_user_state",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -441,6 +459,7 @@ def _create_user_state() -> None:
 
 
 def _create_versions() -> None:
+    """Creates the table of versions of policies and agent trees."""
     op.create_table(
         "turnwise_versions",
         sa.Column("app", NAME, nullable=False),

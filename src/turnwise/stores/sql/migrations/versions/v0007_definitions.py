@@ -10,6 +10,7 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
+    """Creates the tables of definitions, of cached vectors and matchers, and of agents' rests."""
     op.create_table(
         "turnwise_definition_revisions",
         sa.Column("app", NAME, nullable=False),
@@ -35,6 +36,7 @@ def upgrade() -> None:
 
 
 def _create_index_tables() -> None:
+    """Creates the tables of cached vectors and fitted matchers, and of agents' rests."""
     op.create_table(
         "turnwise_vectors",
         sa.Column("encoder", NAME, nullable=False),

@@ -10,6 +10,7 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
+    """Creates the tables of the memory."""
     _memories()
     _memory_links()
     _memory_recalls()
@@ -19,6 +20,7 @@ def upgrade() -> None:
 
 
 def _memories() -> None:
+    """Creates the table of entries."""
     op.create_table(
         "turnwise_memories",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -61,6 +63,7 @@ def _memories() -> None:
 
 
 def _memory_links() -> None:
+    """Creates the table of which entry replaces which."""
     op.create_table(
         "turnwise_memory_links",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -72,6 +75,7 @@ def _memory_links() -> None:
 
 
 def _memory_recalls() -> None:
+    """Creates the table of events that hold the texts of entries."""
     op.create_table(
         "turnwise_memory_recalls",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -84,6 +88,7 @@ def _memory_recalls() -> None:
 
 
 def _memory_terms() -> None:
+    """Creates the table of the word index."""
     op.create_table(
         "turnwise_memory_terms",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -95,6 +100,7 @@ def _memory_terms() -> None:
 
 
 def _memory_users() -> None:
+    """Creates the table of each user's counts."""
     op.create_table(
         "turnwise_memory_users",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),
@@ -110,6 +116,7 @@ def _memory_users() -> None:
 
 
 def _memory_vectors() -> None:
+    """Creates the table of vectors."""
     op.create_table(
         "turnwise_memory_vectors",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),

@@ -10,6 +10,7 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
+    """Creates the table of experiments, and adds arm and shadow to decisions."""
     op.create_table(
         "turnwise_experiments",
         sa.Column("app", NAME, nullable=False),

@@ -8,6 +8,7 @@ down_revision = "0009"
 
 
 def upgrade() -> None:
+    """Creates the table of packed entries, and fills the bytes that each user's memory takes."""
     op.create_table(
         "turnwise_memory_blocks",
         sa.Column("owner", sa.BigInteger, nullable=False, autoincrement=False),

@@ -19,6 +19,7 @@ FILL = sa.text("UPDATE turnwise_sessions SET expires_at = :at WHERE owner = :own
 
 
 def upgrade() -> None:
+    """Adds the time of the next expiry to sessions, and fills it."""
     op.add_column("turnwise_sessions", sa.Column("expires_at", sa.Text))
     condition = sa.text("expires_at IS NOT NULL")
     op.create_index(
@@ -32,6 +33,7 @@ def upgrade() -> None:
 
 
 def _fill(connection: sa.Connection) -> None:
+    """Fills the time of the next expiry of all sessions that wait, a page at a time."""
     after = {"owner": -(2**63), "number": -(2**63)}
     while rows := connection.execute(WAITING, after | {"page": PAGE}).all():
         found = [{"owner": row.owner, "number": row.number, "at": _expiry(json.loads(row.head))} for row in rows]

@@ -100,6 +100,7 @@ class _Writer:
         return self.node("Mul", [inputs, parts], f"{inputs}.evened"), weight * divisor[:, None]
 
     def _quantize(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
+        """Adds a weight as int8 with its scales to the graph, and returns the names of the three constants."""
         import numpy as np
 
         values, scales = _round_to_int8(weight, axis=0, largest=_LARGEST)
@@ -112,6 +113,7 @@ class _Writer:
 
 
 def _round_to_int8(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
+    """Returns the values as int8 with one scale for each row or column."""
     import numpy as np
 
     scales = (np.abs(values).max(axis=axis) / largest).astype(np.float32)
@@ -155,6 +157,7 @@ def write(weights: "Weights", shape: Shape, *, quantized: bool = True, divisors:
 
 
 def _embedded(writer: _Writer, weights: "Weights", shape: Shape) -> str:
+    """Adds the embeddings of words and positions to the graph, and returns the name of their sum."""
     import numpy as np
 
     words = writer.rows("numbers", "words", weights["embeddings.word_embeddings.weight"])
@@ -169,6 +172,7 @@ def _embedded(writer: _Writer, weights: "Weights", shape: Shape) -> str:
 
 
 def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden: str) -> str:
+    """Adds one transformer layer to the graph, and returns the name of its output."""
     import numpy as np
 
     source, name = f"encoder.layer.{layer}", f"layer{layer}"
@@ -194,6 +198,7 @@ def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden
 
 
 def _pooled(writer: _Writer, shape: Shape, hidden: str) -> None:
+    """Adds the pooling of the tokens to one vector of length 1 to the graph."""
     import numpy as np
 
     if shape.pooling == "mean":

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.encoder.graph import Shape, write
+from turnwise.matching.encoder.onnx_graph import Shape, write
 
 Weights = dict[str, NDArray[np.float32]]
 SHAPE = Shape(layers=2, heads=4, epsilon=1e-12, max_tokens=16)

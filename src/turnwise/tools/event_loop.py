@@ -1,8 +1,9 @@
-"""Runs sync functions in threads, so that they do not block the event loop."""
+"""Keeps the event loop free: runs sync functions in threads, and yields in long loops."""
 
 import asyncio
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,6 +37,24 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any)
 
     _threads.start(work)
     return await asyncio.wrap_future(future)
+
+
+HOLD_SECONDS = 0.02
+"""The longest time, in seconds, that one task may run before it yields to others."""
+
+
+class LoopYielder:
+    """Yields to the event loop now and then. For loops in which no await may ever pause, such as reading a buffered stream."""
+
+    def __init__(self, seconds: float = HOLD_SECONDS) -> None:
+        self._seconds = seconds
+        self._since = time.perf_counter()
+
+    async def turn(self) -> None:
+        """Lets other tasks run, including timers and cancellation, if the time limit has passed since the last yield."""
+        if time.perf_counter() - self._since > self._seconds:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
 
 
 class Threads:

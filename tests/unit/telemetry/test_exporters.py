@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.telemetry.export import Exporters, exporter_names, exporters_from_environment
+from turnwise.telemetry.exporters import Exporters, exporter_names, exporters_from_environment
 
 
 class Collector:
@@ -147,7 +147,7 @@ async def test_a_collector_that_does_not_answer_holds_nobody_up(environment: pyt
 PROGRAM = """
 import asyncio
 from opentelemetry import trace
-from turnwise.telemetry.export import exporters_from_environment
+from turnwise.telemetry.exporters import exporters_from_environment
 made = exporters_from_environment()
 made.install()
 trace.get_tracer("an agent's library").start_span("its own").end()
@@ -169,7 +169,7 @@ def test_without_the_library_the_extra_is_named(environment: pytest.MonkeyPatch)
 import sys
 sys.modules["opentelemetry.sdk.trace"] = None
 from turnwise.facts.errors import MissingExtra
-from turnwise.telemetry.export import exporters_from_environment
+from turnwise.telemetry.exporters import exporters_from_environment
 try:
     exporters_from_environment()
 except MissingExtra as error:

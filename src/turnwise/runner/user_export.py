@@ -39,7 +39,7 @@ class ExportView(Protocol):
 
     @property
     def inside(self) -> bool:
-        """Whether the reader sees everything, labels included."""
+        """True if the reader sees everything, labels included."""
         ...
 
     def event(self, event: Event) -> Event: ...
@@ -72,7 +72,7 @@ class UserExport:
         artifacts: The artifact store.
         app: The app.
         user: The user.
-        view: What the reader may see.
+        view: The reader's view.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class UserExport:
         yield output.taken()
 
     async def _members(self, now: datetime) -> AsyncGenerator[Member, None]:
+        """Yields the archive's files: facts on the export, the user's state, memories and artifacts, sessions, labels."""
         nowhere = SessionKey(self._app, self._user, "-")
         blank = await self._store.open(nowhere, blank=True)
         about = {"format": FORMAT, "version": VERSION, "app": self._app, "user": self._user, "exported_at": now.isoformat()}
@@ -124,6 +125,7 @@ class UserExport:
             yield Member("labels.jsonl", self._labels(self._store))
 
     async def _session_members(self, session: Session, folder: str) -> AsyncGenerator[Member, None]:
+        """Yields a session's files: `session.json`, its events, its decisions, its artifacts."""
         about = {
             "id": session.id,
             "created_at": session.created_at.isoformat(),
@@ -163,6 +165,7 @@ class UserExport:
             after = events[-1].sequence or 0
 
     async def _decisions(self, key: SessionKey) -> AsyncGenerator[bytes, None]:
+        """Yields a session's decisions as JSON lines, a page at a time."""
         after: str | None = None
         while True:
             page = await self._store.decisions.search(self._app, user=self._user, key=key, after=after, limit=ROWS)
@@ -172,6 +175,7 @@ class UserExport:
                 return
 
     def _decision(self, decision: Decision) -> dict[str, Any]:
+        """Returns a decision as JSON data, reduced to what the reader may see."""
         label = decision.label
         return {
             "sequence": decision.sequence,
@@ -183,6 +187,7 @@ class UserExport:
         }
 
     async def _memories(self) -> AsyncGenerator[bytes, None]:
+        """Yields the user's memory entries that the reader may see as JSON lines, replaced ones included."""
         after: str | None = None
         while True:
             page = await self._store.memory.recent(self._app, self._user, superseded=True, after=after, limit=ROWS)
@@ -193,6 +198,7 @@ class UserExport:
                 return
 
     async def _labels(self, store: RecordStore) -> AsyncGenerator[bytes, None]:
+        """Yields the labels of the user's decisions as JSON lines."""
         after: str | None = None
         while True:
             page = await store.labels.search(self._app, user=self._user, after=after, limit=ROWS)

@@ -10,8 +10,8 @@ from turnwise.facts.errors import MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import OfferedTool
 from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED
+from turnwise.runner.admission import SCHEMA_BYTES, SCHEMA_DEPTH, check_offers
 from turnwise.tools.names import is_tool_name, tool_name
-from turnwise.tools.offers import SCHEMA_BYTES, SCHEMA_DEPTH, check_offers
 
 LIMITS = Limits(tools=3)
 RESERVED = ["transfer_to_agent", "final_answer", "confirm", SUCCEEDED, FAILED, END_TURN]

@@ -97,6 +97,7 @@ class BatchRun:
         self._writer.shutdown(wait=False, cancel_futures=True)
 
     async def _read(self, lines: AsyncIterator[tuple[int, bytes]]) -> None:
+        """Starts a task for each valid line, which waits for the session's line before it."""
         async for number, raw in lines:
             if not raw.strip():
                 self._progress.advance()
@@ -106,12 +107,13 @@ class BatchRun:
                 continue
             await self._ahead.acquire()
             key = (line.user, line.session)
-            task = asyncio.create_task(self._one(number, line, self._last.get(key)))
+            task = asyncio.create_task(self._answer_line(number, line, self._last.get(key)))
             self._last[key] = task
             self._tasks.add(task)
             task.add_done_callback(lambda done, key=key: self._done(done, key))  # type: ignore[misc]
 
     def _done(self, task: asyncio.Task[None], key: tuple[str, str]) -> None:
+        """Removes a finished task. An error that is not the line's own ends the whole run."""
         self._ahead.release()
         self._tasks.discard(task)
         if self._last.get(key) is task:
@@ -121,6 +123,7 @@ class BatchRun:
             self._broken.set_exception(error)
 
     def _parsed(self, number: int, raw: bytes) -> InputLine | None:
+        """Returns the line's message; None for an invalid line, which is reported."""
         try:
             return InputLine.model_validate_json(raw, strict=True, extra="forbid")
         except ValidationError as error:
@@ -128,7 +131,8 @@ class BatchRun:
             self._complain(number, InputError(first.problem, fix=first.fix or f"Keys: {', '.join(InputLine.model_fields)}."))
             return None
 
-    async def _one(self, number: int, line: InputLine, before: asyncio.Task[None] | None) -> None:
+    async def _answer_line(self, number: int, line: InputLine, before: asyncio.Task[None] | None) -> None:
+        """Answers one line after the session's line before it, and counts or reports the result."""
         if before is not None:
             await asyncio.wait([before])
         async with self._jobs:

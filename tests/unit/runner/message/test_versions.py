@@ -10,7 +10,7 @@ from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.selections import Selection
 from turnwise.ports.decisions import Version
-from turnwise.runner.record.versions import VersionRecorder
+from turnwise.runner.message.planning import VersionRecorder
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 

@@ -13,8 +13,8 @@ import pytest
 from turnwise import Runner, agent
 from turnwise.facts.labels import Label
 from turnwise.facts.memory import new_entry
-from turnwise.runner import export
-from turnwise.runner.export import UserExport
+from turnwise.runner import user_export
+from turnwise.runner.user_export import UserExport
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.postgres import new_postgres_database
@@ -43,8 +43,8 @@ async def archive_of(runner: Runner, user: str) -> tuple[zipfile.ZipFile, int]:
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 async def test_an_archive_has_all_of_one_user(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """A44"""
-    monkeypatch.setattr(export, "EVENTS", 2)
-    monkeypatch.setattr(export, "ROWS", 2)
+    monkeypatch.setattr(user_export, "EVENTS", 2)
+    monkeypatch.setattr(user_export, "ROWS", 2)
     store = SqlSessionStore("sqlite://" if kind == "sqlite" else new_postgres_database())
     runner = make_runner(desk, store=store, artifacts=InMemoryArtifactStore())
     for user, sessions in (("ann", ("a/../b", "two", "three")), ("bob", ("bob's",))):

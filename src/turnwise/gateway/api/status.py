@@ -107,6 +107,7 @@ async def get_operations(front: TheFront, services: TheServices) -> Operations:
 
 
 async def _resting(rests: AgentRests) -> list[RestingAgent]:
+    """Returns the agents that rest now, after reading the rests that other processes changed."""
     await rests.refresh()
     return [
         RestingAgent(agent=name, until=rest.until, rests=rest.count, probing=rest.probed_at is not None)

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import turnwise
-from turnwise.selection.cascade import version
+from turnwise.selection.policy import version
 
 
 def version_of(folder: Path) -> str:
-    code = "from turnwise.selection.cascade import version; print(version())"
+    code = "from turnwise.selection.policy import version; print(version())"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

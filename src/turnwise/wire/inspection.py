@@ -37,7 +37,7 @@ class LintFindingShown(BaseModel):
 
 
 class LintReportShown(BaseModel):
-    """What lint found in the agents that serve, errors first. `by_meaning` tells whether examples were compared by meaning."""
+    """Lint's findings in the agents that serve, errors first. `by_meaning` tells whether examples were compared by meaning."""
 
     agents: int
     findings: list[LintFindingShown]

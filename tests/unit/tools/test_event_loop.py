@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from turnwise.tools.threads import Threads, in_thread
+from turnwise.tools.event_loop import Threads, in_thread
 
 ENDS_WITH_A_HANGING_ONE = """
 import asyncio, threading
-from turnwise.tools.threads import in_thread
+from turnwise.tools.event_loop import in_thread
 
 async def main():
     for _ in range(9):

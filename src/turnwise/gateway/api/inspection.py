@@ -5,7 +5,7 @@ from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import AgentId
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.plans import TaskPlace
-from turnwise.wire.shaping import FlowPlanShown, LintReportShown, PlannedTaskShown
+from turnwise.wire.inspection import FlowPlanShown, LintReportShown, PlannedTaskShown
 
 router = api_router("agents")
 
@@ -28,6 +28,7 @@ async def get_flow_plan(agent_name: AgentId, services: TheServices) -> FlowPlanS
 
 
 def _task(place: TaskPlace) -> PlannedTaskShown:
+    """Returns a planned task as the API shows it."""
     task = place.task
     return PlannedTaskShown(
         name=task.name,

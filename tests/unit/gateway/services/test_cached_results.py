@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from turnwise.gateway.services.background import BackgroundTasks, Kept
+from turnwise.gateway.services.background import BackgroundTasks, CachedResults
 
 
 class Work:
@@ -25,7 +25,7 @@ class Work:
 
 
 async def test_a_cancelled_caller_leaves_its_work_to_the_next_one() -> None:
-    work, kept = Work(), Kept[int](BackgroundTasks())
+    work, kept = Work(), CachedResults[int](BackgroundTasks())
     first = asyncio.create_task(kept.of("a", work.make))
     await asyncio.to_thread(work.at_work.acquire)
     first.cancel()
@@ -41,9 +41,9 @@ async def test_a_cancelled_caller_leaves_its_work_to_the_next_one() -> None:
 async def test_the_newest_results_are_kept_for_a_while() -> None:
     work = Work()
     work.go.set()
-    kept = Kept[int](BackgroundTasks(), most=2)
+    kept = CachedResults[int](BackgroundTasks(), most=2)
     assert [await kept.of(name, work.make) for name in ("a", "a", "b", "a", "c", "b", "a")] == [1, 1, 2, 1, 3, 2, 4]
-    passing = Kept[int](BackgroundTasks(), seconds=-1)
+    passing = CachedResults[int](BackgroundTasks(), seconds=-1)
     assert [await passing.of("a", work.make) for _ in range(2)] == [5, 6]
 
 
@@ -51,7 +51,7 @@ async def test_a_failure_is_not_kept() -> None:
     async def fail() -> int:
         raise ValueError("no")
 
-    work, kept = Work(), Kept[int](BackgroundTasks())
+    work, kept = Work(), CachedResults[int](BackgroundTasks())
     work.go.set()
     with pytest.raises(ValueError, match="no"):
         await kept.of("a", fail)

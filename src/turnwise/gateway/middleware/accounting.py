@@ -1,10 +1,16 @@
-"""Access log: one line for each request, without ids, queries, headers or other user data."""
+"""Accounts for each request: a line in the access log, and the caller's open requests and sent bytes.
+
+The access log has no ids, queries, headers or other user data.
+"""
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnwise.facts.callers import Caller
 
 CLIENT_CLOSED_REQUEST = 499
 """Logged instead of a status if the client disconnected before the response began."""
@@ -47,6 +53,7 @@ class AccessLog:
             self._write(scope, status, (time.perf_counter() - began) * 1000)
 
     def _write(self, scope: Scope, status: int, ms: float) -> None:
+        """Logs one request: method, route template, status, milliseconds, caller. Quiet paths are logged only on errors."""
         path = self._template(scope)
         if path in QUIET_PATHS and status < 500:
             return
@@ -65,3 +72,45 @@ class AccessLog:
         below = next((prefix for prefix in self._prefixes if path.startswith(prefix + "/")), "")
         known: str = getattr(scope.get("route"), "path", "") or "/…"
         return known if below and known.startswith(below + "/") else below + known  # a web socket's template has the prefix
+
+
+CountBytes = Callable[[Caller, int], Awaitable[None]]
+
+
+class OpenRequests:
+    """Frees a caller's place when its request ends, and counts the bytes of its response.
+
+    `caller_of` takes the place: it enters the quota into the request's state `places`.
+
+    Args:
+        app: The wrapped application.
+        count: Counts sent bytes.
+    """
+
+    def __init__(self, app: ASGIApp, count: CountBytes) -> None:
+        self._app, self._count = app, count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+
+        async def send_counted(message: Message) -> None:
+            await send(message)
+            size = _size(message)
+            if size and (caller := state.get("caller")) is not None:
+                await self._count(caller, size)
+
+        async with AsyncExitStack() as places:
+            state["places"] = places
+            await self._app(scope, receive, send_counted)
+
+
+def _size(message: Message) -> int:
+    """Returns the number of content bytes in a message to the client."""
+    if message["type"] == "http.response.body":
+        return len(message.get("body", b""))
+    if message["type"] == "websocket.send":
+        return len(message.get("bytes") or (message.get("text") or "").encode())
+    return 0

@@ -107,6 +107,7 @@ def exporter_names(signal: str, environment: Mapping[str, str]) -> Sequence[str]
 
 
 def _check_protocol(signal: str, environment: Mapping[str, str]) -> None:
+    """Raises ConfigError for another protocol than ours in the signal's environment variables."""
     for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         protocol = environment.get(variable, "").strip()
         if protocol == _PROTOCOL:
@@ -118,6 +119,7 @@ def _check_protocol(signal: str, environment: Mapping[str, str]) -> None:
 
 
 def _resource() -> "Resource":
+    """Returns the resource of the environment, named `turnwise` unless it has a name."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     resource = Resource.create()
@@ -127,6 +129,7 @@ def _resource() -> "Resource":
 
 
 def _span_exporter(name: str) -> "SpanExporter":
+    """Returns the exporter of traces: to the console, or to a collector."""
     if name == CONSOLE:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
@@ -137,6 +140,7 @@ def _span_exporter(name: str) -> "SpanExporter":
 
 
 def _metric_exporter(name: str) -> "MetricExporter":
+    """Returns the exporter of metrics: to the console, or to a collector."""
     if name == CONSOLE:
         from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
 
