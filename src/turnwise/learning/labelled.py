@@ -42,7 +42,7 @@ class Labelled:
     at: float
     """When it was decided, in seconds. Only the order counts."""
     author: str = ""
-    """The author of the label. Of users' ratings and conversations it is the credential; empty if that is the user's, or unknown."""
+    """The author of the label; for ratings and conversations the credential. Empty if that is the user's, or unknown."""
     by_operator: bool = True
     """Operators overrule: their labels have no cap."""
     opens: bool = True

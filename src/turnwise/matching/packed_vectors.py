@@ -64,7 +64,7 @@ class PackedVectors:
         """Returns the same rows. They are copied if more than a tenth of the blocks' rows is not among them."""
         if sum(map(len, self._blocks)) <= _WASTE * len(self):
             return self
-        return PackedVectors((self._taken(self._places),), np.arange(len(self)))
+        return PackedVectors((self._rows_at(self._places),), np.arange(len(self)))
 
     def beside(self, other: "PackedVectors") -> tuple[Sequence[Packed], NDArray[np.intp]]:
         """Returns the blocks of both and the numbers of their rows, first those of this one.
