@@ -21,7 +21,8 @@ class PackedBert:
     """Encodes texts as vectors of length 1. weights: by name; those of layers that are trained require gradients."""
 
     def __init__(self, weights: Mapping[str, np.ndarray], tokenizer: WordPiece, layers: int, heads: int) -> None:
-        self.weights = {name: _tensor(values) for name, values in weights.items()}
+        # In a fixed order: the norm of all gradients is a sum, and sums round by their order.
+        self.weights = {name: _tensor(weights[name]) for name in sorted(weights)}
         self._tokenizer, self._layers, self._heads = tokenizer, layers, heads
         for name, tensor in self.weights.items():
             tensor.requires_grad_(_is_trained(name))
