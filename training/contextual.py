@@ -10,6 +10,8 @@ them; writes nothing. --services-apart: the same, also without half of the servi
 --report: trains nothing; reports the packaged model's accuracy on sgd/dev.jsonl, which no training uses.
 --first N --out FILE: sees only the first N dialogues of sgd/train.jsonl; the others can be traffic that the model never saw.
 With --small it has a quarter of the other drills and one fit: minutes instead of an hour, for comparisons.
+--encoders DIR: a folder with the exported encoders third-0, third-1, third-2 and without-clinc150 of training/encoder.py.
+Each set of agents is then read by the encoder that was fitted without its texts, as agents in use are new to the encoder.
 """
 
 import argparse
@@ -74,6 +76,25 @@ class Ready(NamedTuple):
     ears: Ears
 
 
+class Encoders:
+    """The packaged encoder, and for texts that it was fitted to, those that were fitted without them.
+
+    Args:
+        folder: Holds the other encoders, by `Drill.apart`; None = the packaged one reads everything.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.packaged, self._folder = CachingEncoder(OnnxEncoder(), capacity=400_000), folder
+        self._others: dict[str, CachingEncoder] = {}
+
+    def of(self, drill: Drill) -> CachingEncoder:
+        if self._folder is None or not drill.apart:
+            return self.packaged
+        if drill.apart not in self._others:
+            self._others[drill.apart] = CachingEncoder(OnnxEncoder(self._folder / drill.apart), capacity=400_000)
+        return self._others[drill.apart]
+
+
 class Chooser:
     """Decides as the selector does."""
 
@@ -91,8 +112,9 @@ class Chooser:
         return {NO_ROW: NOBODY, SMALLTALK_ROW: SMALLTALK}.get(row) or situation.candidates[row]
 
 
-def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
+def heard(drill: Drill, encoders: Encoders) -> Ready:
     """The drill with a matcher fitted to its agents, and with all texts encoded."""
+    encoder = encoders.of(drill)
     cards = [
         AgentCard(name=name, parent=_ROOT, examples=tuple(texts), description=drill.descriptions.get(name, ""))
         for name, texts in drill.examples.items()
@@ -236,10 +258,10 @@ def services_of(data: Path) -> tuple[Examples, Examples]:
     return by_agent(read(data / "sgd/examples.jsonl")), by_agent(read(data / "sgd/examples_5.jsonl"))
 
 
-def report(model: Model, data: Path, rows: Sequence[Row], encoder: CachingEncoder, title: str) -> None:
+def report(model: Model, data: Path, rows: Sequence[Row], encoders: Encoders, title: str) -> None:
     """Prints the accuracy on these dialogues for services with all examples and with five."""
     for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
-        reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
+        reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoders)], f"{title}, {which}")
 
 
 def reported(model: Model, ready: Sequence[Ready], title: str) -> None:
@@ -264,21 +286,22 @@ def main() -> None:
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--first", type=int, metavar="N")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--encoders", type=Path, metavar="DIR")
     given = parser.parse_args()
     began = time.perf_counter()
-    encoder = CachingEncoder(OnnxEncoder(), capacity=400_000)
+    encoders = Encoders(given.encoders)
     if given.report:
-        report(load_shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
+        report(load_shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoders, "dev")
         return
     rows, talks = read(given.data / "sgd/train.jsonl"), companies()
     if given.first is not None:
-        model = of_first(given.data, rows[: given.first], talks, encoder, small=given.small)
+        model = of_first(given.data, rows[: given.first], talks, encoders, small=given.small)
         given.out.write_text(dump(model, f"{NOTE} Only {given.first} dialogues of SGD."), "utf-8")
         print(f"{given.out}: {time.perf_counter() - began:.0f} s")
         return
     cut = len(rows) * 4 // 5
     if not (given.held_out or given.services_apart):
-        ready = prepared(drills_of(given.data, rows, talks), encoder)
+        ready = prepared(drills_of(given.data, rows, talks), encoders)
         raw = trained(ready)
         model = Model(raw.coefficients, raw.tracking, temperature(raw, ready))
         given.out.write_text(dump(model, NOTE), "utf-8")
@@ -289,29 +312,29 @@ def main() -> None:
     if given.services_apart:
         seen = frozenset(sorted(services_of(given.data)[0])[::2])
         held = [row for row in held if any(turn["agent"] not in seen for turn in row["turns"])]
-        ready = prepared(drills_of(given.data, rows[:cut], known, seen), encoder)
-        report(trained(ready), given.data, held, encoder, f"trained without {len(seen)} services")
-    ready = prepared(drills_of(given.data, rows[:cut], known), encoder)
+        ready = prepared(drills_of(given.data, rows[:cut], known, seen), encoders)
+        report(trained(ready), given.data, held, encoders, f"trained without {len(seen)} services")
+    ready = prepared(drills_of(given.data, rows[:cut], known), encoders)
     model = trained(ready)
-    report(model, given.data, held, encoder, "held out")
+    report(model, given.data, held, encoders, "held out")
     for examples, described, _ in KNOWN_BY:
-        apart = [heard(drill(name, examples, described=described), encoder) for name in strange]
+        apart = [heard(drill(name, examples, described=described), encoders) for name in strange]
         how = f"at most {examples} examples{' and descriptions' if described else ''}"
         reported(model, apart, f"talks of {len(strange)} companies apart, {how}")
 
 
-def of_first(data: Path, rows: Sequence[Row], talks: Sequence[str], encoder: CachingEncoder, *, small: bool) -> Model:
+def of_first(data: Path, rows: Sequence[Row], talks: Sequence[str], encoders: Encoders, *, small: bool) -> Model:
     """Trains on these dialogues, the talks and the single requests only. small: with fewer drills, and one fit."""
     divided = SMALL if small else 1
-    ready = prepared(drills_of(data, rows, talks[::divided], divided=divided), encoder)
+    ready = prepared(drills_of(data, rows, talks[::divided], divided=divided), encoders)
     raw = trained(ready, 1 if small else FITS)
     return Model(raw.coefficients, raw.tracking, temperature(raw, ready))
 
 
-def prepared(listed: Sequence[Drill], encoder: CachingEncoder) -> list[Ready]:
+def prepared(listed: Sequence[Drill], encoders: Encoders) -> list[Ready]:
     ready = []
     for number, each in enumerate(listed):
-        ready.append(heard(each, encoder))
+        ready.append(heard(each, encoders))
         progress("reading", number + 1, len(listed))
     return ready
 

@@ -27,7 +27,8 @@ _META = _words(
 
 class Drill(NamedTuple):
     """A set of agents with their examples, and dialogues to play with them. lines: other texts of the agents. weight: of each
-    turn. descriptions: of the agents that have one.
+    turn. descriptions: of the agents that have one. apart: name of the encoder that was fitted without these texts; empty if
+    none was fitted with them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Drill(NamedTuple):
     lines: Mapping[str, Sequence[str]] = {}
     weight: float = 1.0
     descriptions: Mapping[str, str] = {}
+    apart: str = ""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -212,7 +214,8 @@ def _drill(
         ]
         for agent in parts
     }
-    return Drill(f"{name}: {len(parts)} × {few}", examples, [writer.dialogue() for _ in range(talks)], lines)
+    dialogues = [writer.dialogue() for _ in range(talks)]
+    return Drill(f"{name}: {len(parts)} × {few}", examples, dialogues, lines, apart="without-clinc150")
 
 
 _SAFE_CHAT = (

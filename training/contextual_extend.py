@@ -17,11 +17,12 @@ import multiprocessing
 import random
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from contextual import NOTE, OUT, Chooser, heard, played, services_of
+from contextual import NOTE, OUT, Chooser, Encoders, heard, played, services_of
 from contextual_companies import Drill, lines_of, read, real_dialogues
 from contextual_dialogues import Dialogue
 from contextual_fit import Case, Table, blended, extended, fit
@@ -29,8 +30,6 @@ from contextual_rollout import Played, cases
 from contextual_splices import spliced
 from contextual_talks import companies, drill
 
-from turnwise.matching.encoder.caching import CachingEncoder
-from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES
 from turnwise.selection.contextual.model import Model, dump, parse
 
@@ -41,7 +40,7 @@ PLAIN_WEIGHT, DIGRESSING_WEIGHT = 2.0, 0.3
 PARTS, COMPANIES, COMPANIES_DIGRESSING = 4, 16, 10
 HIDDEN, EPOCHS, FITS, PENALTY = 8, 8, 4, 1e-2
 VARIANTS = ((99, True), (5, False), (3, True))
-CAPACITY = 100_000
+_encoders = lru_cache(Encoders)
 
 
 class Lesson(NamedTuple):
@@ -94,7 +93,7 @@ def found_in(given: tuple[int, Lesson, Path]) -> Found:
     """Plays a lesson with the right history and with the known model's."""
     number, lesson, path = given
     model, _ = known_model(path)
-    ready = heard(lesson.drill, _encoder())
+    ready = heard(lesson.drill, _encoders())
     right = played(ready, model.tracking, None, number)
     own = played(ready, model.tracking, Chooser(model), 1000 + number)
     return Found(lesson.drill.name, _weighed(right, lesson), _weighed(own, lesson))
@@ -105,15 +104,6 @@ def _weighed(turns: Sequence[Played], lesson: Lesson) -> list[Case]:
         return cases(turns, lesson.drill.weight)
     cut = sum(len(talk.steps) for talk in lesson.drill.dialogues[: lesson.plain])
     return [*cases(turns[:cut], PLAIN_WEIGHT), *cases(turns[cut:], DIGRESSING_WEIGHT)]
-
-
-def _encoder() -> CachingEncoder:
-    if not _ENCODERS:
-        _ENCODERS.append(CachingEncoder(OnnxEncoder(), capacity=CAPACITY))
-    return _ENCODERS[0]
-
-
-_ENCODERS: list[CachingEncoder] = []
 
 
 def extension(known: Model, new: Sequence[str], found: Sequence[Found], penalty: float = PENALTY) -> Model:
@@ -138,7 +128,7 @@ def with_temperature(model: Model, found: Sequence[Found]) -> Model:
 
 def judged(model: Model, each: Drill, title: str) -> None:
     """Prints the accuracy with own and with right history, over all turns and right after a wrong choice."""
-    ready, choose = heard(each, _encoder()), Chooser(model)
+    ready, choose = heard(each, _encoders()), Chooser(model)
     shares = []
     for by in (choose, None):
         right, after = list[bool](), list[bool]()

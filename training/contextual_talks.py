@@ -53,6 +53,7 @@ def drill(name: str, examples: int, *, described: bool, weight: float = 1.0) -> 
         lines,
         weight,
         {agent["name"]: agent["description"] for agent in agents} if described else {},
+        f"third-{companies().index(name) % 3}",
     )
 
 
