@@ -43,16 +43,19 @@ PARAMETERS = {
     "interactive",
     "side_by_side",
     "confirm",
+    "order",
+    "at_least",
     "turnwise.yaml",
 }
 """Words of ours that are parameters of what the row is about; `test_parameters_exist` holds them."""
-TOOLS = {"task_succeeded", "task_failed"}
+TOOLS = {"task_succeeded", "task_failed", "end_turn"}
 """Tools that an agent with a model gets in a flow; docs/flows.md has them."""
 WORDS = (
     "AgentSelector", "IdentitySelector", "IterativeSelector", "ConversationalSelector", "execution_order", "AgentExecutor",
     "GraphBrainService", "AgentRouter", "PatternStore", "VectorStore", "AgentFactory", "MemoryService", "keyword_prefilter",
     "semantic_search", "route_message", "findAgentToRun", "parent map", "invocation context", "session service", "graph-chat",
     "direct_agent_id", "transfer_to_agent", "handoff", "checkpointer", "utterances", "turn strategy", "Orchestrator", "swarm",
+    "GenericAgentTeam", "lead_agent", "agent_persona", "DynamicAgentOrchestrator", "completion_agents", "run_until",
 )  # fmt: skip
 
 

@@ -85,29 +85,31 @@ class AllComplete(Until):
 
 
 class _OfTasks(Until):
-    def __init__(self, *tasks: Task | str) -> None:
+    def __init__(self, *tasks: Task | str, at_least: int = 1) -> None:
         self.tasks = tuple(task_name(type(self).__name__, task) for task in tasks)
+        self._at_least = check_positive(type(self).__name__, "at_least", at_least)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self.tasks))})"
+        number = [f"at_least={self._at_least}"] if self._at_least > 1 else []
+        return f"{type(self).__name__}({', '.join([*map(repr, self.tasks), *number])})"
 
     def _end_statuses(self, progress: Progress) -> list[Status]:
-        names = self.tasks or progress.task_ends
+        names = dict.fromkeys(self.tasks) or progress.task_ends
         return [progress.task_ends[name].status for name in names if name in progress.task_ends]
 
 
 class AnyComplete(_OfTasks):
-    """Met when one of these tasks has ended, with any status; without names, any task. The reason is `complete`."""
+    """Met when `at_least` of these tasks have ended, with any status; without names, of all tasks. The reason is `complete`."""
 
     def met(self, counts: RunCounts) -> str | None:
-        return "complete" if self._end_statuses(counts.progress) else None
+        return "complete" if len(self._end_statuses(counts.progress)) >= self._at_least else None
 
 
 class AnyFailed(_OfTasks):
-    """Met when one of these tasks failed; without names, any task. The reason is `failed`."""
+    """Met when `at_least` of these tasks failed; without names, of all tasks. The reason is `failed`."""
 
     def met(self, counts: RunCounts) -> str | None:
-        return "failed" if Status.FAILED in self._end_statuses(counts.progress) else None
+        return "failed" if self._end_statuses(counts.progress).count(Status.FAILED) >= self._at_least else None
 
 
 class _AtMost(Until):

@@ -8,7 +8,12 @@ if TYPE_CHECKING:
     from turnwise.facts.usage import Usage as Usage
     from turnwise.matching.encoder.caching import CachingEncoder as CachingEncoder
     from turnwise.matching.encoder.onnx_encoder import OnnxEncoder as OnnxEncoder
-    from turnwise.models.by_name import FallbackModel as FallbackModel, Spec as Spec
+    from turnwise.models.by_name import (
+        FallbackModel as FallbackModel,
+        ModelEndpoint as ModelEndpoint,
+        Spec as Spec,
+        model_of as model_of,
+    )
     from turnwise.models.encoders.endpoint import EndpointEncoder as EndpointEncoder
     from turnwise.models.encoders.function import CallableEncoder as CallableEncoder
     from turnwise.ports.encoder import Encoder as Encoder
@@ -26,7 +31,7 @@ __all__, __getattr__ = face(
         "turnwise.facts.usage": "Usage",
         "turnwise.matching.encoder.caching": "CachingEncoder",
         "turnwise.matching.encoder.onnx_encoder": "OnnxEncoder",
-        "turnwise.models.by_name": "FallbackModel Spec",
+        "turnwise.models.by_name": "FallbackModel ModelEndpoint Spec model_of",
         "turnwise.models.encoders.endpoint": "EndpointEncoder",
         "turnwise.models.encoders.function": "CallableEncoder",
         "turnwise.ports.encoder": "Encoder",

@@ -46,6 +46,12 @@ ALL_ENDED = standing(a=Status.FAILED, b=Status.SUCCESSFUL)
         (AnyFailed(), A_FAILED, "failed"),
         (AnyFailed("c"), A_FAILED, None),  # it was skipped
         (AnyFailed(A, "b"), A_FAILED, "failed"),
+        (AnyComplete(at_least=2), A_DONE, None),
+        (AnyComplete(at_least=2), ALL_ENDED, "complete"),
+        (AnyComplete(A, "a", at_least=2), A_DONE, None),  # one task
+        (AnyComplete("a", "c", at_least=2), ALL_DONE, "complete"),
+        (AnyFailed(at_least=2), ALL_ENDED, None),
+        (AnyFailed(at_least=2), standing(a=Status.FAILED, b=Status.FAILED), "failed"),
         (MaxTurns(2), standing(turns=1), None),
         (MaxTurns(2), standing(turns=2), "limit:turns"),
         (MaxModelCalls(5), standing(model_calls=4), None),
@@ -84,6 +90,8 @@ def test_a_limit_is_one_or_more(make: Any, most: int) -> None:
         (lambda: MaxTurns("3"), "MaxTurns: its number is a str"),  # type: ignore[arg-type]
         (lambda: AnyFailed(3), "AnyFailed: an int is no task. Give tasks, or their names"),  # type: ignore[arg-type]
         (lambda: AnyComplete(["a"]), "AnyComplete: a list is no task"),  # type: ignore[arg-type]
+        (lambda: AnyComplete("a", at_least=0), "AnyComplete: at_least is 0. Use 1 or more"),
+        (lambda: AnyFailed(at_least=True), "AnyFailed: at_least is a bool"),
         (lambda: AnyFailed() | "a", r"AnyFailed\(\): what it is joined with is a str"),  # type: ignore[operator]
         (lambda: AnyFailed() & AllComplete, r"joined with is the class AllComplete. Make one of it"),  # type: ignore[operator]
     ],
@@ -104,6 +112,9 @@ def test_tasks_that_are_not_there_are_found_wherever_they_are_named() -> None:
 def test_a_condition_reads_as_it_was_written() -> None:
     until = (AllComplete() | AnyComplete("a", A)) & (MaxTurns(3) | MaxModelCalls(9) | AnyFailed())
     assert repr(until) == "((AllComplete() | AnyComplete('a', 'a')) & ((MaxTurns(3) | MaxModelCalls(9)) | AnyFailed()))"
+    assert repr(AnyComplete("a", "b", at_least=2) & AnyFailed(at_least=3)) == (
+        "(AnyComplete('a', 'b', at_least=2) & AnyFailed(at_least=3))"
+    )
 
 
 CONDITIONS = st.sampled_from([AllComplete(), AnyComplete(), AnyComplete("b"), AnyFailed(), MaxTurns(2), MaxModelCalls(2)])
