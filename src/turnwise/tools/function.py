@@ -18,7 +18,8 @@ from turnwise.tools.schema import parameters_of, parse_docstring, underlying
 from turnwise.tools.threads import in_thread
 
 _FIX = "Return text, numbers, lists, dicts, dates, enums, dataclasses or pydantic models; save bytes as an artifact."
-
+P = ParamSpec("P")
+R = TypeVar("R")
 
 RESULT_BYTES = 2 * 1024 * 1024
 """The largest result of a tool, apart from text, which may be longer and is cut for the model."""
@@ -84,10 +85,6 @@ def _contains_bytes(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_contains_bytes, value.values()))
     return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_bytes, value))
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class FunctionTool(Generic[P, R]):

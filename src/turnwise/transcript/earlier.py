@@ -1,7 +1,7 @@
 """Earlier invocations as one agent sees them, compiled once and extended with what is new."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart
 from turnwise.facts.events import USER, Event, Summary
-from turnwise.transcript.groups import Group, group_at
+from turnwise.transcript.groups import Group, group_at, lone_group
 from turnwise.transcript.view import View, as_text
 from turnwise.transcript.visible import begins_invocation, not_rewound, visible_log
 
@@ -74,41 +74,57 @@ class EarlierLog:
 
     def extend(self, events: Sequence[Event]) -> bool:
         """Adds events, oldest first. Returns False, and adds nothing, if they would change a compiled group."""
-        last = self._last_sequence
-        if not self._invocations.isdisjoint([event.invocation_id for event in events]):
+        last, invocations = self._last_sequence, {event.invocation_id for event in events}
+        if not self._invocations.isdisjoint(invocations):
             return False
         rewinds = [event.actions.rewind for event in events if event.actions.rewind is not None]
         if any(rewind.from_sequence <= last for rewind in rewinds):
             return False
-        kept = not_rewound(events)
-        reading = visible_log(kept, self._view)
-        if kept:
+        if kept := not_rewound(events):
             self._all_sequences += [event.sequence or 0 for event in kept]
             self._all_invocations += [event.invocation_id for event in kept]
-            self._invocations.update(event.invocation_id for event in kept)
+            self._invocations |= invocations
             self.last = kept[-1]
             self.bytes += 200 * len(kept)
+            self._add(self._groups_of(kept))
+        return True
+
+    def _groups_of(self, events: Sequence[Event]) -> Iterable[tuple[Event, Group]]:
+        """Returns the group of each event that has one, in append order. Notes the summary and the dangling event."""
+        groups = [lone_group(event, self._view) for event in events]
+        pairs = zip(events, groups, strict=True)
+        # In most invocations no event depends on another one, and there may be thousands.
+        joined = {event.invocation_id for event, group in pairs if group is None}
+        pairs = zip(events, groups, strict=True)
+        if not joined:
+            return pairs
+        alone = [(event, group) for event, group in pairs if event.invocation_id not in joined and group is not None]
+        reading = visible_log([event for event in events if event.invocation_id in joined], self._view)
         if reading.summarized is not None:
             made = reading.events[reading.summarized]
             assert made.actions.summary is not None
             self.summary = MadeSummary(made.sequence or 0, made.actions.summary)
         if reading.dangling is not None:
             self.dangling = reading.events[reading.dangling].sequence or 0
-        for place in reading.order:
-            self._add(reading.events[place], group_at(place, reading, self._view))
-        return True
+        together = [(reading.events[place], group_at(place, reading, self._view)) for place in reading.order]
+        return sorted([*alone, *together], key=lambda pair: pair[0].sequence or 0)
 
-    def _add(self, event: Event, group: Group) -> None:
-        if group.is_empty:
-            return
-        self.groups.append(group)
-        self._sequences.append(event.sequence or 0)
-        self._tokens.append(self._tokens[-1] + group.tokens)
-        self._events.append(self._events[-1] + group.events)
-        self.bytes += bytes_of(group)
-        self._notes += [(event.sequence or 0, part) for part in group.told]
-        if event.author == USER and begins_invocation(event):
-            self._starts.append(event.sequence or 0)
+    def _add(self, shown: Iterable[tuple[Event, Group]]) -> None:
+        tokens, events = self._tokens[-1], self._events[-1]
+        for event, group in shown:
+            if group.is_empty:
+                continue
+            sequence = event.sequence or 0
+            tokens, events = tokens + group.tokens, events + group.events
+            self.groups.append(group)
+            self._sequences.append(sequence)
+            self._tokens.append(tokens)
+            self._events.append(events)
+            self.bytes += bytes_of(group)
+            if group.told:
+                self._notes += [(sequence, part) for part in group.told]
+            if event.author == USER and begins_invocation(event):
+                self._starts.append(sequence)
 
     @property
     def _last_sequence(self) -> int:
@@ -214,7 +230,7 @@ def _roundest(sequences: Sequence[int], following: Sequence[int]) -> int:
 def bytes_of(group: Group) -> int:
     """Returns an estimate of the memory of a group."""
     size = _GROUP_BYTES
-    for part in (*group.told, *group.said, *group.heard):
+    for part in group.said + group.heard + group.told:
         if isinstance(part, TextPart):
             size += len(part.text) * (1 if part.text.isascii() else 4)
         elif isinstance(part, BlobPart):

@@ -114,7 +114,7 @@ async def test_a_long_result_is_freed_in_a_thread(way: str, texts: int) -> None:
     class Other:
         """A tool that gives its result unchecked."""
 
-        spec, rules = ToolSpec("find", "", {}), ToolRules()
+        spec, rules = ToolSpec(name="find", parameters={}), ToolRules()
 
         async def run(self, call: ToolCall) -> Any:
             return find()
