@@ -17,7 +17,7 @@ def flooding(piece: str, count: int, *, arguments: bool = False) -> Iterator[Pro
     """A model whose service streams this many equal pieces, as text or as one tool call's arguments."""
 
     class Handler(_Handler):
-        events = tuple(_events(piece, arguments=arguments))
+        events = _events(piece, arguments=arguments)
         pieces = count
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -54,12 +54,12 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _events(piece: str, *, arguments: bool) -> Iterator[bytes]:
+def _events(piece: str, *, arguments: bool) -> tuple[bytes, bytes, bytes]:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "work", "arguments": ""}}
-    yield _event({"role": "assistant", **({"tool_calls": [call]} if arguments else {})})
+    first = _event({"role": "assistant", **({"tool_calls": [call]} if arguments else {})})
     more = {"index": 0, "function": {"arguments": piece}}
-    yield _event({"tool_calls": [more]} if arguments else {"content": piece})
-    yield _event({}, "tool_calls" if arguments else "stop") + b"data: [DONE]\n\n"
+    each = _event({"tool_calls": [more]} if arguments else {"content": piece})
+    return first, each, _event({}, "tool_calls" if arguments else "stop") + b"data: [DONE]\n\n"
 
 
 def _event(delta: dict[str, object], finish: str | None = None) -> bytes:

@@ -85,7 +85,7 @@ class Streamed(NamedTuple):
     """What a model's service streams over a socket."""
 
     piece: str
-    count: int
+    pieces: int
     limits: Limits = Limits()
     arguments: bool = False
 
@@ -141,7 +141,7 @@ def held() -> list[Figure]:
     with progress("Very long answers", len(cases) + len(OVER_HTTP)) as step:
         for name, (root, limits) in cases.items():
             measure(name, root, limits)
-        for name, (piece, count, limits, arguments) in OVER_HTTP.items():
-            with flooding(piece, count, arguments=arguments) as model:
+        for name, (piece, pieces, limits, arguments) in OVER_HTTP.items():
+            with flooding(piece, pieces, arguments=arguments) as model:
                 measure(name, LlmAgent(model=model, tools=[work], name="a"), limits)
     return figures

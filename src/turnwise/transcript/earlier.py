@@ -1,7 +1,7 @@
 """Earlier invocations as one agent sees them, compiled once and extended with what is new."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
@@ -74,8 +74,8 @@ class EarlierLog:
 
     def extend(self, events: Sequence[Event]) -> bool:
         """Adds events, oldest first. Returns False, and adds nothing, if they would change a compiled group."""
-        last, invocations = self._last_sequence, {event.invocation_id for event in events}
-        if not self._invocations.isdisjoint(invocations):
+        last = self._last_sequence
+        if not self._invocations.isdisjoint([event.invocation_id for event in events]):
             return False
         rewinds = [event.actions.rewind for event in events if event.actions.rewind is not None]
         if any(rewind.from_sequence <= last for rewind in rewinds):
@@ -83,22 +83,20 @@ class EarlierLog:
         if kept := not_rewound(events):
             self._all_sequences += [event.sequence or 0 for event in kept]
             self._all_invocations += [event.invocation_id for event in kept]
-            self._invocations |= invocations
+            self._invocations.update([event.invocation_id for event in kept])
             self.last = kept[-1]
             self.bytes += 200 * len(kept)
             self._add(self._groups_of(kept))
         return True
 
-    def _groups_of(self, events: Sequence[Event]) -> Iterable[tuple[Event, Group]]:
+    def _groups_of(self, events: Sequence[Event]) -> Sequence[tuple[Event, Group]]:
         """Returns the group of each event that has one, in append order. Notes the summary and the dangling event."""
-        groups = [lone_group(event, self._view) for event in events]
-        pairs = zip(events, groups, strict=True)
+        pairs = [(event, lone_group(event, self._view)) for event in events]
         # In most invocations no event depends on another one, and there may be thousands.
         joined = {event.invocation_id for event, group in pairs if group is None}
-        pairs = zip(events, groups, strict=True)
+        alone = [(event, group) for event, group in pairs if group is not None and event.invocation_id not in joined]
         if not joined:
-            return pairs
-        alone = [(event, group) for event, group in pairs if event.invocation_id not in joined and group is not None]
+            return alone
         reading = visible_log([event for event in events if event.invocation_id in joined], self._view)
         if reading.summarized is not None:
             made = reading.events[reading.summarized]
@@ -109,7 +107,7 @@ class EarlierLog:
         together = [(reading.events[place], group_at(place, reading, self._view)) for place in reading.order]
         return sorted([*alone, *together], key=lambda pair: pair[0].sequence or 0)
 
-    def _add(self, shown: Iterable[tuple[Event, Group]]) -> None:
+    def _add(self, shown: Sequence[tuple[Event, Group]]) -> None:
         tokens, events = self._tokens[-1], self._events[-1]
         for event, group in shown:
             if group.is_empty:

@@ -85,9 +85,7 @@ async def processes(
 
 @pytest.mark.parametrize("first", WRITES)
 @pytest.mark.parametrize(("database", "rounds"), [("sqlite", ROUNDS), ("postgresql", 2)])
-async def test_of_two_writers_one_finds_the_revision(
-    make_runner: MakeRunner, first: Write, database: str, rounds: int
-) -> None:
+async def test_of_two_writers_one_finds_the_revision(make_runner: MakeRunner, first: Write, database: str, rounds: int) -> None:
     """Each kind of write against each, in two processes; the loser gets 412, or learns that the other is at work."""
     async with processes(make_runner, desk, database, 2) as (one, two):
         for place, second in enumerate(WRITES * rounds):

@@ -94,7 +94,9 @@ async def test_of_two_writers_of_a_version_one_wins(tmp_path: Path, database: st
     async with serving_app(tmp_path, store) as (_, one, admin), serving_app(tmp_path, store) as (_, two, other):
         url = "/api/v1/agents/parcels"
         assert (await one.put(url, json={"tags": ["0"]}, headers={**admin, "If-Match": '"0"'})).status_code == 200
-        for version, (first, second) in enumerate([("PUT", "PUT"), ("PATCH", "PUT"), ("PATCH", "PATCH"), ("DELETE", "PATCH")], 1):
+        for version, (first, second) in enumerate(
+            [("PUT", "PUT"), ("PATCH", "PUT"), ("PATCH", "PATCH"), ("DELETE", "PATCH")], 1
+        ):
             match = {"If-Match": f'"{version}"'}
             a = one.request(first, url, json=None if first == "DELETE" else {"tags": ["a"]}, headers={**admin, **match})
             b = two.request(second, url, json={"tags": ["b"]}, headers={**other, **match})

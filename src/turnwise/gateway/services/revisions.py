@@ -53,9 +53,7 @@ class Expected(NamedTuple):
 
 
 @asynccontextmanager
-async def as_precondition(
-    expected: Expected | None, session: Callable[[], Awaitable[Session | None]]
-) -> AsyncIterator[None]:
+async def as_precondition(expected: Expected | None, session: Callable[[], Awaitable[Session | None]]) -> AsyncIterator[None]:
     """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision.
 
     Args:

@@ -43,7 +43,9 @@ def _event(row: EventRow, body: Any) -> Event:
 
 def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
     sequence, event_id, invocation_id, author, _ = row
-    read, content, actions, branch, scope = 1, None, NO_ACTIONS, NO_BRANCH, ()
+    content, actions, branch = None, NO_ACTIONS, NO_BRANCH
+    scope: tuple[str, ...] = ()
+    read = 1  # the time
     if "content" in body:
         read, content = read + 1, _content(body["content"])
     if "actions" in body:
