@@ -61,7 +61,7 @@ async def writer(context: AgentContext) -> None:
 
 
 def _calling(name: str, tools: list[Any]) -> LlmAgent:
-    return LlmAgent(model=ScriptedModel([calls(name), "done"]), tools=tools, name="a")
+    return LlmAgent(model=ScriptedModel(calls(name), "done"), tools=tools, name="a")
 
 
 def _cases() -> dict[str, tuple[Any, Limits]]:
@@ -135,7 +135,7 @@ def held() -> list[Figure]:
         step(name)
 
     # The first turns import what a turn needs.
-    asyncio.run(_held(LlmAgent(model=ScriptedModel(["hello"]), name="a"), Limits()))
+    asyncio.run(_held(LlmAgent(model=ScriptedModel("hello"), name="a"), Limits()))
     with flooding("hello", 1) as model:
         asyncio.run(_held(LlmAgent(model=model, name="a"), Limits()))
     with progress("Very long answers", len(cases) + len(OVER_HTTP)) as step:
