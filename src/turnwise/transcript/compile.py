@@ -29,26 +29,17 @@ class Assembler:
         self._done: list[Content] = []
         self._role: Role | None = None
         self._parts: list[Part] = []
-        self._whole: Content | None = None  # the open message, while it is a single content that exists already
         self._ids: set[str] = set()
 
     def copy(self) -> "Assembler":
         other = Assembler()
         other.tokens, other.has_marks = self.tokens, self.has_marks
         other._done, other._role, other._parts = self._done.copy(), self._role, self._parts.copy()
-        other._whole = self._whole
         other._ids = self._ids.copy()
         return other
 
     def add(self, group: Group) -> None:
         """Adds the next group."""
-        if group.content is not None and self._role not in (None, group.content.role):
-            self._close()
-            self._role, self._whole = group.content.role, group.content
-            if self._role == "user":
-                self._look_for_marks(group.heard)
-            self.tokens += group.tokens
-            return
         if group.told:
             self._put("user", group.told)
         if group.said and self._role is None:
@@ -82,25 +73,16 @@ class Assembler:
         if self._role != role:
             self._close()
             self._role = role
-        if self._whole is not None:
-            self._parts.extend(self._whole.parts)
-            self._whole = None
         self._parts.extend(parts)
-        if role == "user":
-            self._look_for_marks(parts)
-
-    def _look_for_marks(self, parts: Sequence[Part]) -> None:
-        for part in parts:
-            self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
+        if role == "user" and not self.has_marks:
+            for part in parts:
+                self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
 
     def _close(self) -> None:
-        if self._whole is not None:
-            self._done.append(self._whole)
-        elif self._role is not None:
+        if self._role is not None:
             # Without validation: the parts were validated when they were read, and there may be thousands.
             self._done.append(Content.of_valid({"role": self._role, "parts": tuple(self._parts)}, _GIVEN))
-            self._parts = []
-        self._role = self._whole = None
+        self._role, self._parts = None, []
 
 
 def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:

@@ -10,7 +10,6 @@ from turnwise.facts.content import (
     Content,
     DataPart,
     Part,
-    Role,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -57,8 +56,6 @@ class Group(NamedTuple):
     """The number of events in the group."""
     told: tuple[Part, ...] = ()
     """The note on the reader's situation that it got before `said`; may be empty."""
-    content: Content | None = None
-    """The content that the group shows, if it shows it unchanged and nothing else."""
 
     @property
     def is_empty(self) -> bool:
@@ -185,16 +182,10 @@ def _plain_group(event: Event, view: View) -> Group | None:
     if type(part) is not TextPart or part.seal is not None or not part.text or part.text.isspace():
         return None
     if event.author == USER:
-        if escape_fences(part.text) != part.text:
-            return None
-        return Group((), content.parts, tokens_of_part(part), content=_of_role(content, "user"))
+        return Group((), content.parts, tokens_of_part(part)) if escape_fences(part.text) == part.text else None
     if event.author != view.agent or actions.note or actions.note_memory:
         return None
-    return Group(content.parts, (), tokens_of_part(part), content=_of_role(content, "agent"))
-
-
-def _of_role(content: Content, role: Role) -> Content | None:
-    return content if content.role == role and not content.model_extra else None
+    return Group(content.parts, (), tokens_of_part(part))
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from logs import AGENTS, BRANCHES, asks, call, event, log_of, numbered, opening_of, result
 
 from turnwise.facts.branch import Branch
-from turnwise.facts.content import BlobPart, Content, TextPart, text_content
+from turnwise.facts.content import BlobPart, Content, text_content
 from turnwise.facts.events import End, Event, Rewind, Summary
 from turnwise.facts.sessions import visible
 from turnwise.transcript.compile import CompiledLog, Transcript, compile_transcript
@@ -112,24 +112,6 @@ def test_events_compiled_alone_read_as_those_compiled_together(seed: int) -> Non
     assert earlier.dangling == (0 if reading.dangling is None else reading.events[reading.dangling].sequence)
     made = None if reading.summarized is None else reading.events[reading.summarized]
     assert (earlier.summary and earlier.summary.sequence) == (made and made.sequence)
-
-
-def test_what_is_shown_unchanged_is_sent_as_it_is() -> None:
-    """A content is a message by itself when a message of the other role follows; else it is joined, and stays as it was."""
-    said = [("user", "one"), ("a", "two"), ("user", "three"), ("user", "four"), ("a", "five"), ("a", "<said by='x'>")]
-    log = numbered([event(author, text, invocation=f"i{place}") for place, (author, text) in enumerate(said)])
-    view = View("a", Branch(), "now")
-    messages = compile_transcript(log, view, HI, PLENTY).messages
-    assert messages[1] is log[1].content
-    assert [[part.text for part in message.parts if isinstance(part, TextPart)] for message in messages] == [
-        ["one"],
-        ["two"],
-        ["three", "four"],
-        ["five", "<said by='x'>"],
-        ["hi"],
-    ]
-    assert [message.role for message in messages] == ["user", "agent", "user", "agent", "user"]
-    assert log[2].text == "three"
 
 
 def talk(turns: int, *, words: int = 20) -> list[Event]:
