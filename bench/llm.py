@@ -3,6 +3,8 @@
 Measures the work around the model: reading the conversation, compiling it, recording the answer. Ours runs with three budgets:
 a small one that ten events fill, the default, and the whole conversation. Warm is a later turn in the same process; cold is a
 process's first turn of a session. The other frameworks keep nothing, so they are always cold. They send the whole conversation.
+
+The garbage collector is set as `turnwise serve` sets it, for all of them: they run in one process.
 """
 
 import sys
@@ -19,6 +21,7 @@ from bench.sides import Plan
 from turnwise import Limits, LlmAgent, RunConfig, Runner, SqlSessionStore
 from turnwise.agents.history import transcripts
 from turnwise.agents.llm.agent import HISTORY
+from turnwise.cli.serve import tune_garbage_collector
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel
 from turnwise.transcript.view import Budget
@@ -106,6 +109,7 @@ async def llm(plan: Plan, folder: Path) -> list[Figure]:
                 elif name == MEASURE:
                     cold[f"{name} {size} {_COLD}"] = warm[f"{name} {size}"]
                 step(f"{name} {size:,}")
+    tune_garbage_collector()
     try:
         # Cold turns drop what the process has kept, so they come after all others, beside the measure once more.
         costs: dict[str, Cost] = {}

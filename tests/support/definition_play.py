@@ -20,9 +20,9 @@ policy: {stages: [direct, {selector: patterns}]}
 
 
 @asynccontextmanager
-async def serving_app(folder: Path) -> AsyncIterator[tuple[App, Served, dict[str, str]]]:
-    """A served app of turnwise.yaml, and the headers of an admin."""
-    app = load_app(written(folder, CONFIGURATION))
+async def serving_app(folder: Path, store: str = "") -> AsyncIterator[tuple[App, Served, dict[str, str]]]:
+    """A served app of turnwise.yaml, and the headers of an admin; with its usual store, or one of that URL."""
+    app = load_app(written(folder, CONFIGURATION + (f"store: '{store}'\n" if store else "")))
     protocols = Protocols(mcp=McpConfig(agents=True))
     front = front_for(app.runner, GatewayConfig(auth=AuthConfig(), protocols=protocols), editor=app.editor)
     front.ready.set()

@@ -174,13 +174,13 @@ async def _work(app: "App", serving: "Serving", output: "_Output") -> None:
     began = time.monotonic()
     async with following_definitions(app):
         await prepare(app.runner)
-        _tune_garbage_collector()
+        tune_garbage_collector()
         serving.front.ready.set()
         output.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
         await run_recovery(app.runner, output.warn)
 
 
-def _tune_garbage_collector() -> None:
+def tune_garbage_collector() -> None:
     """Tunes the garbage collector for a long-running process: freezes the objects that exist now and collects less often.
 
     With the defaults, collection takes a fifth of the time of a message.

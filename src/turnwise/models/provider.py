@@ -4,6 +4,7 @@ It converts our messages to the library's, its replies to ours, and its errors t
 loop, the tools, the log and the retries are ours; the library's own retries are off.
 """
 
+import asyncio
 import importlib.util
 import os
 import re
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
+_LONG_CHARACTERS = 100_000
+"""A streamed answer of this many characters or more is put together in a thread."""
 _COMMON_PROVIDERS = ("openai", "anthropic", "google")
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
 _SEAL_FIELDS = ("id", "signature", "provider_details")
@@ -107,11 +110,13 @@ class ProviderModel:
         async with model_request_stream(
             model, history, model_settings=settings, model_request_parameters=tools, instrument=False
         ) as events:
-            pieces = _Pieces()
+            pieces, characters = _Pieces(), 0
             async for event in events:
                 if piece := pieces.of(event):
+                    characters += len(piece.text)
                     yield piece
-        yield events.get()
+        # The library searches the whole text again, which would hold the event loop.
+        yield events.get() if characters < _LONG_CHARACTERS else await asyncio.to_thread(events.get)
 
     async def _connect(self) -> "TheirModel":
         try:

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import JsonValue
@@ -19,7 +18,8 @@ from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
 from turnwise.tools.schema import parameters_of, parse_docstring, underlying
 
 _FIX = "Return text, numbers, lists, dicts, dates, enums, dataclasses or pydantic models; save bytes as an artifact."
-
+P = ParamSpec("P")
+R = TypeVar("R")
 
 RESULT_BYTES = 2 * 1024 * 1024
 """The largest result of a tool, apart from text, which may be longer and is cut for the model."""
@@ -65,6 +65,19 @@ def json_value(value: Any, tool: str) -> JsonValue:
     return result
 
 
+def consumed(work: Callable[..., R], box: list[Any], *arguments: Any) -> R:
+    """Calls `work` with the value in the box, and frees the value even if `work` raises ToolFailed.
+
+    A value of millions of objects takes long to free. The thread that calls this does it, not the one that reads the error.
+    """
+    try:
+        return work(box.pop(), *arguments)
+    except ToolFailed as error:
+        problem = error.with_traceback(None)
+    problem.__context__ = None  # its frames hold the value, too
+    raise problem
+
+
 def _contains_bytes(value: Any) -> bool:
     """Checks for bytes in plain containers. A pydantic model defines the form of its own bytes."""
     if isinstance(value, bytes | bytearray | memoryview):
@@ -72,10 +85,6 @@ def _contains_bytes(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_contains_bytes, value.values()))
     return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_bytes, value))
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class FunctionTool(Generic[P, R]):
@@ -135,11 +144,24 @@ class FunctionTool(Generic[P, R]):
     async def run(self, call: ToolCall) -> JsonValue:
         """Calls the function with the checked arguments and returns its result as JSON."""
         values = self._parameters.values(call)
+        if not self._is_async:
+            result = await in_thread(self._call, values)
+            return await self._converted([await result]) if inspect.isawaitable(result) else result
         function: Callable[..., Any] = self._function
-        result = function(**values) if self._is_async else await in_thread(function, **values)
-        result = await result if inspect.isawaitable(result) else result
-        convert = partial(json_value, result, self.spec.name)
-        return await asyncio.to_thread(convert) if is_long(result) else convert()
+        given = function(**values)
+        return await self._converted([await given] if inspect.isawaitable(given) else [given])
+
+    def _call(self, values: dict[str, Any]) -> Any:
+        """Returns the function's result as JSON, or the awaitable that it returned."""
+        function: Callable[..., Any] = self._function
+        box = [function(**values)]
+        return box[0] if inspect.isawaitable(box[0]) else consumed(json_value, box, self.spec.name)
+
+    async def _converted(self, box: list[Any]) -> JsonValue:
+        """Returns the value in the box as JSON."""
+        if not is_long(box[0]):
+            return json_value(box.pop(), self.spec.name)
+        return await asyncio.to_thread(consumed, json_value, box, self.spec.name)
 
 
 @overload

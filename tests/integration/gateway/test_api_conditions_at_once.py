@@ -1,8 +1,9 @@
 """`If-Match` and `Idempotency-Key` when two processes over one database are asked at the same moment (A33, A34)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +15,7 @@ from runner_play import Gate
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.selections import Verdict
+from turnwise.ports.agent import Agent
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.testing.postgres import postgres_url
@@ -63,12 +65,31 @@ async def _if_match(client: Served, session: str) -> dict[str, str]:
     return {"If-Match": (await client.get(f"{API}/{session}")).headers["etag"]}
 
 
+async def _revision(client: Served, session: str) -> str:
+    return (await _if_match(client, session))["If-Match"].strip('"')
+
+
+@asynccontextmanager
+async def processes(
+    make_runner: MakeRunner, root: Agent, database: str, count: int, **options: Any
+) -> AsyncIterator[list[Served]]:
+    """Gateways of this many runners over one database."""
+    url = postgres_url() if database == "postgresql" else None
+    async with AsyncExitStack() as stack:
+        clients = []
+        for _ in range(count):
+            store = {"store": SqlSessionStore(url)} if url else {}
+            clients.append(await stack.enter_async_context(served(make_runner(root, **options, **store))))
+        yield clients
+
+
 @pytest.mark.parametrize("first", WRITES)
-async def test_of_two_writers_one_finds_the_revision(make_runner: MakeRunner, first: Write) -> None:
+@pytest.mark.parametrize(("database", "rounds"), [("sqlite", ROUNDS), ("postgresql", 2)])
+async def test_of_two_writers_one_finds_the_revision(make_runner: MakeRunner, first: Write, database: str, rounds: int) -> None:
     """Each kind of write against each, in two processes; the loser gets 412, or learns that the other is at work."""
-    async with served(make_runner(desk)) as one, served(make_runner(desk)) as two:
-        for place, second in enumerate(WRITES * ROUNDS):
-            session = f"s-{place}"
+    async with processes(make_runner, desk, database, 2) as (one, two):
+        for place, second in enumerate(WRITES * rounds):
+            session = f"{first.__name__[1:]}-{place}"
             await one.send_message("hi", session)
             given = await _if_match(two, session)
             clients = (one, two) if place % 2 else (two, one)
@@ -77,6 +98,31 @@ async def test_of_two_writers_one_finds_the_revision(make_runner: MakeRunner, fi
             codes = sorted(answer.status_code for answer in answers)
             assert sum(code < 300 for code in codes) == 1, (second, [answer.text for answer in answers])
             assert codes[1] in (404, 409, 412), answers[1].text
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("write", [_state, _message, _rewind])
+async def test_the_loser_learns_both_revisions(make_runner: MakeRunner, database: str, write: Write) -> None:
+    """The one that it expected and the one that the winner made, whichever process and whichever write came first."""
+    async with processes(make_runner, desk, database, 2) as clients:
+        for place in range(2 * ROUNDS):
+            session = f"both-{write.__name__[1:]}-{place}"
+            await clients[0].send_message("hi", session)
+            given = await _if_match(clients[place % 2], session)
+            writes = (_state, write)[:: 1 if place % 3 else -1]
+            pair = zip(writes, clients, strict=True)
+            answers = await asyncio.gather(*(write(client, session, given) for write, client in pair))
+            won, lost = sorted(answers, key=lambda answer: answer.status_code)
+            assert won.status_code < 300, won.text
+            if lost.status_code == 409:  # the answer of the other is being written
+                continue
+            assert (lost.status_code, lost.json()["code"]) == (412, "request.precondition")
+            expected = given["If-Match"].strip('"')
+            named = re.findall(r"revision (\d+)", lost.json()["title"])
+            assert named[0] == expected, lost.json()["title"]
+            assert len(named) == 2 or "another write came first" in lost.json()["title"]
+            if write is _state:
+                assert named[1:] == [await _revision(clients[1], session)]
 
 
 async def test_of_many_messages_one_is_accepted_also_while_others_wait(make_runner: MakeRunner) -> None:
@@ -158,13 +204,7 @@ async def test_of_two_bodies_under_one_key_one_is_accepted(make_runner: MakeRunn
     gate, process = Gate(), ProcessConfig(concurrency=1)
     root = gate.agent if state in ("answering", "no room") else desk
     options: dict[str, Any] = {**SLOW} if state == "slow selector" else {}
-    url = postgres_url() if state == "postgresql" else None
-    async with AsyncExitStack() as stack:
-        clients = []
-        for _ in range(3):
-            store = {"store": SqlSessionStore(url)} if url else {}
-            runner = make_runner(root, process=process, **options, **store)
-            clients.append(await stack.enter_async_context(served(runner)))
+    async with processes(make_runner, root, state, 3, process=process, **options) as clients:
         for place in range(ROUNDS):
             await _one_wins(clients, gate, state, place)
 

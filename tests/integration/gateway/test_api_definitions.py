@@ -11,6 +11,8 @@ from gateway_play import key_for
 from mcp_client_play import client_of
 from runner_play import soon
 
+from turnwise.testing.postgres import new_postgres_database
+
 GREETER = {"made_by": {"kind": "reply", "templates": [{"text": ["Hello."]}]}}
 
 
@@ -83,6 +85,28 @@ async def test_a_write_says_which_version_it_changes(tmp_path: Path) -> None:
         assert (await client.get(f"{url}/versions", headers=admin)).json() == before.json()
         any_version = await client.put(url, json={"tags": ["4"]}, headers={**admin, "If-Match": "*"})
         assert any_version.headers["ETag"] == '"3"'
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_of_two_writers_of_a_version_one_wins(tmp_path: Path, database: str) -> None:
+    """F1: in two processes at the same moment; the other gets 412 with both versions, and can write on the new one."""
+    store = new_postgres_database() if database == "postgresql" else f"sqlite:///{tmp_path}/shared.db"
+    async with serving_app(tmp_path, store) as (_, one, admin), serving_app(tmp_path, store) as (_, two, other):
+        url = "/api/v1/agents/parcels"
+        assert (await one.put(url, json={"tags": ["0"]}, headers={**admin, "If-Match": '"0"'})).status_code == 200
+        for version, (first, second) in enumerate(
+            [("PUT", "PUT"), ("PATCH", "PUT"), ("PATCH", "PATCH"), ("DELETE", "PATCH")], 1
+        ):
+            match = {"If-Match": f'"{version}"'}
+            a = one.request(first, url, json=None if first == "DELETE" else {"tags": ["a"]}, headers={**admin, **match})
+            b = two.request(second, url, json={"tags": ["b"]}, headers={**other, **match})
+            answers = await asyncio.gather(*((a, b) if version % 2 else (b, a)))
+            won, lost = sorted(answers, key=lambda answer: answer.status_code)
+            assert (won.status_code, won.json()["version"]) == (200, version + 1), won.text
+            assert (lost.status_code, lost.json()["code"]) == (412, "definition.conflict"), lost.text
+            assert f"has version {version + 1}, but version {version} was expected" in lost.json()["title"]
+            now = await two.get(f"{url}/versions/{version + 1}", headers=other)
+            assert now.json() == won.json()
 
 
 async def test_operators_read_and_admins_write(tmp_path: Path) -> None:

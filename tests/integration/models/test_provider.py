@@ -42,6 +42,16 @@ async def test_text_comes_whole_and_in_pieces(service: Service, model: ProviderM
     assert last.usage.ms > 0
 
 
+async def test_a_long_answer_is_the_sum_of_its_pieces(service: Service, model: ProviderModel, stream: bool) -> None:
+    """J1: it is put together in a thread."""
+    text = "Hello, you there. " * 7_000
+    service.say(text)
+    *pieces, last = await read(model, stream=stream)
+    assert isinstance(last, ModelReply)
+    assert last.content.text == text
+    assert "".join(piece.text for piece in pieces if isinstance(piece, ModelPiece)) == (text if stream else "")
+
+
 async def test_a_price_is_told_where_it_is_known(service: Service, model: ProviderModel) -> None:
     service.say(Answer("Dear.", input_tokens=1_000, output_tokens=1_000))
     cost = (await reply(model)).usage.cost

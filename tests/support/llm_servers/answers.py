@@ -48,6 +48,7 @@ Said = str | Answer | Fault | Garbage
 Sayable = Said | Callable[[Body], Said]
 
 
-def pieces(text: str, size: int = 5) -> list[str]:
-    """The text in small pieces, as services stream it."""
+def pieces(text: str, size: int = 0) -> list[str]:
+    """The text in small pieces, as services stream it. A long text has about a thousand."""
+    size = size or max(5, len(text) // 1_000)
     return [text[start : start + size] for start in range(0, len(text), size)]

@@ -5,14 +5,17 @@ import enum
 import threading
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
+from turnwise.agents.llm.tool_calls import call_tool
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ToolFailed
-from turnwise.ports.tool import ToolCall
+from turnwise.facts.limits import RunConfig
+from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
 from turnwise.tools.function import FunctionTool, json_value
 
 
@@ -87,3 +90,40 @@ async def test_a_long_result_is_converted_while_others_run() -> None:
     assert set(threads) - {threading.get_ident()}
     text = "x" * 5_000_000
     assert json_value(text, "find") is text
+
+
+@pytest.mark.parametrize("texts", [100, 3_000], ids=["fits", "too large"])
+@pytest.mark.parametrize("way", ["sync", "async", "awaitable", "other tool"])
+async def test_a_long_result_is_freed_in_a_thread(way: str, texts: int) -> None:
+    """J1: millions of objects take long to free, also when they are refused."""
+    freed: list[int] = []
+
+    class Freed(list[Any]):
+        def __del__(self) -> None:
+            freed.append(threading.get_ident())
+
+    def find() -> Any:
+        return Freed(["x" * 1_000] * texts)
+
+    async def find_later() -> Any:
+        return find()
+
+    def find_awaitable() -> Any:
+        return find_later()
+
+    class Other:
+        """A tool that gives its result unchecked."""
+
+        spec, rules = ToolSpec(name="find", parameters={}), ToolRules()
+
+        async def run(self, call: ToolCall) -> Any:
+            return find()
+
+    functions: dict[str, Any] = {"sync": find, "async": find_later, "awaitable": find_awaitable}
+    tool = FunctionTool(functions[way], name="find") if way in functions else Other()
+    context: Any = SimpleNamespace(config=RunConfig())
+    outcome = await call_tool(tool, ToolCall("1", {}, context), characters=1_000)
+    assert outcome.failed == (texts == 3_000)
+    assert ("more than 2,097,152 bytes" if outcome.failed else "cut: this is the beginning of") in str(outcome.result)
+    assert len(freed) == 1
+    assert freed[0] != threading.get_ident()

@@ -25,7 +25,7 @@ from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall, ToolSpec
-from turnwise.tools.function import check_result_size, is_long
+from turnwise.tools.function import check_result_size, consumed, is_long
 
 RAW_CHARACTERS = 200
 CUT_OFF = {
@@ -331,7 +331,7 @@ async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutco
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(seconds) as clock:
-            given = await tool.run(call)
+            given = [await tool.run(call)]
         return ToolOutcome(await _as_read(given, tool.spec.name, characters))
     except (StaleWriter, Suspend):
         raise
@@ -362,12 +362,19 @@ def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome
     return None
 
 
-async def _as_read(value: JsonValue, tool: str, characters: int) -> JsonValue:
-    """Returns a result as the model reads it: shortened. Raises as `shortened`, and ToolFailed as `check_result_size`."""
-    if not is_long(value):
-        return shortened(value, characters)
-    await asyncio.to_thread(check_result_size, value, tool)
-    return await asyncio.to_thread(shortened, value, characters)
+async def _as_read(given: list[JsonValue], tool: str, characters: int) -> JsonValue:
+    """Returns the result in the list as a model reads it: shortened. A long one is converted and freed in a thread.
+
+    Raises as `shortened`, and ToolFailed as `check_result_size`.
+    """
+    if not is_long(given[0]):
+        return shortened(given.pop(), characters)
+    return await asyncio.to_thread(consumed, _long_as_read, given, tool, characters)
+
+
+def _long_as_read(value: JsonValue, tool: str, characters: int) -> JsonValue:
+    check_result_size(value, tool)
+    return shortened(value, characters)
 
 
 def shortened(value: JsonValue, characters: int) -> JsonValue:

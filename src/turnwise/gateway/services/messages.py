@@ -164,7 +164,7 @@ class Messages:
         context = self._with_current_roles((await self._runner.sessions.message_of(key, invocation_id)).context)
         slot = await self._slots.acquire(self._scope.caller, key.user)
         try:
-            with as_precondition(expected):
+            async with as_precondition(expected, lambda: self._runner.store.open(key)):
                 sender = credential_of(self._scope.caller)
                 invocation = await self._runner.regenerate(
                     key, invocation_id, context=context, credential=sender, revision=revision
@@ -231,7 +231,7 @@ class Messages:
             revision = expected.check(await self._runner.store.open(key))
             if revision is None:  # the session exists now; if it is deleted meanwhile, it is not created again
                 config = config or self._runner.config.replace(create_session=False)
-        with as_precondition(expected):
+        async with as_precondition(expected, lambda: self._runner.store.open(key)):
             invocation = await self._runner.start(
                 request.content,
                 user=key.user,

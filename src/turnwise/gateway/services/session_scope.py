@@ -1,8 +1,8 @@
 """Admission to a session: the caller's permission, the state keys that it may write, expected revisions, and the price."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -78,6 +78,9 @@ class SessionScope:
 
 
 FIX = "Read the session again, and send its new ETag."
+_NAMED = 5
+"""The most expected revisions that an error names."""
+_WHERE = ("header", "If-Match")
 
 
 class Expected(NamedTuple):
@@ -91,26 +94,48 @@ class Expected(NamedTuple):
         Raises:
             PreconditionFailed: The session has another revision, or does not exist.
         """
-        if session is None:
-            raise PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
-        if self.revisions is not None and session.revision not in self.revisions:
-            raise PreconditionFailed(f"The session has revision {session.revision} by now.", fix=FIX, where=_WHERE)
+        if session is None or not self._accepts(session):
+            raise self.unmet(session)
         return None if self.revisions is None else session.revision
 
+    def unmet(self, session: Session | None) -> PreconditionFailed:
+        """Returns the error of a write that was refused. It names the expected revisions and the session's own.
 
-@contextmanager
-def as_precondition(expected: Expected | None) -> Iterator[None]:
-    """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision."""
+        Args:
+            session: The session as it is now; None if it does not exist.
+        """
+        if session is None:
+            return PreconditionFailed("The session does not exist.", fix="Leave out If-Match to create it.", where=_WHERE)
+        if self._accepts(session):  # a queued message, for example, has not changed it yet
+            problem = f"The session still has revision {session.revision}, but another write came first or waits in its queue."
+            return PreconditionFailed(problem, fix=FIX, where=_WHERE)
+        problem = f"If-Match expects {self._named()}, the session has revision {session.revision}."
+        return PreconditionFailed(problem, fix=FIX, where=_WHERE)
+
+    def _accepts(self, session: Session) -> bool:
+        return self.revisions is None or session.revision in self.revisions
+
+    def _named(self) -> str:
+        if not self.revisions:
+            return "no revision of a session"
+        named = [str(revision) for revision in sorted(self.revisions)[:_NAMED]]
+        return f"revision {', '.join(named)}{', …' if len(self.revisions) > _NAMED else ''}"
+
+
+@asynccontextmanager
+async def as_precondition(expected: Expected | None, session: Callable[[], Awaitable[Session | None]]) -> AsyncIterator[None]:
+    """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision.
+
+    Args:
+        expected: What the request expects; None if it expects nothing.
+        session: Reads the session once more, for the error.
+    """
     try:
         yield
     except (StaleWriter, SessionMissing):
         if expected is None:
             raise
-        problem = "The session has changed meanwhile, or has queued messages that will change it."
-        raise PreconditionFailed(problem, fix=FIX, where=_WHERE) from None
-
-
-_WHERE = ("header", "If-Match")
+        raise expected.unmet(await session()) from None
 
 
 def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.facts.errors import PreconditionFailed, StaleWriter
+from turnwise.facts.errors import PreconditionFailed, SessionMissing, StaleWriter
 from turnwise.facts.sessions import Session
 from turnwise.gateway.services.session_scope import Expected, as_precondition
 
@@ -19,15 +19,42 @@ def test_a_revision_that_is_expected(expected: Expected) -> None:
         expected.check(None)
 
 
-@pytest.mark.parametrize("expected", [Expected(frozenset()), Expected(frozenset({4}))])
-def test_a_revision_that_is_not(expected: Expected) -> None:
-    with pytest.raises(PreconditionFailed, match="revision 5") as refused:
+@pytest.mark.parametrize(
+    ("expected", "named"),
+    [
+        (Expected(frozenset()), "expects no revision of a session, the session has revision 5"),
+        (Expected(frozenset({4})), "expects revision 4, the session has revision 5"),
+        (Expected(frozenset({9, 4})), "expects revision 4, 9, the session has revision 5"),
+        (Expected(frozenset(range(10, 20))), "expects revision 10, 11, 12, 13, 14, …, the session has revision 5"),
+    ],
+)
+def test_a_revision_that_is_not(expected: Expected, named: str) -> None:
+    with pytest.raises(PreconditionFailed, match=named) as refused:
         expected.check(SESSION)
     assert refused.value.where == ("header", "If-Match")
 
 
-def test_a_writer_that_came_too_late_failed_its_precondition_if_it_has_one() -> None:
-    with pytest.raises(PreconditionFailed), as_precondition(Expected()):
-        raise StaleWriter("x")
-    with pytest.raises(StaleWriter), as_precondition(None):
-        raise StaleWriter("x")
+@pytest.mark.parametrize("error", [StaleWriter("x"), SessionMissing("x")])
+@pytest.mark.parametrize(
+    ("now", "named"),
+    [
+        (SESSION, "expects revision 4, the session has revision 5"),
+        (SESSION.replace(revision=4), "still has revision 4, but another write came first"),
+        (None, "does not exist"),
+    ],
+)
+async def test_a_writer_that_came_too_late_learns_the_revision_of_now(
+    error: Exception, now: Session | None, named: str
+) -> None:
+    async def read() -> Session | None:
+        return now
+
+    with pytest.raises(PreconditionFailed, match=named):
+        async with as_precondition(Expected(frozenset({4})), read):
+            raise error
+    with pytest.raises(PreconditionFailed):
+        async with as_precondition(Expected(), read):
+            raise error
+    with pytest.raises(type(error), match="x"):
+        async with as_precondition(None, read):
+            raise error
