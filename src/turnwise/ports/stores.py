@@ -43,6 +43,8 @@ class Receipt:
     """Why the message was refused."""
     number: int = 0
     """The number of the message in its session's inbox, in order of acceptance."""
+    after_others: bool = False
+    """True if other messages waited in the inbox when this one was stored: the process that takes those takes this one, too."""
 
 
 class InboxLengths(NamedTuple):

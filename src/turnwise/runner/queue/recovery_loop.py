@@ -22,7 +22,7 @@ UPKEEP_ROUNDS = 30
 PATIENCE_SECONDS = 1.0
 """How long a session that is due is left to the engine. After that, a process with room takes it up itself."""
 REPEAT_SECONDS = 5.0
-"""The pause before a session that stays due is announced to the engine again."""
+"""How long a session is due before a process that cannot take it up announces it again, and the pause before the next time."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -104,16 +104,19 @@ class RecoveryLoop:
         if dispatcher.is_local and not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
+        is_cut = len(keys) == AT_MOST
         random.shuffle(keys)
         if dispatcher.is_local:
             self._queues.expiries.begin()
             await self._take_up(keys)
             return
         keys += await self._queues.expiries.expired()
-        for key in self._due.to_announce(keys):
-            dispatcher.announce(key, 0)
+        self._due.note(keys, is_cut=is_cut)
         if dispatcher.works_here:
-            await self._take_up(self._due.overdue(keys))
+            await self._take_up(self._due.overdue())
+            return
+        for key in self._due.to_announce():
+            dispatcher.announce(key, 0)
 
     async def _take_up(self, keys: Iterable[SessionKey]) -> None:
         for key in keys:
@@ -130,18 +133,29 @@ class DueSessions:
         self._clock = clock
         self._since: dict[SessionKey, float] = {}
         self._announced: dict[SessionKey, float] = {}
+        self._is_cut = False
 
-    def to_announce(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
-        """Returns those of the due sessions that were not announced for a while."""
-        now, due = self._clock(), set(keys)
-        # A round may read only some of many due sessions. A missing one then counts as due anew, and waits a little longer.
-        self._since = {key: self._since.get(key, now) for key in due}
+    def note(self, keys: Iterable[SessionKey], *, is_cut: bool = False) -> None:
+        """Notes the sessions that are due now; the others are not due any more.
+
+        Args:
+            keys: The sessions.
+            is_cut: Whether there are more. Each round reads others of them, so nobody knows since when they are due.
+        """
+        now, self._is_cut = self._clock(), is_cut
+        self._since = {key: self._since.get(key, now) for key in keys}
         self._announced = {key: at for key, at in self._announced.items() if now - at < REPEAT_SECONDS}
-        found = [key for key in due if key not in self._announced]
-        self._announced |= dict.fromkeys(found, now)
+
+    def to_announce(self) -> list[SessionKey]:
+        """Returns the sessions that have been due for so long that the first announcement may be lost, each once in a while."""
+        found = [key for key in self._due_for(REPEAT_SECONDS) if key not in self._announced]
+        self._announced |= dict.fromkeys(found, self._clock())
         return found
 
-    def overdue(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
-        """Returns the sessions that the engine has been given enough time for."""
+    def overdue(self) -> list[SessionKey]:
+        """Returns the sessions that the engine has been given enough time for; all, if there are too many to tell."""
+        return list(self._since) if self._is_cut else self._due_for(PATIENCE_SECONDS)
+
+    def _due_for(self, seconds: float) -> list[SessionKey]:
         now = self._clock()
-        return [key for key in keys if now - self._since.get(key, now) >= PATIENCE_SECONDS]
+        return [key for key, since in self._since.items() if now - since >= seconds]

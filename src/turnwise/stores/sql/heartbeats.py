@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -198,10 +198,15 @@ class Heartbeats:
     """The heartbeats of the holders in this process, and the judgement of all others.
 
     A database in memory has no other processes: its holders live until they leave or their event loop is closed.
+
+    Args:
+        executor: Runs the statements.
+        issuer: Gives the time of records.
+        on_death: Called by a thread after this process found a holder dead. It must not refer to this object.
     """
 
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
+    def __init__(self, executor: Executor, issuer: Issuer, on_death: Callable[[], None]) -> None:
+        self._executor, self._issuer, self._on_death = executor, issuer, on_death
         self._roster = _Roster()
         self._thread: _BeatThread | None = None
 
@@ -271,7 +276,7 @@ class Heartbeats:
             connection = self._executor.separate_connection()
             if connection is None:
                 return
-            self._thread = _BeatThread(self._roster, connection, self._issuer)
+            self._thread = _BeatThread(self._roster, connection, self._issuer, self._on_death)
             # The thread does not refer to this object, so that a store without references is collected.
             weakref.finalize(self, self._thread.stop)
             self._thread.start()
@@ -314,8 +319,10 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 class _BeatThread:
     """Renews and observes heartbeats on a separate connection until no holder needs it, independently of all event loops."""
 
-    def __init__(self, roster: _Roster, connection: SeparateConnection, issuer: Issuer) -> None:
-        self._roster, self._connection, self._issuer = roster, connection, issuer
+    def __init__(
+        self, roster: _Roster, connection: SeparateConnection, issuer: Issuer, on_death: Callable[[], None]
+    ) -> None:
+        self._roster, self._connection, self._issuer, self._on_death = roster, connection, issuer, on_death
         self._observer = Observer()
         self._news = threading.Event()
         self._is_stopped = self._is_failing = False
@@ -387,8 +394,11 @@ class _BeatThread:
     def _judge(self, others: Sequence[HeartbeatRow], period: float) -> None:
         dead = self._observer.read(others, time.monotonic(), period)
         if dead:
-            for row in self._connection.run(lambda connection: _bury(connection, dead)):
+            buried = self._connection.run(lambda connection: _bury(connection, dead))
+            for row in buried:
                 log.info("Lease holder %s is dead: no heartbeat for %g s.", row.name, row.seconds)
+            if buried:
+                self._on_death()
         if not self._observer.is_in_doubt or time.monotonic() > self._started + SETTLE_SECONDS:
             self.settled.set()
 
