@@ -60,7 +60,7 @@ class RemoteFollower:
                 session = await self._store.open(self._run.key)
                 news = session is None or session.revision != self._revision
                 # The session is read before its events, so an invocation that is over has all its events in the log.
-                answered = news and await self._publish_stored()
+                answered = news and await self._publish_stored(session.last_sequence if session is not None else 0)
                 if answered or self._is_over(session):
                     self._run.invocation.feed.close()
                     return
@@ -72,10 +72,10 @@ class RemoteFollower:
                     pause = first if news else min(2 * pause, signals.poll_seconds)
                 await self._publish_partials(watch, pause)
 
-    async def _publish_stored(self) -> bool:
-        """Publishes newly stored events. Returns True when the user's next message follows them."""
+    async def _publish_stored(self, last: int) -> bool:
+        """Publishes newly stored events, up to that number at least. Returns True when the user's next message follows them."""
         feed = self._run.invocation.feed
-        while page := await self._next_page():
+        while self._seen < last and (page := await self._next_page()):
             for event in page:
                 self._seen = event.sequence or self._seen
                 if self._has_begun and not self._whole and event.author == USER:

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import logging
 import random
-import time
 from collections.abc import Callable, Iterable
 
 from turnwise.facts.errors import TurnwiseError
@@ -42,7 +41,7 @@ class RecoveryLoop:
     ) -> None:
         self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
         self._pruning = pruning
-        self._due = DueSessions()
+        self._due = DueSessions(asyncio.get_running_loop().time)
 
     async def once(self) -> int:
         """Recovers all due sessions here, then runs the jobs. Returns the number of sessions when all of it is done.
@@ -129,7 +128,7 @@ class RecoveryLoop:
 class DueSessions:
     """Remembers since when sessions are due, and when they were announced to the engine."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[SessionKey, float] = {}
         self._announced: dict[SessionKey, float] = {}

@@ -33,7 +33,7 @@ class RemoteWaiter:
                 # The messages were just accepted, so there is no news yet.
                 while await watch.next(pause) is not None:
                     continue
-                pause = min(2 * pause, signals.poll_seconds)
+                pause = signals.poll_seconds
                 if len(self._queue.waiting) > 1:
                     # One read of the session tells whether it is worth to look at each message.
                     session = await self._store.open(self._queue.key)

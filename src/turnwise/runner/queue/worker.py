@@ -3,7 +3,6 @@
 import asyncio
 import enum
 import logging
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -98,7 +97,7 @@ class SlotWaiter:
             while True:
                 while await watch.next(max(pause, limit.waiting / LOOKS_PER_SECOND)) is not None:
                     continue
-                pause = min(2 * pause, signals.poll_seconds)
+                pause = signals.poll_seconds
                 try:
                     session = await self._store.open(self._queue.key)
                     now = (session.revision, session.queued) if session else (-1, 0)
@@ -423,9 +422,10 @@ class SessionWorker:
         which its death would be noticed: then it lives, and works the session off itself.
         """
         seconds = self._context.driver.lease.seconds
-        store, until = self._store, time.monotonic() + seconds + min(NOTICED_SECONDS, seconds)
+        store, clock = self._store, asyncio.get_running_loop().time
+        until = clock() + seconds + min(NOTICED_SECONDS, seconds)
         with store.signals.watch(self._queue.key) as watch:
-            while not self._queue.closing and time.monotonic() < until:
+            while not self._queue.closing and clock() < until:
                 session = await store.open(self._queue.key)
                 if session is None or not self._is_elsewhere(session):
                     self._recovers = session is not None
