@@ -154,6 +154,8 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
         yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
+        real = list(waits.engine_figures(folder, quick=arguments.quick))
+        yield "Waits on Restate, one process, with the real clock", real
     if MEMORY in arguments.scenes:
         yield from memory_tables(arguments, folder)
     yield from learning_tables(arguments)

@@ -52,7 +52,7 @@ class Scene(NamedTuple):
     """Messages a second for each worker."""
     thinking: float = 3.0
     """How long an answer takes."""
-    seconds: float = 5.0
+    seconds: float = 2.0
     """How long messages come."""
     deaths: int = 0
     """The number of workers that die, all at once, in the middle of it."""
@@ -84,6 +84,8 @@ class Counts:
     """Those of them that a worker had no room for."""
     seconds: float = 0.0
     """How long messages came."""
+    span: float = 0.0
+    """How long it took until everything was answered."""
     at_end: dict[str, int] = field(default_factory=dict)
     """The calls of the store until no more messages came."""
     sent: dict[str, float] = field(default_factory=dict)
@@ -327,6 +329,7 @@ class _World:
         async with asyncio.timeout(SETTLE_SECONDS):
             while self.counts.open:
                 await asyncio.sleep(0.1)
+        self.counts.span = self._now() - began
         return self.counts
 
     async def end(self) -> None:
@@ -341,9 +344,7 @@ class _World:
         dispatcher = self._engine.dispatcher(line, works=works) if self._engine else None
         store = cast("SessionStore", _Store(line, self.store))
         issuer, desk = _Issuer(name), self._desk(line)
-        return _Process(
-            line, Runner(desk, store=store, app=APP, process=self._config, issuer=issuer, dispatcher=dispatcher)
-        )
+        return _Process(line, Runner(desk, store=store, app=APP, process=self._config, issuer=issuer, dispatcher=dispatcher))
 
     def _desk(self, line: _Line) -> FunctionAgent:
         counts, seconds = self.counts, self.scene.thinking

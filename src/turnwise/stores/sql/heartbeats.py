@@ -319,9 +319,7 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 class _BeatThread:
     """Renews and observes heartbeats on a separate connection until no holder needs it, independently of all event loops."""
 
-    def __init__(
-        self, roster: _Roster, connection: SeparateConnection, issuer: Issuer, on_death: Callable[[], None]
-    ) -> None:
+    def __init__(self, roster: _Roster, connection: SeparateConnection, issuer: Issuer, on_death: Callable[[], None]) -> None:
         self._roster, self._connection, self._issuer, self._on_death = roster, connection, issuer, on_death
         self._observer = Observer()
         self._news = threading.Event()
