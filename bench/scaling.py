@@ -109,9 +109,8 @@ def limits(*, quick: bool) -> Iterator[Figure]:
         yield Figure(f"a look for due work among {count:,} busy sessions, ms", f"{cost:.2f}")
     for count, cost in costs.holders.items():
         yield Figure(f"a look at the heartbeats of {count:,} processes, ms", f"{cost:.2f}")
-    yield _breaks(
-        "connections: the default of PostgreSQL", lambda n: n * (CONNECTIONS + OTHER_CONNECTIONS) / DEFAULT_CONNECTIONS
-    )
+    of_each = CONNECTIONS + OTHER_CONNECTIONS
+    yield _breaks(f"connections: {DEFAULT_CONNECTIONS}, the default", lambda n: n * of_each / DEFAULT_CONNECTIONS)
     due = _line(costs.due)
     looks = _one_core(lambda n: n * ROUNDS_PER_SECOND * due(n * per_worker))
     yield _breaks(f"looks for due work: one core, {per_worker:.0f} answers for each worker", looks)

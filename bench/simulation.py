@@ -327,7 +327,7 @@ class _World:
         self.counts.seconds = self._now() - began
         self.counts.at_end = dict(self.counts.calls)
         async with asyncio.timeout(SETTLE_SECONDS):
-            while self.counts.open:
+            while self.counts.open:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         self.counts.span = self._now() - began
         return self.counts
