@@ -40,7 +40,7 @@ WORKERS_OF_A_GATEWAY = 10
 WARM_SECONDS, SETTLE_SECONDS = 2.0, 60.0
 NOTICED_SECONDS = 0.1
 """How long after the time of its lease some process finds another one dead."""
-WRITES = frozenset({"begin", "take", "append", "accept", "refuse", "stop", "release", "claim", "finish", "create"})
+WRITES = frozenset({"begin", "take", "append", "accept", "refuse", "stop", "release", "create", "introduce"})
 
 
 class Scene(NamedTuple):

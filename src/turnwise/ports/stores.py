@@ -182,6 +182,10 @@ class Leases(Protocol):
         """Returns the invocations to stop in this holder's sessions, as requested by `stop`."""
         ...
 
+    async def introduce(self, lease: Lease, app: str, agents: Collection[str]) -> None:
+        """Says which agents of an app the holder answers with, and stores its heartbeat. Idempotent."""
+        ...
+
     async def holders(self, app: str) -> "Sequence[Holder]":
         """Returns the living lease holders of all apps with the number of their leases of this one, by name."""
         ...
@@ -198,6 +202,8 @@ class Holder(NamedTuple):
     """It counts as dead when its heartbeat is older."""
     sessions: int
     """The number of its leases."""
+    agents: frozenset[str] | None = None
+    """The agents of the app that it answers with; None if it has not said so."""
 
 
 class Jobs(Protocol):

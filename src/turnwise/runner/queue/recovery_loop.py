@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
+from turnwise.runner.queue.introduction import Introduction
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import SessionQueues
 from turnwise.runner.queue.retention import Pruning
@@ -35,12 +36,13 @@ class RecoveryLoop:
         rests: AgentRests,
         queues: SessionQueues,
         jobs: JobWorker,
+        introduction: Introduction,
         app: str,
         seconds: float,
         pruning: Pruning | None = None,
     ) -> None:
         self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
-        self._pruning = pruning
+        self._introduction, self._pruning = introduction, pruning
         self._due = DueSessions(asyncio.get_running_loop().time)
 
     async def once(self) -> int:
@@ -98,6 +100,7 @@ class RecoveryLoop:
     async def _round(self) -> None:
         dispatcher = self._queues.dispatcher
         if dispatcher.works_here:
+            await self._introduction.refresh()
             await self._jobs.claim()
         await self._rests.refresh()
         if dispatcher.is_local and not self._queues.has_room:
