@@ -1,9 +1,12 @@
 """How many workers an installation carries: simulated against a fake clock, with the costs of a real PostgreSQL."""
 
 import asyncio
-import time
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from bench.measure import Figure, exactly
 from bench.simulation import CONNECTIONS, Counts, Database, Scene, simulated
@@ -23,7 +26,8 @@ DEFAULT_CONNECTIONS = 100
 """`max_connections` of a PostgreSQL that nobody configured."""
 BUSY, QUICK_BUSY = (500, 2_000), (50, 200)
 HOLDERS, QUICK_HOLDERS = (100, 400), (10, 40)
-LOOKS = 50
+LOOKS = 200
+TICKS = os.sysconf("SC_CLK_TCK")
 ROUNDS_PER_SECOND, BEATS_PER_SECOND, READS_PER_SECOND = 1.0, 1.0, 1.0
 """How often each process looks for due sessions, and reads all heartbeats; how often a reader looks, beside signals."""
 HELD_SECONDS = 3_600.0
@@ -88,7 +92,7 @@ def _shown(ordered: Sequence[float], factor: float) -> str:
 
 
 class Costs(NamedTuple):
-    """The measured time of a statement, in milliseconds, by the number of rows that it passes."""
+    """The measured CPU of the database for a call, in milliseconds, by the number of rows that it passes."""
 
     due: Mapping[int, float]
     """By busy sessions."""
@@ -158,25 +162,49 @@ def _breaks(name: str, load: Load) -> Figure:
 
 
 async def _measured(busy: Sequence[int], holders: Sequence[int]) -> Costs:
-    store, app = SqlSessionStore(new_postgres_database()), fresh_key().app
+    url = new_postgres_database()
+    store, app, meter = SqlSessionStore(url), fresh_key().app, _Meter(url)
     try:
         commit, due, beats, known = 0.0, dict[int, float](), dict[int, float](), 0
         for count in busy:
-            commits = [
-                await _timed(lambda n=number: store.inbox.accept(_key(app, n), message(id_="m"), create=True, limit=9))
-                for number in range(known, count)
-            ]
-            commit, known = min(commits), count
-            due[count] = await _each(lambda: store.leases.due(app))
-        read, known = await _each(lambda: store.open(_key(app, 0))), 0
+            before = meter.seconds()
+            for number in range(known, count):
+                await store.inbox.accept(_key(app, number), message(id_="m"), create=True, limit=9)
+            commit, known = 1000 * (meter.seconds() - before) / (count - known), count
+            due[count] = await meter.each(lambda: store.leases.due(app))
+        read, known = await meter.each(lambda: store.open(_key(app, 0))), 0
         for count in holders:
             for number in range(known, count):
                 await _hold(store, app, number)
             known = count
-            beats[count] = await _each(lambda: store.leases.holders(app))
+            beats[count] = await meter.each(lambda: store.leases.holders(app))
     finally:
         await store.close()
     return Costs(due, beats, commit, read)
+
+
+class _Meter:
+    """The CPU of a database's processes. What other programs do besides hardly changes it."""
+
+    def __init__(self, url: str) -> None:
+        folder = parse_qs(urlsplit(url).query)["host"][0]
+        self._postmaster = int((Path(folder) / "postmaster.pid").read_text().split()[0])
+
+    async def each(self, look: Callable[[], Awaitable[object]]) -> float:
+        """Returns the CPU of a look in milliseconds."""
+        before = self.seconds()
+        for _ in range(LOOKS):
+            await look()
+        return 1000 * (self.seconds() - before) / LOOKS
+
+    def seconds(self) -> float:
+        """Returns the CPU of all that live."""
+        ticks = 0
+        for place in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = place.read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12]) if int(fields[1]) == self._postmaster else 0
+        return ticks / TICKS
 
 
 def _key(app: str, number: int) -> SessionKey:
@@ -188,14 +216,3 @@ async def _hold(store: SqlSessionStore, app: str, number: int) -> None:
     session = await store.create(_key(app, -1 - number))
     sent: Message = message(id_="m")
     await store.begin(session, Lease(f"worker-{number}", HELD_SECONDS), sent, [asked()], queue_limit=None)
-
-
-async def _each(look: Callable[[], Awaitable[object]]) -> float:
-    """Returns the time of the fastest look in milliseconds: what other programs take is not counted."""
-    return min([await _timed(look) for _ in range(LOOKS)])
-
-
-async def _timed(work: Callable[[], Awaitable[object]]) -> float:
-    began = time.perf_counter()
-    await work()
-    return 1000 * (time.perf_counter() - began)

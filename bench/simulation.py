@@ -52,7 +52,7 @@ class Scene(NamedTuple):
     """Messages a second for each worker."""
     thinking: float = 3.0
     """How long an answer takes."""
-    seconds: float = 2.0
+    seconds: float = 1.0
     """How long messages come."""
     deaths: int = 0
     """The number of workers that die, all at once, in the middle of it."""

@@ -115,8 +115,13 @@ class SlotWaiter:
 
         Until then nobody here would use a signal: what another process did shows when the slot is granted.
         """
-        while not self._queue.waiting:
-            await asyncio.sleep(max(self._store.signals.poll_seconds, limit.waiting / SELDOM_PER_SECOND))
+        clock = asyncio.get_running_loop().time
+        looked = clock()
+        while not (self._queue.waiting or self._queue.closing):
+            await asyncio.sleep(LOOK_SECONDS)
+            if clock() - looked < max(self._store.signals.poll_seconds, limit.waiting / SELDOM_PER_SECOND):
+                continue
+            looked = clock()
             with suppress(StoreError):
                 if not self._has_work(await self._store.open(self._queue.key), recovers=recovers):
                     return
