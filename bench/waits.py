@@ -36,7 +36,7 @@ EARLY_SECONDS = 0.1
 MEASURED_AT, SENT_AFTER = 0.6, 0.2
 """The part of a wait after which it is measured what the waits hold, and that in which the engine is told of the last ones."""
 SETTLE_SECONDS = 900.0
-APP = "waits"
+APP, USERS = "waits", 10
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -128,7 +128,7 @@ async def _real_waits(folder: Path, server: RestateServer, sessions: int, second
         asking_seconds = time.monotonic() - began
         await _all_ended(runner)
         left = await asyncio.to_thread(_invocations, server)
-        late = [await _late(runner, f"s{number}", seconds) for number in range(AT_ONCE, AT_ONCE + sessions)]
+        late = [await _late(runner, number, seconds) for number in range(AT_ONCE, AT_ONCE + sessions)]
     finally:
         working.cancel()
         with suppress(asyncio.CancelledError):
@@ -169,9 +169,9 @@ async def _all_ended(runner: Runner) -> None:
             await asyncio.sleep(1.0)
 
 
-async def _late(runner: Runner, session: str, seconds: float) -> float:
-    """Returns how long after its time the session's wait ended."""
-    events = await runner.sessions.events(SessionKey(APP, "ann", session))
+async def _late(runner: Runner, number: int, seconds: float) -> float:
+    """Returns how long after its time the wait of the session with that number ended."""
+    events = await runner.sessions.events(SessionKey(APP, *_place(number)))
     asked = next(event.created_at for event in events if event.actions.awaits)
     ended = next(event.created_at for event in events if event.actions.end and event.actions.end.reason == "limit:wait_seconds")
     return (ended - asked).total_seconds() - seconds
@@ -182,14 +182,19 @@ async def _ask(runner: Runner, numbers: range, until: float = math.inf) -> int:
     first = numbers.start
     while first < numbers.stop and time.monotonic() < until:
         batch = range(first, min(first + AT_ONCE, numbers.stop))
-        await asyncio.gather(*(_ask_once(runner, f"s{number}") for number in batch))
+        await asyncio.gather(*(_ask_once(runner, *_place(number)) for number in batch))
         first = batch.stop
     await runner.idle()
     return first
 
 
-async def _ask_once(runner: Runner, session: str) -> None:
-    await (await runner.start("hello", user="ann", session=session)).result()
+async def _ask_once(runner: Runner, user: str, session: str) -> None:
+    await (await runner.start("hello", user=user, session=session)).result()
+
+
+def _place(number: int) -> tuple[str, str]:
+    """Returns the user and the session with that number. One user may not have so many."""
+    return f"user-{number % USERS}", f"s{number}"
 
 
 def _resident(pid: int) -> int:
