@@ -9,12 +9,13 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from bench.measure import Figure, exactly
-from bench.simulation import CONNECTIONS, Counts, Database, Scene, simulated
+from bench.simulation import Counts, Database, Scene, simulated
 
 from turnwise import SqlSessionStore
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease
+from turnwise.stores.sql.postgres import CONNECTIONS
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases.making import asked, fresh_key, message
 

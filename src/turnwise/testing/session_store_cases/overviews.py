@@ -111,10 +111,10 @@ async def holders_say_which_agents_they_have(store: SessionStore) -> None:
     await store.take(await store.create(key), lease, [])
     assert await agents(key.app) is None
     await store.leases.introduce(lease, key.app, ["orders", "billing"])
-    assert await agents(key.app) == {"orders", "billing"}
+    assert await agents(key.app) == frozenset({"orders", "billing"})
     assert await agents(fresh_key().app) == frozenset(), "they are those of one app"
     await store.leases.introduce(lease, key.app, ["orders"])
-    assert await agents(key.app) == {"orders"}
+    assert await agents(key.app) == frozenset({"orders"})
 
 
 CASES: tuple[Case, ...] = (
