@@ -154,7 +154,7 @@ def test_a_wait_is_counted_from_the_kill() -> None:
 
 
 def test_what_waited_at_the_engines_return_is_counted_from_then() -> None:
-    """ONE is acknowledged after half a second and ends after five, TWO after six and eight; one of them waits at each return."""
+    """ONE is acknowledged after half a second and ends after five, TWO after six and eight."""
     found = good(returns=[line(0.2), line(2), line(7), line(9)])
     assert [round(each, 3) for each in seconds_after_return(found)] == [1.0, 3.0]
 
