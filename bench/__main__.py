@@ -19,6 +19,7 @@ from bench import (
     memory_users,
     routing,
     routing_peer,
+    scaling,
     survival,
     turns,
     waits,
@@ -42,7 +43,7 @@ from bench.startup import startup
 
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
-HELD, CHANGES = "held", "changes"
+HELD, CHANGES, SCALING = "held", "changes", "scaling"
 LEARNING_PARTS = {LEARNING: learning, f"{LEARNING}:dialogues": learning_dialogues, f"{LEARNING}:curves": learning_curves}
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
@@ -83,7 +84,7 @@ def asked() -> argparse.Namespace:
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
     scenes += [GATEWAY, CONSOLE, NASTY, HELD, CHANGES, FORMAT, ABUSE, MEMORY, EXPERIMENTS, *LEARNING_PARTS, ENGINES, ROUTING]
-    scenes += [f"{ROUTING}:{part.__name__}" for part in routing.PARTS]
+    scenes += [SCALING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -154,6 +155,11 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         found = list(engines(folder, QUICK_ENGINES if arguments.quick else EnginePlan()))
         yield "Dispatchers: one message at a time per worker, agents that wait 50 ms", found
         yield "Waits, one process without an engine, its clock moved", list(waits.figures(folder, quick=arguments.quick))
+        real = list(waits.engine_figures(folder, quick=arguments.quick))
+        yield "Waits on Restate, one process, with the real clock", real
+    if SCALING in arguments.scenes:
+        yield "Simulated workers, answers of 3 s, against a fake clock", list(scaling.fleets(quick=arguments.quick))
+        yield "What is used up at which number of workers", list(scaling.limits(quick=arguments.quick))
     if MEMORY in arguments.scenes:
         yield from memory_tables(arguments, folder)
     yield from learning_tables(arguments)

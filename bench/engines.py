@@ -71,7 +71,7 @@ async def work(url: str, thinking: float, engine: tuple[str, str, int] | None) -
         await asyncio.sleep(thinking)
         return f"You said {message}"
 
-    process = ProcessConfig(concurrency=1, recovery_seconds=0.2)
+    process = ProcessConfig(concurrency=1)
     runner = Runner(desk, store=url, app=APP, process=process, dispatcher=dispatcher_of(engine))
     working = asyncio.create_task(runner.work())
     print("ready", flush=True)

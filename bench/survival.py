@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"
 
 from restate_play import RestateServer, restate_server
 from survival_play import meetings
-from survival_play.checks import CHECKS, Findings, answer_seconds, repeats, waits
+from survival_play.checks import CHECKS, Findings, answer_seconds, repeats, seconds_after_return, waits
 from survival_play.meetings import Meeting
 from survival_play.storm import Breaking, Outcome, Plan, forgetting, freezes, kills, outages, storm
 
@@ -24,6 +24,8 @@ MEDIAN_SECONDS = 3.5
 """The time from a kill to half of the answers."""
 MORE_SECONDS = 2.0
 """How much longer than the lease an answer may take if its process was killed."""
+AFTER_RETURN_SECONDS = 10.0
+"""How long after the engine's return the answers may come that were waited for then."""
 SHOWN = 20
 
 
@@ -207,7 +209,11 @@ def forgetful(store: Store, scale: Scale) -> Part:
     with progress(f"Engine, {store.name}", 4) as step:
         outcome = _storm(store, "forgetful", scale, plan, lambda server: _forgetting(plan, server, scale), step)
     away = ", ".join(f"{seconds:g}" for seconds in scale.down[:2] * 2)
-    figures = [*_about(outcome), exactly("errors that callers saw", len(outcome.findings.troubles), 0)]
+    figures = [
+        *_about(outcome),
+        exactly("errors that callers saw", len(outcome.findings.troubles), 0),
+        _seconds("from the engine's return to what waited then", seconds_after_return(outcome.findings), AFTER_RETURN_SECONDS),
+    ]
     return Part(f"The engine: kill -9, down for {away} s, {store.name}{_scene(plan)}", figures, outcome.problems)
 
 

@@ -43,6 +43,10 @@ class Signals(Protocol):
         """
         ...
 
+    def all_changed(self) -> None:
+        """Signals to every watcher, here and in other processes, that its session may have changed: a holder of leases died."""
+        ...
+
     async def close(self) -> None:
         """Closes connections and threads. Idempotent."""
         ...

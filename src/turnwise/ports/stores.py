@@ -43,6 +43,8 @@ class Receipt:
     """Why the message was refused."""
     number: int = 0
     """The number of the message in its session's inbox, in order of acceptance."""
+    after_others: bool = False
+    """True if other messages waited in the inbox when this one was stored: the process that takes those takes this one, too."""
 
 
 class InboxLengths(NamedTuple):
@@ -156,8 +158,7 @@ class Leases(Protocol):
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         """Returns sessions of an app that no process holds although they have work, in no order.
 
-        Their holder died without a release, or messages are in their inbox. The first call may wait a few seconds until it is
-        known which holders are dead.
+        Their holder died, or messages are in their inbox. The first call may take seconds: it learns which holders are dead.
         """
         ...
 
@@ -180,12 +181,17 @@ class Leases(Protocol):
         """Returns the invocations to stop in this holder's sessions, as requested by `stop`."""
         ...
 
+    async def introduce(self, lease: Lease, app: str, agents: Collection[str]) -> None:
+        """Says which agents of an app the holder answers with, and stores its heartbeat. Idempotent."""
+        ...
+
     async def holders(self, app: str) -> "Sequence[Holder]":
         """Returns the living lease holders of all apps with the number of their leases of this one, by name."""
         ...
 
 
-class Holder(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Holder:
     """A process that holds leases, or held some."""
 
     name: str
@@ -196,14 +202,16 @@ class Holder(NamedTuple):
     """It counts as dead when its heartbeat is older."""
     sessions: int
     """The number of its leases."""
+    agents: frozenset[str] | None = None
+    """The agents of the app that it answers with; None if it has not said so."""
 
 
 class Jobs(Protocol):
     """The open background jobs of a store. Raises StoreError.
 
-    `SessionStore.append`, `begin` and `take` store a job in the transaction of the event that requests it
-    (`actions.jobs`). They skip it when its agent has an open job of that kind in the session. A rewind that hides an
-    event up to the job's `until` deletes the job. Deleting the session deletes it, too; a fork does not copy it.
+    `SessionStore.append`, `begin` and `take` store a job in the transaction of the event that requests it (`actions.jobs`).
+    They skip it when its agent has an open job of that kind in the session. A rewind that hides an event up to the job's
+    `until` deletes the job. Deleting the session deletes it, too; a fork does not copy it.
     """
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
@@ -252,9 +260,8 @@ class SessionStore(Protocol):
     Every method is atomic, and its write is durable when it returns. Values go in and out as copies. A `Session` is a
     token: an append is accepted when its epoch and revision are the stored ones, and refused with StaleWriter otherwise.
 
-    Every method may raise StoreError when the store has a problem; nothing of the call was stored then. After
-    StoreUnavailable that is unknown. The same call may then be repeated: what was stored is found by its ids and not
-    stored twice.
+    Every method may raise StoreError when the store has a problem; nothing of the call was stored then. After StoreUnavailable
+    that is unknown. The same call may then be repeated: what was stored is found by its ids and not stored twice.
     """
 
     @property

@@ -19,6 +19,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import UnknownAgents
 from turnwise.runner.message.shadow import ShadowCounts, Shadows
+from turnwise.runner.queue.introduction import Introduction
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import SessionQueues
 from turnwise.runner.queue.recovery_loop import RecoveryLoop
@@ -90,9 +91,10 @@ class LoopRuntimes:
             process=self._process,
             make_dispatcher=self._make_dispatcher,
         )
-        recovery_loop = RecoveryLoop(
-            self._services.store, self._services.rests, queues, jobs, self._app, self._process.recovery_seconds, self.pruning
-        )
+        store, rests = self._services.store, self._services.rests
+        introduction = Introduction(store, self._sets, lease, self._app)
+        seconds = self._process.recovery_seconds
+        recovery_loop = RecoveryLoop(store, rests, queues, jobs, introduction, self._app, seconds, self.pruning)
         return LoopRuntime(driver, queues, recovery_loop, jobs)
 
     def _local_dispatcher(self, work_off: WorkOff) -> LocalDispatcher:

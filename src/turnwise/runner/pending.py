@@ -7,7 +7,7 @@ from turnwise.facts.sessions import Session
 from turnwise.facts.waits import PendingReason
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.agent_sets import AgentSet
-from turnwise.runner.message.recovery_rules import asked_by_unknown, orphan_of
+from turnwise.runner.message.recovery_rules import KnownAgents, asked_by_unknown, orphan_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,13 @@ async def _reason_of_work(store: SessionStore, agents: AgentSet, session: Sessio
     if session.holder is not None:
         detail = f"Process {session.holder} holds the session; it answers the messages that wait next."
         return Pending("held", detail, process=session.holder)
-    if (agent := await _unknown_agent(store, agents, session, now)) is not None:
-        detail = f"Agent {agent!r} is not in this tree: the work is left to a process that knows it."
-        return Pending("unknown_agent", detail, agent)
     living = [each for each in await store.leases.holders(session.app) if each.silent_seconds <= each.timeout_seconds]
+    told = [each.agents for each in living if each.agents]
+    known = _Fleet(frozenset[str]().union(*told), agents.retired) if told else agents
+    if (agent := await _unknown_agent(store, known, session, now)) is not None:
+        whose = f"any of the {len(told)} processes that answer" if told else "this tree"
+        detail = f"Agent {agent!r} is not in {whose}: the work is left to a process that knows it."
+        return Pending("unknown_agent", detail, agent)
     if not living:
         return Pending("no_process", "No process that answers is alive. Start `turnwise worker` or `turnwise serve`.")
     held = sum(each.sessions for each in living)
@@ -67,7 +70,18 @@ async def _reason_of_work(store: SessionStore, agents: AgentSet, session: Sessio
     return Pending("no_room", detail)
 
 
-async def _unknown_agent(store: SessionStore, agents: AgentSet, session: Session, now: datetime) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """The agents that the living processes of the app answer with."""
+
+    tree: frozenset[str]
+    retired: frozenset[str]
+
+    def lacks(self, agent: str) -> bool:
+        return agent not in self.tree and agent not in self.retired
+
+
+async def _unknown_agent(store: SessionStore, agents: KnownAgents, session: Session, now: datetime) -> str | None:
     """Returns the agent that the next piece of work needs and these agents lack."""
     orphan = orphan_of(session)
     if orphan is not None:

@@ -132,6 +132,13 @@ async def a_watch_hears_of_its_session_only(signals: Signals) -> None:
         assert await heard(watch) == piece("ours")
 
 
+async def every_watch_hears_that_all_may_have_changed(signals: Signals) -> None:
+    with signals.watch(fresh_key()) as one, signals.watch(fresh_key()) as two:
+        signals.all_changed()
+        for watch in (one, two):
+            assert await heard(watch) is None
+
+
 async def every_watch_hears_everything(signals: Signals) -> None:
     key = fresh_key()
     with signals.watch(key) as first, signals.watch(key) as second:
@@ -239,6 +246,7 @@ CASES: tuple[Case, ...] = (
     partials_and_changes_keep_their_order,
     changes_that_nobody_took_are_one,
     a_watch_hears_of_its_session_only,
+    every_watch_hears_that_all_may_have_changed,
     every_watch_hears_everything,
     a_watch_that_was_left_takes_none_with_it,
     a_wait_that_was_cancelled_loses_nothing,
@@ -256,6 +264,8 @@ async def a_change_reaches_others(open_: Callable[[], Signals]) -> None:
         for _ in range(3):
             there.changed(key)
             assert await heard(watch) is None
+        there.all_changed()
+        assert await heard(watch) is None
     await there.close()
     await here.close()
 

@@ -95,7 +95,7 @@ class PendingShown(BaseModel):
 
     - `reply`, `tool_result`: the agent waits, until `until`.
     - `held`: a process answers another message of the session, and takes the waiting ones next.
-    - `unknown_agent`: this process does not know the agent, so the work is left to one that does.
+    - `unknown_agent`: no living process has the agent, so the work is left to one that will.
     - `no_room`: no process has taken the work yet.
     - `no_process`: no process that answers is alive.
     - `engine`: the engine calls no worker.

@@ -1,5 +1,6 @@
 """Why a session waits, as people and callers read it."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -94,3 +95,47 @@ async def test_no_process_here_knows_the_agent() -> None:
     assert waiting.head.waiting()
     assert [(each.reason, each.agent) for each in await why(runner)] == [("unknown_agent", "gone"), ("reply", "gone")]
     await runner.close()
+
+
+async def test_no_living_process_knows_the_agent() -> None:
+    """The processes that answer are asked, not the one that somebody happens to ask."""
+    runner = runner_of()
+    store = runner.store
+    begun = await store.begin(await store.create(KEY), HOLDER, message(), [asked(agent="asking")], queue_limit=None)
+    await store.leases.release(begun)
+    await store.leases.introduce(HOLDER, "app", ["other"])
+    (found,) = await why(runner)
+    assert (found.reason, found.agent) == ("unknown_agent", "asking")
+    assert "any of the 1 processes that answer" in found.detail
+    await store.leases.introduce(Lease("host-2-p1", 60.0), "app", ["asking"])
+    assert [each.reason for each in await why(runner)] == ["no_room"]
+    await runner.close()
+
+
+async def test_a_process_that_does_not_know_the_agent_sees_that_another_does() -> None:
+    runner = runner_of()
+    store = runner.store
+    begun = await store.begin(await store.create(KEY), HOLDER, message(), [asked(agent="elsewhere")], queue_limit=None)
+    await store.leases.release(begun)
+    assert [each.reason for each in await why(runner)] == ["unknown_agent"]
+    await store.leases.introduce(HOLDER, "app", ["asking", "elsewhere"])
+    assert [each.reason for each in await why(runner)] == ["no_room"]
+    await store.leases.introduce(HOLDER, "another app", ["asking", "elsewhere"])
+    assert [each.reason for each in await why(runner)] == ["unknown_agent"]
+    await runner.close()
+
+
+async def test_a_process_that_works_says_which_agents_it_has() -> None:
+    """Also before it has answered anything."""
+    runner = runner_of()
+    await runner.store.inbox.accept(KEY._replace(id="none"), message(), create=True, limit=9)
+    working = asyncio.create_task(runner.work())
+    try:
+        async with asyncio.timeout(10):
+            while not (holders := await runner.store.leases.holders("app")):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert {each.agents for each in holders} == {frozenset({"asking"})}
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await runner.close()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from survival_play.checks import CHECKS, Findings, answer_seconds, broken, misread, repeats, waits
+from survival_play.checks import CHECKS, Findings, answer_seconds, broken, misread, repeats, seconds_after_return, waits
 from survival_play.logs import Log
 
 from turnwise import Event
@@ -76,6 +76,7 @@ def good(**changed: Any) -> Findings:
         ends=[line(5, invocation="invocation-p1-a"), line(8, invocation="invocation-p1-b")],
         kills=[{"killed": "p1", "at": seconds(2.5)}],
         refusals=[],
+        returns=[],
     )
     return found._replace(**changed)
 
@@ -150,6 +151,12 @@ def test_a_wait_is_counted_from_the_kill() -> None:
     assert (waited.from_living, waited.attempts) == (0, 2)
     assert waits(good(kills=[])).from_living == 1
     assert [round(each, 3) for each in answer_seconds(good())] == [2.0, 4.5]
+
+
+def test_what_waited_at_the_engines_return_is_counted_from_then() -> None:
+    """ONE is acknowledged after half a second and ends after five, TWO after six and eight."""
+    found = good(returns=[line(0.2), line(2), line(7), line(9)])
+    assert [round(each, 3) for each in seconds_after_return(found)] == [1.0, 3.0]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class Findings(NamedTuple):
     ends: Lines
     kills: Lines
     refusals: Lines
+    returns: Lines
 
 
 def findings(logs: Sequence[Log], records: Records) -> Findings:
@@ -290,6 +291,25 @@ def answer_seconds(found: Findings) -> list[float]:
             if ends and (id_ := message_of(events)) in first_ack:
                 seconds.append(max(0.0, ends[-1] - first_ack[id_]))
     return sorted(seconds)
+
+
+def seconds_after_return(found: Findings) -> list[float]:
+    """From each return of the engine to the stored answer of each message that had no answer then, sorted."""
+    asked: dict[str, float] = {}
+    for line in found.acks:
+        asked.setdefault(line["id"], line["time"])
+    ended = {
+        message_of(events): ends[-1].created_at.timestamp()
+        for log in found.logs
+        for events in invocations(log).values()
+        if (ends := [event for event in events if event.actions.end])
+    }
+    return sorted(
+        ended[id_] - line["time"]
+        for line in found.returns
+        for id_, at in asked.items()
+        if id_ in ended and at <= line["time"] < ended[id_]
+    )
 
 
 def _attempts(invocation_id: str, events: Sequence[Event]) -> list[str]:

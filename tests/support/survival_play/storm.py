@@ -169,6 +169,7 @@ def forgetting(plan: Plan, server: RestateServer, *, down: Sequence[float]) -> B
                 await _in_thread(lambda: shutil.rmtree(server.storage))
             await asyncio.sleep(seconds)
             await _in_thread(server.start)
+            workers.records.write("returns", of="engine")
             step(f"{seconds:g} s without an engine")
         await asyncio.sleep(plan.pause[1])
 

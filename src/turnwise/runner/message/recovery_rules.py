@@ -3,9 +3,9 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, End, Event
@@ -110,7 +110,20 @@ class UnknownAgents:
         return now < until
 
 
-def asked_by_unknown(head: Head, content: Content, context: MessageContext, agents: AgentSet, now: datetime) -> str | None:
+class KnownAgents(Protocol):
+    """The agents that a process knows, or several processes together."""
+
+    @property
+    def tree(self) -> Container[str]:
+        """Their names."""
+        ...
+
+    def lacks(self, agent: str) -> bool:
+        """Returns whether another process may know the agent although these do not."""
+        ...
+
+
+def asked_by_unknown(head: Head, content: Content, context: MessageContext, agents: KnownAgents, now: datetime) -> str | None:
     """Returns the unknown agent that waits for an answer which the message may be; None when there is none.
 
     A message that names a known agent, a question or a tool call answers only that.

@@ -8,13 +8,13 @@ from typing import Protocol
 from turnwise.facts.errors import SessionBusy, SessionError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.signals import Watch
+from turnwise.ports.signals import Signals, Watch
 from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.invocation import MessageRun
 
 FIRST_LOOK_SECONDS = 0.02
-"""The first pause between two reads of the store."""
+"""The shortest first pause between two reads of the store."""
 PAGE_EVENTS, PAGE_BYTES = 500, 256 * 1024
 """How many stored events a follower reads at once. It reads more when a reader has taken them."""
 ABANDONED_SECONDS = 30.0
@@ -23,6 +23,13 @@ RECOVERY_SECONDS = 5.0
 """The longest pause between attempts to recover a session."""
 
 Recover = Callable[[Session], bool]
+
+
+def first_pause(signals: Signals, least: float) -> float:
+    """Returns the first of growing pauses between two reads of the store: where signals come from other processes, reads
+    only find what a lost signal would have told.
+    """
+    return max(least, signals.poll_seconds / 4)
 
 
 class RemoteFollower:
@@ -48,12 +55,12 @@ class RemoteFollower:
         """Returns when the run's feed is closed. Raises the store's errors."""
         signals = self._store.signals
         with signals.watch(self._run.key) as watch:
-            pause = FIRST_LOOK_SECONDS
+            first = pause = first_pause(signals, FIRST_LOOK_SECONDS)
             while True:
                 session = await self._store.open(self._run.key)
                 news = session is None or session.revision != self._revision
                 # The session is read before its events, so an invocation that is over has all its events in the log.
-                answered = news and await self._publish_stored()
+                answered = news and await self._publish_stored(session.last_sequence if session is not None else 0)
                 if answered or self._is_over(session):
                     self._run.invocation.feed.close()
                     return
@@ -62,13 +69,13 @@ class RemoteFollower:
                     # Look again soon; the pause grows while the recovery fails.
                     pause = min(2 * pause, RECOVERY_SECONDS)
                 else:
-                    pause = FIRST_LOOK_SECONDS if news else min(2 * pause, signals.poll_seconds)
+                    pause = first if news else min(2 * pause, signals.poll_seconds)
                 await self._publish_partials(watch, pause)
 
-    async def _publish_stored(self) -> bool:
-        """Publishes newly stored events. Returns True when the user's next message follows them."""
+    async def _publish_stored(self, last: int) -> bool:
+        """Publishes newly stored events, up to that number at least. Returns True when the user's next message follows them."""
         feed = self._run.invocation.feed
-        while page := await self._next_page():
+        while self._seen < last and (page := await self._next_page()):
             for event in page:
                 self._seen = event.sequence or self._seen
                 if self._has_begun and not self._whole and event.author == USER:

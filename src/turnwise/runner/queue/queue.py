@@ -56,8 +56,8 @@ class InboxQueue:
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers, config: RunConfig) -> None:
         self._driver, self._store, self._followers, self._config = driver, store, followers, config
 
-    async def accept(self, queue: SessionQueue, run: MessageRun) -> int:
-        """Stores the message in the inbox and queues its run; follows it if it was begun before. Returns its number.
+    async def accept(self, queue: SessionQueue, run: MessageRun) -> Receipt:
+        """Stores the message in the inbox and queues its run; follows it if it was begun before.
 
         Raises QueueFull, SessionFull, StateFull, StaleWriter, UserLimitReached.
         """
@@ -70,7 +70,7 @@ class InboxQueue:
             run.key, run.stored_message, create=run.config.create_session, limit=limit, revision=run.revision
         )
         self._put_or_follow(queue, run, receipt)
-        return receipt.number
+        return receipt
 
     def put(self, queue: SessionQueue, run: MessageRun) -> None:
         """Queues the run of a message in the inbox."""

@@ -212,16 +212,23 @@ class SessionQueues:
     async def _enqueue(self, queue: SessionQueue, run: MessageRun) -> None:
         """Stores and queues the message, even if its caller was cancelled: a stored message is answered."""
         try:
-            number = await self._inbox_queue.accept(queue, run)
+            receipt = await self._inbox_queue.accept(queue, run)
             if queue.waiting and not (queue.is_busy and self.dispatcher.is_local):
-                self._announce(queue, number)
+                self._announce(queue, receipt.number, is_known=receipt.after_others)
         finally:
             queue.arrival_lock.release()
             self._release_arrival(queue)
 
-    def _announce(self, queue: SessionQueue, number: int) -> None:
-        """Has the queue worked off. If others may do it, waits for them on behalf of this process's readers."""
-        self.dispatcher.announce(queue.key, number)
+    def _announce(self, queue: SessionQueue, number: int, *, is_known: bool = False) -> None:
+        """Has the queue worked off. If others may do it, waits for them on behalf of this process's readers.
+
+        Args:
+            queue: The queue.
+            number: As for `Dispatcher.announce`.
+            is_known: Whether an earlier message waits. It was announced, and one call of an engine works off both.
+        """
+        if self.dispatcher.is_local or not is_known:
+            self.dispatcher.announce(queue.key, number)
         if not self.dispatcher.is_local and queue.waiter is None:
             queue.waiter = asyncio.create_task(self._wait_for_others(queue))
 

@@ -4,12 +4,12 @@ import asyncio
 import itertools
 import logging
 import random
-import time
 from collections.abc import Callable, Iterable
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
+from turnwise.runner.queue.introduction import Introduction
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import SessionQueues
 from turnwise.runner.queue.retention import Pruning
@@ -22,7 +22,7 @@ UPKEEP_ROUNDS = 30
 PATIENCE_SECONDS = 1.0
 """How long a session that is due is left to the engine. After that, a process with room takes it up itself."""
 REPEAT_SECONDS = 5.0
-"""The pause before a session that stays due is announced to the engine again."""
+"""How long a session is due before a process that cannot take it up announces it again, and the pause before the next time."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -36,13 +36,14 @@ class RecoveryLoop:
         rests: AgentRests,
         queues: SessionQueues,
         jobs: JobWorker,
+        introduction: Introduction,
         app: str,
         seconds: float,
         pruning: Pruning | None = None,
     ) -> None:
         self._store, self._rests, self._queues, self._jobs, self._app, self._seconds = store, rests, queues, jobs, app, seconds
-        self._pruning = pruning
-        self._due = DueSessions()
+        self._introduction, self._pruning = introduction, pruning
+        self._due = DueSessions(asyncio.get_running_loop().time)
 
     async def once(self) -> int:
         """Recovers all due sessions here, then runs the jobs. Returns the number of sessions when all of it is done.
@@ -101,21 +102,25 @@ class RecoveryLoop:
         """Claims jobs, reads the agents' rests, and takes up or announces sessions that have work and no living holder."""
         dispatcher = self._queues.dispatcher
         if dispatcher.works_here:
+            await self._introduction.refresh()
             await self._jobs.claim()
         await self._rests.refresh()
         if dispatcher.is_local and not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
+        is_cut = len(keys) == AT_MOST
         random.shuffle(keys)
         if dispatcher.is_local:
             self._queues.expiries.begin()
             await self._take_up(keys)
             return
         keys += await self._queues.expiries.expired()
-        for key in self._due.to_announce(keys):
-            dispatcher.announce(key, 0)
+        self._due.note(keys, is_cut=is_cut)
         if dispatcher.works_here:
-            await self._take_up(self._due.overdue(keys))
+            await self._take_up(self._due.overdue())
+            return
+        for key in self._due.to_announce():
+            dispatcher.announce(key, 0)
 
     async def _take_up(self, keys: Iterable[SessionKey]) -> None:
         for key in keys:
@@ -128,22 +133,33 @@ class RecoveryLoop:
 class DueSessions:
     """Remembers since when sessions are due, and when they were announced to the engine."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[SessionKey, float] = {}
         self._announced: dict[SessionKey, float] = {}
+        self._is_cut = False
 
-    def to_announce(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
-        """Returns those of the due sessions that were not announced for a while."""
-        now, due = self._clock(), set(keys)
-        # A round may read only some of many due sessions. A missing one then counts as due anew, and waits a little longer.
-        self._since = {key: self._since.get(key, now) for key in due}
+    def note(self, keys: Iterable[SessionKey], *, is_cut: bool = False) -> None:
+        """Notes the sessions that are due now; the others are not due any more.
+
+        Args:
+            keys: The sessions.
+            is_cut: Whether there are more. Each round reads others of them, so nobody knows since when they are due.
+        """
+        now, self._is_cut = self._clock(), is_cut
+        self._since = {key: self._since.get(key, now) for key in keys}
         self._announced = {key: at for key, at in self._announced.items() if now - at < REPEAT_SECONDS}
-        found = [key for key in due if key not in self._announced]
-        self._announced |= dict.fromkeys(found, now)
+
+    def to_announce(self) -> list[SessionKey]:
+        """Returns the sessions that have been due for so long that the first announcement may be lost, each once in a while."""
+        found = [key for key in self._due_for(REPEAT_SECONDS) if key not in self._announced]
+        self._announced |= dict.fromkeys(found, self._clock())
         return found
 
-    def overdue(self, keys: Iterable[SessionKey]) -> list[SessionKey]:
-        """Returns the sessions that the engine has been given enough time for."""
+    def overdue(self) -> list[SessionKey]:
+        """Returns the sessions that the engine has been given enough time for; all, if there are too many to tell."""
+        return list(self._since) if self._is_cut else self._due_for(PATIENCE_SECONDS)
+
+    def _due_for(self, seconds: float) -> list[SessionKey]:
         now = self._clock()
-        return [key for key in keys if now - self._since.get(key, now) >= PATIENCE_SECONDS]
+        return [key for key, since in self._since.items() if now - since >= seconds]

@@ -2,11 +2,11 @@
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.ports.stores import SessionStore
-from turnwise.runner.queue.followers import runner_closed
+from turnwise.runner.queue.followers import first_pause, runner_closed
 from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
-"""The first pause between two reads of the store. Signals end it early."""
+"""The shortest first pause between two reads of the store. Signals end it early."""
 
 
 class RemoteWaiter:
@@ -27,20 +27,21 @@ class RemoteWaiter:
 
     async def _wait(self) -> None:
         """Looks at the queue's messages at signals and at growing intervals, until other processes have taken all of them."""
-        signals, seen, pause = self._store.signals, (-1, -1), FIRST_LOOK_SECONDS
+        signals, seen = self._store.signals, (-1, -1)
+        first = pause = first_pause(signals, FIRST_LOOK_SECONDS)
         with signals.watch(self._queue.key) as watch:
             while self._queue.waiting:
                 # The messages were just accepted, so there is no news yet.
                 while await watch.next(pause) is not None:
                     continue
-                pause = min(2 * pause, signals.poll_seconds)
+                pause = signals.poll_seconds
                 if len(self._queue.waiting) > 1:
                     # One read of the session tells whether it is worth to look at each message.
                     session = await self._store.open(self._queue.key)
                     now = (session.revision, session.queued) if session else (-1, 0)
                     if session is not None and now == seen:
                         continue
-                    seen, pause = now, FIRST_LOOK_SECONDS
+                    seen, pause = now, first
                 await self._inbox_queue.send_on(self._queue)
 
     def _fail(self, problem: Exception) -> None:

@@ -3,9 +3,9 @@
 import asyncio
 import enum
 import logging
-import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
@@ -19,13 +19,15 @@ from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
 from turnwise.runner.queue.expiries import Expiries
-from turnwise.runner.queue.followers import Followers, runner_closed
+from turnwise.runner.queue.followers import Followers, first_pause, runner_closed
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
-"""The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
+"""The shortest delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
 LOOKS_PER_SECOND = 100
 """The rate at which all waiters of one limit together read the store, in addition to signals."""
+SELDOM_PER_SECOND = 4
+"""The rate of those for whose sessions nobody waits in this process."""
 LOOK_SECONDS = 0.25
 """The interval between two checks for stop requests."""
 HEAD_START_SECONDS = 0.05
@@ -78,7 +80,9 @@ class SlotWaiter:
         self, limit: ConcurrencyLimit, slot: "asyncio.Future[None]", *, first: bool, recovers: bool
     ) -> None:
         """Returns when the slot is granted, or when there was nothing to do at the last check."""
-        poll = asyncio.create_task(self._poll_store(limit, first=first, recovers=recovers))
+        here = first or bool(self._queue.waiting)
+        look = self._poll_store(limit, first=first, recovers=recovers) if here else self._poll_seldom(limit, recovers)
+        poll = asyncio.create_task(look)
         try:
             await asyncio.wait({slot, poll}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -88,12 +92,13 @@ class SlotWaiter:
 
     async def _poll_store(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
         """Waits until another process has taken all work of this queue, while no concurrency slot is free."""
-        signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
+        signals, seen = self._store.signals, (-1, 0)
+        pause = first_pause(signals, FIRST_LOOK_SECONDS)
         with signals.watch(self._queue.key) as watch:
             while True:
                 while await watch.next(max(pause, limit.waiting / LOOKS_PER_SECOND)) is not None:
                     continue
-                pause = min(2 * pause, signals.poll_seconds)
+                pause = signals.poll_seconds
                 try:
                     session = await self._store.open(self._queue.key)
                     now = (session.revision, session.queued) if session else (-1, 0)
@@ -104,6 +109,22 @@ class SlotWaiter:
                     continue
                 seen = now
                 if not (first or self._queue.waiting or self._has_work(session, recovers=recovers)):
+                    return
+
+    async def _poll_seldom(self, limit: ConcurrencyLimit, recovers: bool) -> None:
+        """Returns when the session has no work for this process, or somebody here waits for it.
+
+        Until then nobody here would use a signal: what another process did shows when the slot is granted.
+        """
+        clock = asyncio.get_running_loop().time
+        looked = clock()
+        while not (self._queue.waiting or self._queue.closing):
+            await asyncio.sleep(LOOK_SECONDS)
+            if clock() - looked < max(self._store.signals.poll_seconds, limit.waiting / SELDOM_PER_SECOND):
+                continue
+            looked = clock()
+            with suppress(StoreError):
+                if not self._has_work(await self._store.open(self._queue.key), recovers=recovers):
                     return
 
     def _has_work(self, session: Session | None, *, recovers: bool) -> bool:
@@ -413,9 +434,10 @@ class SessionWorker:
         which its death would be noticed: then it lives, and works the session off itself.
         """
         seconds = self._context.driver.lease.seconds
-        store, until = self._store, time.monotonic() + seconds + min(NOTICED_SECONDS, seconds)
+        store, clock = self._store, asyncio.get_running_loop().time
+        until = clock() + seconds + min(NOTICED_SECONDS, seconds)
         with store.signals.watch(self._queue.key) as watch:
-            while not self._queue.closing and time.monotonic() < until:
+            while not self._queue.closing and clock() < until:
                 session = await store.open(self._queue.key)
                 if session is None or not self._is_elsewhere(session):
                     self._recovers = session is not None

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ _IS_ALIVE = PreparedStatement(select(_p.name).where(_p.name == _NAME))
 @cache
 def _insert(dialect: str) -> Any:
     inserted = insert_for(dialect, processes).values(column_params(processes, "count", "beat") | {"count": 1, "beat": clock()})
-    new = {"seconds": inserted.excluded.seconds, "count": _p.count + 1, "beat": clock()}
+    new = {"seconds": inserted.excluded.seconds, "count": _p.count + 1, "beat": clock(), "serves": inserted.excluded.serves}
     return inserted.on_conflict_do_update(index_elements=["name"], set_=new)
 
 
@@ -154,6 +154,8 @@ class _Roster:
         self._observing: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self.deaths: Counter[str] = Counter()
         """How often other processes found a holder dead."""
+        self.serves: dict[str, str] = {}
+        """What holders say that they serve."""
 
     def has(self, name: str, loop: asyncio.AbstractEventLoop) -> bool:
         holder = self._holders.get(name)
@@ -176,6 +178,7 @@ class _Roster:
         """Removes a holder. Returns whether it was there."""
         with self.lock:
             self.deaths.pop(name, None)
+            self.serves.pop(name, None)
             return self._holders.pop(name, None) is not None
 
     def closed(self) -> list[str]:
@@ -198,10 +201,15 @@ class Heartbeats:
     """The heartbeats of the holders in this process, and the judgement of all others.
 
     A database in memory has no other processes: its holders live until they leave or their event loop is closed.
+
+    Args:
+        executor: Runs the statements.
+        issuer: Gives the time of records.
+        on_death: Called by a thread after this process found a holder dead. It must not refer to this object.
     """
 
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
+    def __init__(self, executor: Executor, issuer: Issuer, on_death: Callable[[], None]) -> None:
+        self._executor, self._issuer, self._on_death = executor, issuer, on_death
         self._roster = _Roster()
         self._thread: _BeatThread | None = None
 
@@ -211,9 +219,17 @@ class Heartbeats:
         if self._roster.has(lease.holder, loop) and not self._roster.closed():
             return
         await self._drop_closed()
-        row = {"name": lease.holder, "seconds": lease.seconds, "started_at": time_text(self._issuer.now())}
+        await self._store_first(lease)
+
+    async def introduce(self, lease: Lease, serves: str) -> None:
+        """Stores a heartbeat of the holder with what it serves. Later heartbeats keep that."""
+        self._roster.serves[lease.holder] = serves
+        await self._store_first(lease)
+
+    async def _store_first(self, lease: Lease) -> None:
+        row = _first_row(lease.holder, lease.seconds, time_text(self._issuer.now()), self._roster.serves)
         await self._executor.write(lambda connection: connection.execute(_insert(connection.dialect.name), row))
-        self._roster.add(lease, loop)
+        self._roster.add(lease, asyncio.get_running_loop())
         self._start()
 
     def is_unsure_of(self, holder: str) -> bool:
@@ -272,7 +288,7 @@ class Heartbeats:
             connection = self._executor.separate_connection()
             if connection is None:
                 return
-            self._thread = _BeatThread(self._roster, connection, self._issuer)
+            self._thread = _BeatThread(self._roster, connection, self._issuer, self._on_death)
             # The thread does not refer to this object, so that a store without references is collected.
             weakref.finalize(self, self._thread.stop)
             self._thread.start()
@@ -317,8 +333,8 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 class _BeatThread:
     """Renews and observes heartbeats on a separate connection until no holder needs it, independently of all event loops."""
 
-    def __init__(self, roster: _Roster, connection: SeparateConnection, issuer: Issuer) -> None:
-        self._roster, self._connection, self._issuer = roster, connection, issuer
+    def __init__(self, roster: _Roster, connection: SeparateConnection, issuer: Issuer, on_death: Callable[[], None]) -> None:
+        self._roster, self._connection, self._issuer, self._on_death = roster, connection, issuer, on_death
         self._observer = Observer()
         self._news = threading.Event()
         self._is_stopped = self._is_failing = False
@@ -383,7 +399,8 @@ class _BeatThread:
             for done in leaving.values():
                 done.set()
         own = self._roster.timeouts()
-        lost, rows = self._connection.run(lambda connection: _beat(connection, own, time_text(self._issuer.now())))
+        first = {name: _first_row(name, own[name], time_text(self._issuer.now()), self._roster.serves) for name in own}
+        lost, rows = self._connection.run(lambda connection: _beat(connection, first))
         for name in lost:
             self._roster.deaths[name] += 1
             log.warning("Lease holder %s was silent for too long; other processes may have taken its sessions.", name)
@@ -393,8 +410,11 @@ class _BeatThread:
         """Deletes the rows of holders that were silent for too long, which ends their leases."""
         dead = self._observer.read(others, time.monotonic(), period)
         if dead:
-            for row in self._connection.run(lambda connection: _bury(connection, dead)):
+            buried = self._connection.run(lambda connection: _bury(connection, dead))
+            for row in buried:
                 log.info("Lease holder %s is dead: no heartbeat for %g s.", row.name, row.seconds)
+            if buried:
+                self._on_death()
         if not self._observer.is_in_doubt or time.monotonic() > self._started + SETTLE_SECONDS:
             self.settled.set()
 
@@ -418,13 +438,16 @@ class _BeatThread:
             log.warning("Heartbeats cannot be stored; other processes may take the sessions of this one: %s", error)
 
 
-def _beat(connection: Connection, own: Mapping[str, float], now: str) -> tuple[Collection[str], list[HeartbeatRow]]:
-    """Renews the rows of these holders. Returns those that had lost their row, and all rows."""
+def _first_row(name: str, seconds: float, now: str, serves: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "seconds": seconds, "started_at": now, "serves": serves.get(name)}
+
+
+def _beat(connection: Connection, own: Mapping[str, dict[str, Any]]) -> tuple[Collection[str], list[HeartbeatRow]]:
+    """Renews the rows of these holders, whose first rows are given. Returns those that had lost their row, and all rows."""
     beaten = set(connection.execute(_BEAT, {"names": list(own)}).scalars()) if own else set[str]()
     lost = own.keys() - beaten
     for name in lost:
-        row = {"name": name, "seconds": own[name], "started_at": now}
-        connection.execute(_insert(connection.dialect.name), row)
+        connection.execute(_insert(connection.dialect.name), own[name])
     return lost, [HeartbeatRow(*row) for row in connection.execute(_ROWS)]
 
 

@@ -105,7 +105,7 @@ def accept(
         return receipt_of(connection, session.owner, message.id, existing)
     check_revision(key, session, revision)
     position = enqueue(connection, session, message, now, limit=limit)
-    return Receipt(message, "queued", None, repeated=False, number=position)
+    return Receipt(message, "queued", None, repeated=False, number=position, after_others=session.queued > 0)
 
 
 def check_revision(key: SessionKey, session: AnyRow, revision: int | None) -> None:

@@ -1,6 +1,7 @@
 """Leases: one writer per session. Takes and releases a session's lease, and finds sessions without a living holder."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -99,7 +100,7 @@ _HELD = (
     .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, _s.lease_holder.is_not(None))
     .group_by(_s.lease_holder)
 )
-_ALIVE = select(_p.name, _p.started_at, _p.seconds, (clock() - _p.beat).label("age")).order_by(_p.name)
+_ALIVE = select(_p.name, _p.started_at, _p.seconds, (clock() - _p.beat).label("age"), _p.serves).order_by(_p.name)
 
 
 def holders(connection: Connection, app: str) -> list[Holder]:
@@ -108,8 +109,30 @@ def holders(connection: Connection, app: str) -> list[Holder]:
     rows = connection.execute(_ALIVE).all()
     # In a database in memory nothing beats: its holders live as long as their process.
     in_memory = connection.engine.url.database in {None, "", ":memory:"}
-    ages = {row.name: 0.0 if in_memory else row.age for row in rows}
-    return [Holder(row.name, moment(row.started_at), ages[row.name], row.seconds, held.get(row.name, 0)) for row in rows]
+    return [
+        Holder(
+            row.name,
+            moment(row.started_at),
+            0.0 if in_memory else row.age,
+            row.seconds,
+            held.get(row.name, 0),
+            _agents_of(row.serves, app),
+        )
+        for row in rows
+    ]
+
+
+def _agents_of(serves: str | None, app: str) -> frozenset[str] | None:
+    """Returns the agents of an app in the text that `serves_text` made; none if its process serves another app."""
+    if serves is None:
+        return None
+    served = json.loads(serves)
+    return frozenset(served["agents"] if served["app"] == app else ())
+
+
+def serves_text(app: str, agents: Collection[str]) -> str:
+    """Returns the text for the heartbeat of a holder that answers with these agents."""
+    return json.dumps({"app": app, "agents": sorted(agents)})
 
 
 def request_stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
@@ -390,6 +413,9 @@ class SqlLeases:
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
         return await self._executor.read(lambda connection: stop_requests(connection, holder))
+
+    async def introduce(self, lease: Lease, app: str, agents: Collection[str]) -> None:
+        await self._heartbeats.introduce(lease, serves_text(app, agents))
 
     async def holders(self, app: str) -> Sequence[Holder]:
         return await self._executor.read(lambda connection: holders(connection, app))

@@ -141,6 +141,16 @@ class _CancellableConnection:
             self._current_call = call
         return call.begin(partial(self.interrupt, call))
 
+    def begin(self, *, reads: bool) -> RootTransaction:
+        """Begins a transaction. The server begins none for a read, which saves two of three round trips.
+
+        Each statement of a read sees all that was committed before it, as in a transaction of READ COMMITTED.
+        """
+        driver: Any = self.connection.connection.driver_connection
+        if driver.autocommit is not reads:
+            driver.autocommit = reads
+        return self.connection.begin()
+
     def interrupt(self, call: Call[Any]) -> None:
         """Shuts the connection down if it still serves this call."""
         with self._lock, contextlib.suppress(OSError):
@@ -216,7 +226,7 @@ class _Worker:
             self._database.prepare(connection.connection, migrating=call.begin)
             if not connection.serve(call):
                 return None
-        transaction = connection.connection.begin()
+        transaction = connection.begin(reads=call.reads)
         if not call.run(connection.connection):
             assert call.error is not None
             raise call.error

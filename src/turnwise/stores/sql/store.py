@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -118,7 +119,8 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
         self._maintenance = SqlMaintenance(self._executor, self._url)
-        self._heartbeats = Heartbeats(self._executor, self._issuer)
+        store = weakref.ref(self)
+        self._heartbeats = Heartbeats(self._executor, self._issuer, lambda: _wake_watchers(store))
         self._leases, self._jobs = leases.SqlLeases(self._executor, self._heartbeats), SqlJobs(self._executor, self._heartbeats)
         self._keys, self._memory = SqlKeys(self._executor), SqlMemory(self._executor)
         self.definitions: Definitions = SqlDefinitions(self._executor)
@@ -472,6 +474,11 @@ def _parsed(url: str) -> URL:
     if parsed.drivername not in {*SQLITE, *POSTGRESQL}:
         raise ConfigError(f"The session store does not know databases of the kind {parsed.drivername!r}.", fix=KNOWN)
     return parsed
+
+
+def _wake_watchers(store: "weakref.ref[SqlSessionStore]") -> None:
+    if (found := store()) is not None:
+        found.signals.all_changed()
 
 
 def _make_signals(url: URL) -> Signals:

@@ -34,7 +34,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0011"
+SCHEMA = "0012"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -111,7 +111,8 @@ sessions = Table(
 )
 
 # One row per lease holder, renewed by its process; `beat` is the database's clock. A holder without a row is dead: whoever sees
-# it silent for `seconds` deletes its row. Few rows, the same for all users: a sharded database keeps them everywhere.
+# it silent for `seconds` deletes its row. `serves` is its app and the agents that it answers with. Few rows, the same for all
+# users: a sharded database keeps them everywhere.
 processes = Table(
     "turnwise_processes",
     metadata,
@@ -120,6 +121,7 @@ processes = Table(
     Column("count", BigInteger, nullable=False),
     Column("beat", Double, nullable=False),
     Column("started_at", Text, nullable=False),
+    Column("serves", Text),
 )
 
 # `log` is the number of the session that wrote the event. Forks of that session read the same rows. The body holds neither

@@ -64,8 +64,9 @@ async def messages_wait_in_the_order_of_acceptance(store: SessionStore) -> None:
     key = fresh_key()
     await store.create(key)
     ids = ["z", "a", "m", "B"]
-    numbers = [(await store.inbox.accept(key, message(id_=id_), create=False, limit=4)).number for id_ in ids]
-    assert numbers == [1, 2, 3, 4]
+    receipts = [await store.inbox.accept(key, message(id_=id_), create=False, limit=4) for id_ in ids]
+    assert [receipt.number for receipt in receipts] == [1, 2, 3, 4]
+    assert [receipt.after_others for receipt in receipts] == [False, True, True, True]
     assert (await refused(store.inbox.accept(key, message(), create=False, limit=4), QueueFull)).code == "session.queue_full"
     taken = []
     while (oldest := await store.inbox.queued(key)) is not None:

@@ -101,10 +101,27 @@ async def holders_are_listed_with_their_leases(store: SessionStore) -> None:
     assert found.sessions == 0
 
 
+async def holders_say_which_agents_they_have(store: SessionStore) -> None:
+    key, lease = fresh_key(), Lease(fresh_key().id, 30.0)
+
+    async def agents(app: str) -> frozenset[str] | None:
+        (found,) = [each for each in await store.leases.holders(app) if each.name == lease.holder]
+        return found.agents
+
+    await store.take(await store.create(key), lease, [])
+    assert await agents(key.app) is None
+    await store.leases.introduce(lease, key.app, ["orders", "billing"])
+    assert await agents(key.app) == frozenset({"orders", "billing"})
+    assert await agents(fresh_key().app) == frozenset(), "they are those of one app"
+    await store.leases.introduce(lease, key.app, ["orders"])
+    assert await agents(key.app) == frozenset({"orders"})
+
+
 CASES: tuple[Case, ...] = (
     decisions_are_counted,
     sessions_are_listed_by_recency,
     a_long_session_hides_no_other,
     a_rewound_session_stays_in_the_list,
     holders_are_listed_with_their_leases,
+    holders_say_which_agents_they_have,
 )

@@ -9,7 +9,8 @@ from survival_model.clock import VirtualLoop
 
 from turnwise import SqlSessionStore
 from turnwise.runner.queue.queue import ConcurrencyLimit, SessionQueue
-from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SlotWaiter
+from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SELDOM_PER_SECOND, SlotWaiter
+from turnwise.testing.session_store_cases.making import message
 
 SECONDS = 20
 
@@ -61,6 +62,32 @@ def test_many_who_wait_look_seldom(sessions: int) -> None:
     polls = sessions * SECONDS / store.signals.poll_seconds
     most = min(polls, SECONDS * LOOKS_PER_SECOND)
     assert 0.5 * most <= looks.count <= most * 1.1
+
+
+def test_those_for_whom_nobody_waits_here_look_more_seldom() -> None:
+    """An engine's calls that wait for a place: what others do about their sessions shows when they get it."""
+    loop, sessions = VirtualLoop(), 100
+    store = SqlSessionStore("sqlite://")
+    looks = Looks(store, loop)
+
+    async def wait() -> None:
+        limit = ConcurrencyLimit(1)
+        assert limit.try_enter()
+        for n in range(sessions):
+            loop.finish(store.inbox.accept(key(str(n)), message(), create=True, limit=1))
+        tasks = [asyncio.create_task(slot_waiter(looks, str(n)).enter(limit, recovers=True)) for n in range(sessions)]
+        await asyncio.sleep(2 * sessions / SELDOM_PER_SECOND)
+        assert limit.waiting == sessions
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    try:
+        loop.run_until_complete(wait())
+    finally:
+        loop.close()
+        asyncio.run(store.close())
+    assert sessions <= looks.count <= 2 * sessions
 
 
 def test_a_place_that_comes_soon_costs_no_look() -> None:

@@ -338,3 +338,18 @@ def test_a_lock_of_another_program_makes_nobody_dead(tmp_path: Path) -> None:
             await holding.append(begun, [ended()], release=True)
 
     in_loop(case)
+
+
+def test_a_death_wakes_everybody_who_watches(url: str) -> None:
+    """A33: a process that waits for the holder of its session does not know whether it is that one."""
+
+    async def case() -> None:
+        async with stores(url) as (finds, other):
+            # Between processes, only PostgreSQL carries signals.
+            with finds.signals.watch(fresh_key()) as here, other.signals.watch(fresh_key()) as there:
+                await left_by_a_dead_process(finds, url, fresh_key())
+                async with asyncio.timeout(60):
+                    for watch in (here, *([there] if url.startswith("postgresql") else [])):
+                        assert await watch.next(HOUR) is None
+
+    in_loop(case)

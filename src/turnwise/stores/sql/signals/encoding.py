@@ -20,15 +20,17 @@ WATCH_SECONDS = 60.0
 
 HELLO = '{"k":"hello"}'
 """Sent by a process that begins to listen, to ask for the others' watches."""
+ALL_CHANGED = '{"k":"all_changed"}'
+"""Sent by a process that found a holder of leases dead."""
 
-Kind = Literal["hello", "watched", "changed", "partial"]
+Kind = Literal["hello", "all_changed", "watched", "changed", "partial"]
 
 
 class Notification(NamedTuple):
     """A parsed notification of another process."""
 
     kind: Kind
-    """`hello`: a process began to listen. `watched`: it watches the session. `changed`, `partial`: as in `Signals`."""
+    """`hello`: a process began to listen. `watched`: it watches the session. The others: as in `Signals`."""
     key: SessionKey = SessionKey("", "", "")
     seconds: float = 0.0
     """How long a watch is valid."""
@@ -123,8 +125,8 @@ def event_of(raw: object) -> Event | None:
 def _notification(raw: Any) -> Notification | None:
     """Returns a received notification; None if it is invalid."""
     try:
-        if raw["k"] == "hello":
-            return Notification("hello")
+        if raw["k"] in ("hello", "all_changed"):
+            return Notification(raw["k"])
         app, user, id_ = raw["key"]
         key = SessionKey(app, user, id_)
         if not all(isinstance(part, str) for part in key):

@@ -114,6 +114,11 @@ class Listeners:
         for listener in self._listeners.get(key, ()):
             listener.notify(signal)
 
+    def notify_all(self) -> None:
+        """Notifies every listener of a change."""
+        for key in self.keys():
+            self.notify(key, None)
+
     def keys(self) -> tuple[SessionKey, ...]:
         with self._lock:
             return tuple(self._listeners)
@@ -152,6 +157,9 @@ class LocalSignals:
 
     def partial(self, key: SessionKey, event: Event) -> None:
         self._listeners.notify(key, event)
+
+    def all_changed(self) -> None:
+        self._listeners.notify_all()
 
     async def close(self) -> None:
         """Does nothing."""

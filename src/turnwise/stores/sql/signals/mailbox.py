@@ -45,7 +45,7 @@ class Mailbox:
         self._unannounced: set[SessionKey] = set()
         """Sessions watched here and not announced yet."""
         self._next_announcement = 0.0
-        self._must_greet = False
+        self._must_greet = self._must_wake_all = False
 
     def publish(self, key: SessionKey, signal: Signal) -> bool:
         """Queues a signal for other processes. Returns False when none of them watches the session."""
@@ -57,6 +57,11 @@ class Mailbox:
                 return False
             self._queue(key, signal)
             return True
+
+    def publish_all(self) -> None:
+        """Queues a change of every session for other processes."""
+        with self._lock:
+            self._must_wake_all = True
 
     def watch_opened(self, key: SessionKey) -> None:
         """Records that a watch began in this process."""
@@ -76,13 +81,12 @@ class Mailbox:
                 self._queue(key, None)
             self._unconfirmed = ()
         if after_a_gap:
-            for key in watched:
-                self._listeners.notify(key, None)
+            self._listeners.notify_all()
 
     def due(self) -> float | None:
         """Returns in how many seconds there is something to send; None = not before a signal or a watch."""
         with self._lock:
-            if self._outbox or self._unannounced or self._must_greet:
+            if self._outbox or self._unannounced or self._must_greet or self._must_wake_all:
                 return 0.0
             if not self._listeners:
                 return None
@@ -94,12 +98,13 @@ class Mailbox:
             now = self._clock()
             fresh, self._unannounced = self._unannounced, set()
             greets, self._must_greet = self._must_greet, False
+            wakes_all, self._must_wake_all = self._must_wake_all, False
             outbox, self._outbox, self._waiting = self._outbox, {}, 0
             self._unconfirmed = tuple(outbox)
             announces_all = now >= self._next_announcement
             if announces_all:
                 self._next_announcement = now + self._announce_seconds
-        notifications = [encoding.HELLO] if greets else []
+        notifications = [*([encoding.HELLO] if greets else []), *([encoding.ALL_CHANGED] if wakes_all else [])]
         validity = self._announce_seconds * VALIDITY_FACTOR
         watched = self._listeners.keys() if announces_all else tuple(key for key in fresh if key in self._listeners)
         notifications += (encoding.watched(key, validity, fresh=key in fresh) for key in watched)
@@ -121,6 +126,8 @@ class Mailbox:
                         self._next_announcement = 0.0
                 case "watched":
                     self._note_remote_watch(notification)
+                case "all_changed":
+                    self._listeners.notify_all()
                 case "changed":
                     self._listeners.notify(notification.key, None)
                 case "partial" if notification.key in self._listeners and (event := encoding.event_of(notification.raw)):

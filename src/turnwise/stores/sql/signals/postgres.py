@@ -263,6 +263,11 @@ class PostgresSignals:
         self._listeners.notify(key, event)
         self._publish(key, event)
 
+    def all_changed(self) -> None:
+        self._listeners.notify_all()
+        self._mailbox.publish_all()
+        self._connection.wake()
+
     def _publish(self, key: SessionKey, item: Event | None) -> None:
         if self._mailbox.publish(key, item):
             self._connection.wake()
