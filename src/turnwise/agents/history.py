@@ -13,12 +13,10 @@ from turnwise.transcript.compile import NO_NOTE, CompiledLog, Transcript, compil
 from turnwise.transcript.groups import Note
 from turnwise.transcript.view import Budget, View, tokens_of_part
 
-NEWS, PAGE, LARGE_PAGE = 10, 250, 1_000
-"""The page sizes in events: to read only new events, the largest page, and the largest one of a large budget."""
+NEWS, PAGE = 10, 250
+"""The page sizes in events: to read only new events, and the largest page."""
 _SHORT_EVENT = 20
-"""Tokens of a short event. A page holds `budget / _SHORT_EVENT` events, since most events are longer."""
-_LARGE_BUDGET = 160 * PAGE
-"""Tokens that take more than a page of long events. Then larger pages cost less, and hardly more than needed is read."""
+"""Tokens of a short event. The first page holds `budget / _SHORT_EVENT` events, since most events are longer."""
 
 _MORE = 1.5
 """The factor by which more events are read before the next check whether they are enough."""
@@ -171,8 +169,7 @@ class _Window:
 
 async def _read_backwards(history: History, view: View, budget: Budget, limit: int | None = None) -> _Window:
     """Reads the log backwards until the budget is filled."""
-    largest = LARGE_PAGE if budget.tokens > _LARGE_BUDGET else PAGE
-    page_events = min(largest, budget.events + NEWS, max(NEWS, budget.tokens // _SHORT_EVENT))
+    page_events = min(PAGE, budget.events + NEWS, max(NEWS, budget.tokens // _SHORT_EVENT))
     pages: list[Sequence[Event]] = []
     event_count, tokens, next_check, has_summary = 0, 0, 1, False
     async for page in history.backwards(page_events, transcript=True):

@@ -13,8 +13,6 @@ _set_values = BaseModel.__dict__["__dict__"].__set__
 _set_given = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
 _set_private = BaseModel.__dict__["__pydantic_private__"].__set__
-_NO_EXTRA: dict[str, Any] = {}
-"""The unknown fields of a fact that has none. Facts are frozen, so they may share it."""
 
 
 def optional(default: Any) -> Any:
@@ -84,7 +82,7 @@ class Fact(BaseModel):
         fact = object.__new__(cls)
         _set_values(fact, values)
         _set_given(fact, given)
-        _set_extra(fact, _NO_EXTRA)
+        _set_extra(fact, {})
         _set_private(fact, None)
         return fact
 

@@ -29,20 +29,17 @@ class Assembler:
         self._done: list[Content] = []
         self._role: Role | None = None
         self._parts: list[Part] = []
-        self._whole: tuple[Part, ...] = ()  # the parts of the open message, while they are those of a single group
         self._ids: set[str] = set()
 
     def copy(self) -> "Assembler":
         other = Assembler()
         other.tokens, other.has_marks = self.tokens, self.has_marks
         other._done, other._role, other._parts = self._done.copy(), self._role, self._parts.copy()
-        other._whole, other._ids = self._whole, self._ids.copy()
+        other._ids = self._ids.copy()
         return other
 
     def add(self, group: Group) -> None:
         """Adds the next group."""
-        if self._begins(group):
-            return
         if group.told:
             self._put("user", group.told)
         if group.said and self._role is None:
@@ -56,21 +53,6 @@ class Assembler:
         self._put("agent", said)
         self._put("user", heard)
         self.tokens += group.tokens
-
-    def _begins(self, group: Group) -> bool:
-        """Adds the group if it is a single text that begins a message. This is the usual case, and there may be thousands."""
-        role: Role = "agent" if group.said else "user"
-        parts = group.said or group.heard
-        if self._role in (None, role) or group.told or (group.said and group.heard):
-            return False
-        if len(parts) != 1 or type(parts[0]) is not TextPart:
-            return False
-        self._close()
-        self._role, self._whole = role, parts
-        if role == "user":
-            self._look_for_marks(parts)
-        self.tokens += group.tokens
-        return True
 
     def messages(self, note: Part | None = None) -> tuple[Content, ...]:
         """Returns the messages, with that note at the end. Nothing can be added afterwards."""
@@ -92,25 +74,16 @@ class Assembler:
         if self._role != role:
             self._close()
             self._role = role
-        if self._whole:
-            self._parts.extend(self._whole)
-            self._whole = ()
         self._parts.extend(parts)
-        if role == "user":
-            self._look_for_marks(parts)
-
-    def _look_for_marks(self, parts: Sequence[Part]) -> None:
-        for part in parts:
-            self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
+        if role == "user" and not self.has_marks:
+            for part in parts:
+                self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
 
     def _close(self) -> None:
         if self._role is not None:
             # Without validation: the parts were validated when they were read, and there may be thousands.
-            parts = self._whole or tuple(self._parts)
-            self._done.append(Content.of_valid({"role": self._role, "parts": parts}, _GIVEN))
-        if self._parts:
-            self._parts = []
-        self._role, self._whole = None, ()
+            self._done.append(Content.of_valid({"role": self._role, "parts": tuple(self._parts)}, _GIVEN))
+        self._role, self._parts = None, []
 
 
 def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart
 from turnwise.facts.events import USER, Event, Summary
-from turnwise.transcript.groups import Group, group_at, lone_group
+from turnwise.transcript.groups import Group, group_at
 from turnwise.transcript.view import View, as_text
 from turnwise.transcript.visible import begins_invocation, not_rewound, visible_log
 
@@ -80,50 +80,36 @@ class EarlierLog:
         rewinds = [event.actions.rewind for event in events if event.actions.rewind is not None]
         if any(rewind.from_sequence <= last for rewind in rewinds):
             return False
-        if kept := not_rewound(events):
+        kept = not_rewound(events)
+        reading = visible_log(kept, self._view)
+        if kept:
             self._all_sequences += [event.sequence or 0 for event in kept]
             self._all_invocations += [event.invocation_id for event in kept]
-            self._invocations.update([event.invocation_id for event in kept])
+            self._invocations.update(event.invocation_id for event in kept)
             self.last = kept[-1]
             self.bytes += 200 * len(kept)
-            self._add(self._groups_of(kept))
-        return True
-
-    def _groups_of(self, events: Sequence[Event]) -> Sequence[tuple[Event, Group]]:
-        """Returns the group of each event that has one, in append order. Notes the summary and the dangling event."""
-        pairs = [(event, lone_group(event, self._view)) for event in events]
-        # In most invocations no event depends on another one, and there may be thousands.
-        joined = {event.invocation_id for event, group in pairs if group is None}
-        alone = [(event, group) for event, group in pairs if group is not None and event.invocation_id not in joined]
-        if not joined:
-            return alone
-        reading = visible_log([event for event in events if event.invocation_id in joined], self._view)
         if reading.summarized is not None:
             made = reading.events[reading.summarized]
             assert made.actions.summary is not None
             self.summary = MadeSummary(made.sequence or 0, made.actions.summary)
         if reading.dangling is not None:
             self.dangling = reading.events[reading.dangling].sequence or 0
-        together = [(reading.events[place], group_at(place, reading, self._view)) for place in reading.order]
-        return sorted([*alone, *together], key=lambda pair: pair[0].sequence or 0)
+        for place in reading.order:
+            self._add(reading.events[place], group_at(place, reading, self._view))
+        return True
 
-    def _add(self, shown: Sequence[tuple[Event, Group]]) -> None:
-        """Adds events' groups with their counts. Empty groups are left out."""
-        tokens, events = self._tokens[-1], self._events[-1]
-        for event, group in shown:
-            if group.is_empty:
-                continue
-            sequence = event.sequence or 0
-            tokens, events = tokens + group.tokens, events + group.events
-            self.groups.append(group)
-            self._sequences.append(sequence)
-            self._tokens.append(tokens)
-            self._events.append(events)
-            self.bytes += bytes_of(group)
-            if group.told:
-                self._notes += [(sequence, part) for part in group.told]
-            if event.author == USER and begins_invocation(event):
-                self._starts.append(sequence)
+    def _add(self, event: Event, group: Group) -> None:
+        """Adds an event's group with its counts. Empty groups are left out."""
+        if group.is_empty:
+            return
+        self.groups.append(group)
+        self._sequences.append(event.sequence or 0)
+        self._tokens.append(self._tokens[-1] + group.tokens)
+        self._events.append(self._events[-1] + group.events)
+        self.bytes += bytes_of(group)
+        self._notes += [(event.sequence or 0, part) for part in group.told]
+        if event.author == USER and begins_invocation(event):
+            self._starts.append(event.sequence or 0)
 
     @property
     def _last_sequence(self) -> int:
@@ -229,7 +215,7 @@ def _roundest(sequences: Sequence[int], following: Sequence[int]) -> int:
 def bytes_of(group: Group) -> int:
     """Returns an estimate of the memory of a group."""
     size = _GROUP_BYTES
-    for part in group.said + group.heard + group.told:
+    for part in (*group.told, *group.said, *group.heard):
         if isinstance(part, TextPart):
             size += len(part.text) * (1 if part.text.isascii() else 4)
         elif isinstance(part, BlobPart):

@@ -15,7 +15,7 @@ from turnwise.facts.content import (
     ToolCallPart,
     ToolResultPart,
 )
-from turnwise.facts.events import NO_ACTIONS, USER, Actions, Event
+from turnwise.facts.events import USER, Event
 from turnwise.facts.memory import FORGOTTEN, ShownMemory
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, remembered, runtime_note
 from turnwise.transcript.view import View, as_text, tokens_of_part
@@ -60,9 +60,6 @@ class Group(NamedTuple):
     @property
     def is_empty(self) -> bool:
         return not self.said and not self.heard
-
-
-_EMPTY = Group()
 
 
 def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
@@ -132,42 +129,6 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
         results = [_provider_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.interleaved.get(place, ())}
     return group_of(said, [*results, *asked], len(events), notes)
-
-
-def lone_group(event: Event, view: View) -> Group | None:
-    """Returns the group of an event of an earlier invocation; None if other events of the invocation may belong to it."""
-    content, actions = event.content, event.actions
-    if event.error is not None or (event.branch and event.is_private) or (event.scope and view.scopes is not None):
-        return None
-    if actions is not NO_ACTIONS and not _is_plain(actions):
-        return None
-    if (plain := _plain_group(event, view)) is not None:
-        return plain
-    if content is None and actions.brief is None:
-        return _EMPTY
-    if content is not None and not all(type(part) is TextPart for part in content.parts):
-        return None
-    return _group_of_texts(event, view)
-
-
-def _is_plain(actions: Actions) -> bool:
-    """Returns whether the actions neither wait nor hide, replace or explain other events."""
-    return (
-        actions.rewind is None
-        and actions.summary is None
-        and actions.awaits is None
-        and actions.note is None
-        and not actions.note_memory
-    )
-
-
-def _group_of_texts(event: Event, view: View) -> Group:
-    """Returns the group of an event of an earlier invocation that has neither calls nor notes."""
-    if event.author == USER:
-        return group_of((), _user_parts(event))
-    if event.author != view.agent:
-        return group_of((), _other_parts(event, (), view))
-    return group_of(_own_parts(event, (), (), sealed=False), ())
 
 
 def _plain_group(event: Event, view: View) -> Group | None:

@@ -13,9 +13,7 @@ from turnwise.facts.events import End, Event, Rewind, Summary
 from turnwise.facts.sessions import visible
 from turnwise.transcript.compile import CompiledLog, Transcript, compile_transcript
 from turnwise.transcript.earlier import FORGET_FROM, KEPT, EarlierLog
-from turnwise.transcript.groups import group_at
 from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import visible_log
 
 SEEDS = st.integers(0, 2**64)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -95,23 +93,6 @@ def test_what_is_compiled_in_pieces_reads_as_what_is_compiled_at_once(seed: int)
         view = reader.view(chance, stored)
         opening = opening_of(chance, stored, view)
         assert reader.read(stored, view, opening, budget).messages == compile_transcript(stored, view, opening, budget).messages
-
-
-@given(SEEDS)
-@settings(max_examples=100, deadline=None, phases=UNSHRUNK)
-def test_events_compiled_alone_read_as_those_compiled_together(seed: int) -> None:
-    """D7, D8: in an invocation without calls, waits and notes no event changes how another one reads."""
-    chance = Random(seed)
-    log = [each for each in visible(long_log(chance)) if not each.partial]
-    scopes, as_text = chance.choice([None, frozenset({"s1"})]), chance.random() < 0.2
-    view = View(chance.choice(AGENTS[:2]), Branch(), "", scopes, calls_as_text=as_text)
-    earlier, reading = EarlierLog(view), visible_log(log, view)
-    assert earlier.extend(log)
-    groups = [group_at(place, reading, view) for place in reading.order]
-    assert earlier.groups == [group for group in groups if not group.is_empty]
-    assert earlier.dangling == (0 if reading.dangling is None else reading.events[reading.dangling].sequence)
-    made = None if reading.summarized is None else reading.events[reading.summarized]
-    assert (earlier.summary and earlier.summary.sequence) == (made and made.sequence)
 
 
 def talk(turns: int, *, words: int = 20) -> list[Event]:

@@ -43,36 +43,27 @@ def _event(row: EventRow, body: Any) -> Event:
 
 def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
     """Builds an event from its row without validation. Raises _UnusualError for fields that it does not know."""
-    sequence, event_id, invocation_id, author, _ = row
-    content, actions, branch = None, NO_ACTIONS, NO_BRANCH
-    scope: tuple[str, ...] = ()
-    read = 1  # the time
-    if "content" in body:
-        read, content = read + 1, _content(body["content"])
-    if "actions" in body:
-        read, actions = read + 1, _actions(body["actions"])
-    if "branch" in body:
-        read, branch = read + 1, _branch(body["branch"])
-    if "scope" in body:
-        read, scope = read + 1, _scope(body["scope"])
-    if read != len(body):
-        raise _UnusualError
+    content, actions = body.pop("content", None), body.pop("actions", None)
     values = {
-        "id": event_id,
-        "author": author,
-        "invocation_id": invocation_id,
-        "created_at": _moment(body["created_at"]),
-        "content": content,
-        "actions": actions,
+        "id": row.event_id,
+        "author": row.author,
+        "invocation_id": row.invocation_id,
+        "created_at": datetime.fromisoformat(body.pop("created_at")),
+        "content": None if content is None else _content(content),
+        "actions": NO_ACTIONS if actions is None else _actions(actions),
         "error": None,
-        "branch": branch,
+        "branch": _branch(body.pop("branch")) if "branch" in body else NO_BRANCH,
         "within": "",
-        "scope": scope,
+        "scope": (),
         "attempt": 1,
         "partial": False,
         "offset": None,
-        "sequence": sequence,
+        "sequence": row.sequence,
     }
+    if body:
+        values["scope"] = _scope(body.pop("scope"))
+    if body:
+        raise _UnusualError
     return Event.of_valid(values, _EVENT)
 
 
@@ -82,7 +73,6 @@ def _scope(labels: list[Any]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-_moment = datetime.fromisoformat
 _branch = lru_cache(1_000)(Branch)
 
 
@@ -90,19 +80,16 @@ _branch = lru_cache(1_000)(Branch)
 
 
 def _content(data: dict[str, Any]) -> Content:
-    role, parts = data["role"], data["parts"]
+    role = data["role"]
     if len(data) != 2 or role not in _ROLES:
         raise _UnusualError
-    if len(parts) == 1:  # the usual case
-        return Content.of_valid({"role": role, "parts": (_part(parts[0]),)}, _CONTENT)
-    return Content.of_valid({"role": role, "parts": tuple([_part(part) for part in parts])}, _CONTENT)
+    return Content.of_valid({"role": role, "parts": tuple([_part(part) for part in data["parts"]])}, _CONTENT)
 
 
 def _part(data: dict[str, Any]) -> Part:
     """Builds a content part without validation. Raises _UnusualError for unusual ones."""
-    if len(data) == 2 and data["kind"] == "text" and type(data["text"]) is str:
-        data["seal"] = None
-        return TextPart.of_valid(data, _TEXT)
+    if len(data) == 2 and data["kind"] == "text" and type(text := data["text"]) is str:
+        return TextPart.of_valid({"kind": "text", "text": text, "seal": None}, _TEXT)
     if data.keys() == _CALL and data["kind"] == "tool_call":
         _check(data, call_id=str, tool=str, arguments=dict)
         return ToolCallPart.of_valid({"raw": None, "private": False, "offered": False, "seal": None, **data}, _CALL)
