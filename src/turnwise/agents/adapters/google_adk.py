@@ -114,7 +114,7 @@ class GoogleAdkAgent:
         await self._runner().close()
 
     def _runner(self, *more: Any) -> Any:
-        """Returns the ADK's runner with these further plugins."""
+        """Returns a new runner of the ADK, with the configured plugins and these."""
         from google.adk.apps import App
         from google.adk.runners import Runner
         from google.adk.sessions import InMemorySessionService

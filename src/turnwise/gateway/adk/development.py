@@ -79,7 +79,7 @@ def _quoted(name: str) -> str:
 
 
 def _add_empty_answer(path: str, value: Any) -> None:
-    """Adds a GET route that always returns this value."""
+    """Adds a GET route to this module's router that always returns this value."""
 
     async def get_nothing(app_name: str, front: TheFront, services: TheServices) -> Response:
         tree_of(services)
