@@ -59,7 +59,7 @@ class HookDispatcher:
                 await _call_hook(call)
 
     def _calls(self, stored: Sequence[Event], outcome: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
-        """Yields the calls of each hook: for the events in order, then for the outcome, an invocation's id and the reason of its end."""
+        """Yields each hook's calls: for the events in order, then for the outcome: an invocation's id and why it ended."""
         for hook in self._hooks:
             for event in stored:
                 if event.partial:
