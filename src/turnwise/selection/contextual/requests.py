@@ -55,7 +55,7 @@ def parts_beside_answer(text: str) -> tuple[Part, ...]:
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the two sides of each place where a message may be split: sentences' ends, conjunctions, and turns such as "but"."""
+    """Yields both sides of each place where a message may be split: sentences' ends, conjunctions, and turns such as "but"."""
     if len(text) > READ_CHARACTERS:
         return
     plain = normalize(text)
