@@ -204,7 +204,7 @@ async def test_a_code_that_is_none_becomes_the_usual_one(code: object) -> None:
     assert (await guarding().error("shop.no_stock", "x", "a"))[0].code == "shop.no_stock"
 
 
-@pytest.mark.parametrize(("action", "left"), [("rewrite", "I know ***."), ("block", "What the model said is withheld.")])
+@pytest.mark.parametrize(("action", "left"), [("rewrite", "I know ***."), ("block", "The model's text is withheld.")])
 async def test_what_a_model_says_of_its_choice_is_checked(action: Any, left: str) -> None:
     """C13: the decision record keeps the model's reason."""
 
