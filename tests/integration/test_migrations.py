@@ -242,7 +242,11 @@ def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
         await store.create(KEY._replace(id="new"))
 
     def forget(connection: Connection) -> None:
-        for statement in ("DROP INDEX turnwise_sessions_expiry_ix", "ALTER TABLE turnwise_sessions DROP COLUMN expires_at"):
+        for statement in (
+            "DROP INDEX turnwise_sessions_expiry_ix",
+            "ALTER TABLE turnwise_sessions DROP COLUMN expires_at",
+            "ALTER TABLE turnwise_processes DROP COLUMN serves",
+        ):
             connection.execute(text(statement))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0010'"))
 

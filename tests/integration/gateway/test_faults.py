@@ -329,6 +329,8 @@ async def test_senders_who_do_not_stop_cost_nothing(tmp_path: Path, serve: Serve
     memory = psutil.Process(process.process.pid).memory_info
     async with client_of(process) as client:
         assert (await client.post("/api/v1/sessions", json={"id": "s"})).status_code == 201
+        # What the first message loads is not the senders' cost.
+        assert (await client.post("/api/v1/sessions/s/messages", json={"content": "hello"})).status_code == 200
         before = memory().rss
         upload, kind = "PUT /api/v1/sessions/s/artifacts/a HTTP/1.1", "Content-Type: application/octet-stream"
         for line in (

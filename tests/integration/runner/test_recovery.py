@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runner_play import UNSURE, Crash, NoHeartbeat, ask, die, key, kill, log, reason
+from runner_play import UNSURE, Crash, NoHeartbeat, ask, key, kill, log, reason
 
 from turnwise import AgentContext, Loop, Parallel, ProcessConfig, RunConfig, Runner, Sequential, agent
 from turnwise.facts.errors import SessionBusy
@@ -286,14 +286,15 @@ async def test_a_worker_takes_up_what_is_left_until_it_is_cancelled(process: Pro
         await crash.here()
         return "done"
 
-    invocation = await die(process, clerk, crash, message_id="m")
+    await kill(process, clerk, crash, message_id="m")
     worker = process(clerk, process=ProcessConfig(recovery_seconds=0.02))
     work = asyncio.create_task(worker.work())
     reader = await process(clerk).attach(user="ada", session="s", message_id="m")
     assert (await reader.result()).text == "done"
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
-    assert (await invocation.result()).text == "done"
+    later = await process(clerk).attach(user="ada", session="s", message_id="m")
+    assert (await later.result()).text == "done"
 
 
 async def test_pieces_of_a_new_attempt_carry_its_number(process: Process) -> None:
