@@ -128,7 +128,7 @@ async def _real_waits(folder: Path, server: RestateServer, sessions: int, second
         asking_seconds = time.monotonic() - began
         await _all_ended(runner)
         left = await asyncio.to_thread(_invocations, server)
-        late = [await _late(runner, number, seconds) for number in range(AT_ONCE, AT_ONCE + sessions)]
+        late = [await _late(runner, number) for number in range(AT_ONCE, AT_ONCE + sessions)]
     finally:
         working.cancel()
         with suppress(asyncio.CancelledError):
@@ -169,12 +169,13 @@ async def _all_ended(runner: Runner) -> None:
             await asyncio.sleep(1.0)
 
 
-async def _late(runner: Runner, number: int, seconds: float) -> float:
-    """Returns how long after its time the wait of the session with that number ended."""
+async def _late(runner: Runner, number: int) -> float:
+    """Returns how many seconds after its time the wait of the session with that number ended."""
     events = await runner.sessions.events(SessionKey(APP, *_place(number)))
-    asked = next(event.created_at for event in events if event.actions.awaits)
+    waits = [event.actions.awaits for event in events if event.actions.awaits]
+    due = next(wait.expires_at for wait in waits if wait.expires_at is not None)
     ended = next(event.created_at for event in events if event.actions.end and event.actions.end.reason == "limit:wait_seconds")
-    return (ended - asked).total_seconds() - seconds
+    return (ended - due).total_seconds()
 
 
 async def _ask(runner: Runner, numbers: range, until: float = math.inf) -> int:
