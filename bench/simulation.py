@@ -10,14 +10,14 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 # The event loop is that of the tests.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
-from survival_model.clock import VirtualLoop
+from survival_model.clock import LoopIssuer, VirtualLoop
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.agents.function import FunctionAgent
@@ -104,20 +104,6 @@ class Counts:
     def open(self) -> set[str]:
         """The accepted messages without an answer."""
         return self.accepted.keys() - self.finished.keys()
-
-
-class _Issuer:
-    """Ids that tell their process, and the fake clock."""
-
-    def __init__(self, process: str) -> None:
-        self._process, self._count = process, 0
-
-    def new_id(self, kind: str) -> str:
-        self._count += 1
-        return f"{kind}-{self._process}-{self._count:06}"
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 class _Line:
@@ -343,7 +329,7 @@ class _World:
         line = _Line(self)
         dispatcher = self._engine.dispatcher(line, works=works) if self._engine else None
         store = cast("SessionStore", _Store(line, self.store))
-        issuer, desk = _Issuer(name), self._desk(line)
+        issuer, desk = LoopIssuer(name), self._desk(line)
         return _Process(line, Runner(desk, store=store, app=APP, process=self._config, issuer=issuer, dispatcher=dispatcher))
 
     def _desk(self, line: _Line) -> FunctionAgent:

@@ -86,13 +86,13 @@ def learn(
 
 
 class _Reads(NamedTuple):
-    """What is learned from."""
+    """The labels to learn from."""
 
     cases: list[Path]
     """Files; empty for the log."""
     since: datetime | None
     trusted: list[str]
-    """Ids of credentials whose users are told apart."""
+    """Ids of credentials each of whose users counts as a source of labels; all users of another credential are one source."""
 
 
 class _Bounds(NamedTuple):

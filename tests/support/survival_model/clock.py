@@ -5,6 +5,7 @@ import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -58,3 +59,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+
+class LoopIssuer:
+    """Ids that tell their process, and the loop's time."""
+
+    def __init__(self, process: str) -> None:
+        self._process, self._count = process, 0
+
+    def new_id(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._process}-{self._count:06}"
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())

@@ -4,10 +4,9 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from survival_model.clock import VirtualLoop
+from survival_model.clock import LoopIssuer, VirtualLoop
 from survival_model.programs import AGENTS, Program, Sent, brief, next_agent, step_key, words
 from survival_model.wire import History, Line, Running, Wire
 from turnwise import AgentContext, Event, Limits, RunConfig, Runner, SqlSessionStore, agent
@@ -30,20 +29,6 @@ QUIET_SECONDS = 0.9
 PATIENCE = 60
 """How many quiet times may be waited for."""
 LIMITS = Limits(invocation_seconds=1e7, queue=1_000)
-
-
-class _Issuer:
-    """Ids that tell their process, and the loop's time."""
-
-    def __init__(self, process: str) -> None:
-        self._process, self._count = process, 0
-
-    def new_id(self, kind: str) -> str:
-        self._count += 1
-        return f"{kind}-{self._process}-{self._count:06}"
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 @dataclass
@@ -96,7 +81,7 @@ class Process:
             store=cast(SessionStore, Wire(line, line.store)),
             app=world.app,
             process=ProcessConfig(lease_seconds=LEASE_SECONDS, concurrency=concurrency),
-            issuer=_Issuer(name),
+            issuer=LoopIssuer(name),
         )
         self.handles: dict[str, Invocation] = {}
 
