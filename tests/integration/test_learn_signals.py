@@ -1,14 +1,16 @@
 """Signals, reviews and exports of a real log (behaviours C16, H2)."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from runner_play import ask, direct, key, runners
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
+from turnwise.access.api_keys import caller_id, caller_of, is_key_id, new_key
 from turnwise.access.records import record_store_of
-from turnwise.facts.callers import credential_digest
+from turnwise.facts.callers import LOCAL_ID, credential_digest
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import read_cases
@@ -102,8 +104,8 @@ async def test_an_operator_overrules_signals(make: Callable[..., Runner]) -> Non
 async def test_a_signal_is_the_credentials_that_sent_the_message(make: Callable[..., Runner]) -> None:
     """H2: one credential may name any user, so its users count as one source unless it is trusted."""
     runner = make(desk())
-    for number, sender in enumerate(("key-1", "key-1", "")):
-        credential = credential_digest(sender) if sender else ""
+    for number, sender in enumerate(("key-1", "key-1", LOCAL_ID)):
+        credential = credential_digest(sender)
         started = await runner.start(
             "My tomatoes wilt by the sink", user=f"u{number}", session=str(number), credential=credential
         )
@@ -183,3 +185,33 @@ async def test_the_queue_has_contradicted_doubtful_and_random_decisions(make: Ca
     every = review_queue(decisions, found, default="desk", size=50, share=1)
     assert [each.probability for each in every] == [1.0] * 4
     assert review_queue([], {}, default="desk", size=5) == []
+
+
+async def test_many_labels_of_one_credential_push_nobody_out(make: Callable[..., Runner]) -> None:
+    """H2: of users' labels the newest of each source come first."""
+    runner = make(desk())
+    for number in range(5):
+        await (await runner.start("My tomatoes wilt", user=f"u{number}", session=str(number))).result()
+    labels = record_store_of(runner.store).labels
+    for number, author in enumerate(("honest", "spam", "spam", "spam", "spam")):
+        await labels.put(
+            SessionKey("app", f"u{number}", str(number)), 1, Label(source="user", author=author, agent="plumbing"), actor=author
+        )
+    traffic = await LogTraffic.read(runner.store, "app", runner.cascade, most=2)
+    assert {each.session for each in traffic.labelled} == {"0", "4"}
+
+
+async def test_the_id_of_a_key_names_what_its_messages_carry(make: Callable[..., Runner]) -> None:
+    """H2: `learn --trust` takes what `keys list` shows."""
+    _, api_key = new_key("server", datetime.now(UTC), acts_for_users=True)
+    runner = make(desk())
+    for number in range(2):
+        started = await runner.start(
+            "My tomatoes wilt by the sink", user=f"u{number}", session="s", credential=credential_digest(caller_of(api_key).id)
+        )
+        await started.result()
+    await collected(runner)
+    assert is_key_id(api_key.id)
+    assert len({each.author for each in (await LogTraffic.read(runner.store, "app", runner.cascade)).labelled}) == 1
+    trusting = await LogTraffic.read(runner.store, "app", runner.cascade, trusted=[caller_id(api_key.id)])
+    assert {each.author for each in trusting.labelled} == {""}

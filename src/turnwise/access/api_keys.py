@@ -21,6 +21,7 @@ LABEL_CHARACTERS = 100
 MOST_AGENT_ROLES = 100
 _CALLER_PREFIX = "key:"
 """Prefix of the caller id of an API key."""
+_KEY_ID = re.compile(r"[0-9a-f]{12}")
 _KEY = re.compile(r"tw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -91,10 +92,20 @@ def is_valid(key: ApiKey, now: datetime) -> bool:
     return key.expires_at is None or now < key.expires_at
 
 
+def is_key_id(text: str) -> bool:
+    """Returns whether the text has the form of a key's id."""
+    return _KEY_ID.fullmatch(text) is not None
+
+
+def caller_id(key_id: str) -> str:
+    """Returns the caller's id of a key."""
+    return f"{_CALLER_PREFIX}{key_id}"
+
+
 def caller_of(key: ApiKey) -> Caller:
     """Returns the caller that the key authenticates."""
     return Caller(
-        id=f"{_CALLER_PREFIX}{key.id}",
+        id=caller_id(key.id),
         role=key.role,
         user=key.user,
         acts_for_users=key.acts_for_users,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.access.api_keys import caller_of, is_valid, matches, read_key
 from turnwise.access.quotas import RateLimiter
-from turnwise.facts.callers import ApiKey, Caller, credential_digest
+from turnwise.facts.callers import LOCAL_ID, ApiKey, Caller
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
 from turnwise.facts.ids import Issuer, SystemIssuer
@@ -18,7 +18,7 @@ from turnwise.ports.key_store import Keys, KeyStore
 if TYPE_CHECKING:
     from turnwise.access.tokens import Tokens
 
-LOCAL = Caller(id="local", role="admin", user="local", acts_for_users=True, agent_roles=None)
+LOCAL = Caller(id=LOCAL_ID, role="admin", user="local", acts_for_users=True, agent_roles=None)
 """The caller of every request when authentication is off."""
 KEY_CACHE_SECONDS = 1.0
 """How long a key is cached. A key that another process revokes is accepted for this long at most."""
@@ -27,11 +27,6 @@ CACHE_ENTRIES = 10_000
 CREDENTIAL_CHARACTERS = 16_384
 IPV6_SITE_BITS = 64
 """The network part of an IPv6 address. Its owner chooses the other bits freely, so failures count by network."""
-
-
-def credential_of(caller: Caller) -> str:
-    """Returns the digest of the caller's credential, to be stored with messages; empty while authentication is off."""
-    return "" if caller == LOCAL else credential_digest(caller.id)
 
 
 def key_store_of(store: object) -> KeyStore:

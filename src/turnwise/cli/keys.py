@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 OVERLAP_MINUTES = 60.0
 NAME_SHOWN = 24
 """Length to which the table cuts names, so that its lines fit a terminal. `--json` prints them in full."""
-_ID = re.compile(r"[0-9a-f]{12}")
 _IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?:(?://)?/?(?::memory:)?(?:\?.*)?")
 _SHOWN = ("id", "name", "role", "user", "acts_for_users", "agent_roles", "scopes", "created_at", "expires_at")
 _OPTIONS = {
@@ -212,14 +211,14 @@ async def _find_key(ring: _AppKeys, named: str) -> "ApiKey":
     Raises:
         NothingHere: if there is no such key.
     """
-    from turnwise.access.api_keys import read_key
+    from turnwise.access.api_keys import is_key_id, read_key
     from turnwise.facts.errors import NothingHere
 
     read = read_key(named)
     id_ = read[0] if read else named
-    key = await ring.keys.find(ring.app, id_) if _ID.fullmatch(id_) else None
+    key = await ring.keys.find(ring.app, id_) if is_key_id(id_) else None
     if key is None:
-        which = f"no key {id_}" if _ID.fullmatch(id_) else "no such key"
+        which = f"no key {id_}" if is_key_id(id_) else "no such key"
         raise NothingHere(f"{ring.app} has {which}.", fix="`turnwise keys list` shows their ids.")
     return key
 

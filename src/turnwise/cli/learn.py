@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from turnwise.cli.eval import check_writable, write_report
-from turnwise.cli.exits import FAILED, OK
+from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def learn(
 
     if output is not None:
         check_writable(output, "--output")
-    reads = _Reads(cases or [], since, trust or [])
+    reads = _Reads(cases or [], since, _callers(trust or []))
     found, drafts, judged = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
     if as_json:
         terminal.print_json({**found.data(), **worn_data(judged), "drafts": drafts_data(drafts)})
@@ -92,7 +93,7 @@ class _Reads(NamedTuple):
     """Files; empty for the log."""
     since: datetime | None
     trusted: list[str]
-    """Ids of credentials each of whose users counts as a source of labels; all users of another credential are one source."""
+    """Ids of callers each of whose users is a source of labels; all users of another caller are one source."""
 
 
 class _Bounds(NamedTuple):
@@ -107,6 +108,16 @@ _Result = tuple["Learned", "StoredDrafts | None", int | None]
 """The learned proposal; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
 cannot count.
 """
+
+
+def _callers(key_ids: Sequence[str]) -> list[str]:
+    """Returns the callers' ids of these keys. Raises UsageProblem for what is no key's id."""
+    from turnwise.access.api_keys import caller_id, is_key_id
+
+    for each in key_ids:
+        if not is_key_id(each):
+            raise UsageProblem(f"{each!r} is no id of a key.", fix="`turnwise keys list` shows the ids.")
+    return [caller_id(each) for each in key_ids]
 
 
 async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: bool) -> _Result:

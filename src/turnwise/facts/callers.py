@@ -46,8 +46,14 @@ class Caller(Fact):
     """The permitted subset of the role's permissions; None means all of them."""
 
 
+LOCAL_ID = "local"
+"""The caller's id while authentication is off."""
+
+
 def credential_digest(id: str) -> str:
-    """Returns the digest of a credential's id that is stored with messages. The id itself is no secret."""
+    """Returns the digest of a caller's id that is stored with messages; empty for `LOCAL_ID`, which is no credential."""
+    if id == LOCAL_ID:
+        return ""
     return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

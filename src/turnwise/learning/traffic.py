@@ -1,6 +1,6 @@
 """Labelled messages to learn from: out of the log of a store, or out of files of cases."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,8 +61,8 @@ class LogTraffic:
             app: The app.
             cascade: Its default agent counts as nobody, in labels and in decisions.
             since: Only decisions made at this time or later.
-            trusted: Ids of credentials whose users are told apart, such as the app's own server. Each of the others is one
-                source of labels, whatever users it names.
+            trusted: Ids of callers whose users are separate sources of labels, such as the app's own server. Each other caller
+                is one source, whatever users it names.
             most: The most labelled decisions: the operators' newest, then the newest of others.
 
         Raises:
@@ -173,11 +173,20 @@ async def _counted_labels(
 def _newest(
     counted: dict[tuple[SessionKey, int], LabelledDecision], most: int
 ) -> dict[tuple[SessionKey, int], LabelledDecision]:
-    """Returns at most that many, in the same order: the operators' newest, then the newest of others."""
+    """Returns at most that many, in the same order: the operators' newest, then of each other source its newest in turn.
+
+    So nobody's many labels push out those of others.
+    """
     if len(counted) <= most:
         return counted
-    newest_last = sorted(counted, key=lambda at: (counted[at].label.source == OPERATOR, counted[at].decided_at, at))
-    kept = set(newest_last[-most:])
+    seen: Counter[tuple[str, str]] = Counter()
+    rank: dict[tuple[SessionKey, int], int] = {}
+    for at in sorted(counted, key=lambda at: (counted[at].decided_at, at), reverse=True):
+        label = counted[at].label
+        sources = [("user", at[0].user), *([("author", label.author)] if label.source == BY_USER else [])]
+        seen.update(sources)
+        rank[at] = 0 if label.source == OPERATOR else max(seen[source] for source in sources)
+    kept = set(sorted(rank, key=rank.__getitem__)[:most])  # the newest first among equals
     return {at: each for at, each in counted.items() if at in kept}
 
 

@@ -109,3 +109,10 @@ def test_drafts_need_a_database(desk: Path) -> None:
     refused = turnwise("learn", "--from", "cases.jsonl", "--draft", cwd=desk)
     assert refused.returncode == 2
     assert "keeps no definitions" in refused.stderr
+
+
+def test_only_the_id_of_a_key_can_be_trusted(desk: Path) -> None:
+    refused = turnwise("learn", "--trust", "my-server", cwd=desk)
+    assert (refused.returncode, "'my-server' is no id of a key" in refused.stderr) == (2, True)
+    assert "keys list" in refused.stderr
+    assert turnwise("learn", "--trust", "0123456789ab", cwd=desk).returncode == 1
