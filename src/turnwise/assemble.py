@@ -342,7 +342,7 @@ class _Assembly:
         def bind(spec: PolicySpec, tree: AgentTree, *, aside: bool = False) -> Cascade:
             return runner.cascade.changed(spec, tree, aside=aside)
 
-        policies = ConfiguredPolicies(self._policy, self._policies, tuple(runner.sets.current.policies))
+        policies = ConfiguredPolicies(self._policy, self._policies, self._experiment.policies if self._experiment else ())
         sets = DefinedSets(store, app, agents, policies, model_specs(self.settings), bind, kept)
         watch = RevisionWatch(runner.sets, sets, app, runner.store.signals)
         return DefinitionEditor(store, app, agents, sets.tried, watch.announce, sets.served), sets, watch

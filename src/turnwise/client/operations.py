@@ -97,7 +97,7 @@ class Experiments:
         Raises RequestInvalid for an unknown policy, and StaleWriter while another one runs.
         """
         body = experiment.model_dump(mode="json")
-        return await self._gateway.ask(ExperimentRow, ApiRequest("POST", "/experiments", body=body))
+        return await self._gateway.ask(ExperimentRow, ApiRequest("POST", "/experiments", body=body), repeatable=False)
 
     async def promote(self, name: str, arm: str) -> ExperimentRow:
         """Lets an arm decide for new sessions. Raises NothingHere, and StaleWriter after a rollback."""

@@ -36,7 +36,7 @@ class ConfiguredPolicies(NamedTuple):
     others: Mapping[str, PolicySpec] = {}
     """The policies that arms and shadows may name."""
     arms: Sequence[str] = ()
-    """The names of the policies that an experiment's arms name, or may name."""
+    """The names of the policies that the configured experiment's arms name."""
 
 
 class DefinedSets:
@@ -92,7 +92,7 @@ class DefinedSets:
             tree = applied.tree
             served = next((each for each in definitions.policies if each.name == SERVED_POLICY), None)
             cascade = self._bind(self._policy_of(served), tree)
-            wanted = {*self._policies.arms, cascade.spec.shadow}
+            wanted = {*self._policies.arms, *self._policies.others, cascade.spec.shadow}
             defined = self._defined([each for each in definitions.policies if each.name in wanted])
             others = alternatives(cascade, self._policies.arms, {**self._policies.others, **defined})
             retired = self.served.retired - {card.name for card in tree}

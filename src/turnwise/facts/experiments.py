@@ -1,6 +1,6 @@
 """Experiments: which policies are compared, on which units, by which metric, and how far an experiment has come (H7)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -113,3 +113,13 @@ class ExperimentRecord(Fact):
         """Returns the record after its end. The time of the first end stays, since no later session is in the experiment."""
         ended_at = self.ended_at or now
         return self.replace(state=state, ended_at=ended_at, actor=actor, reason=reason, promoted=promoted)
+
+
+def serving_experiment(records: Iterable[ExperimentRecord]) -> ExperimentRecord | None:
+    """Returns which of the experiments that were started over the API holds; None without one.
+
+    A running one holds, of several the one that was started first. Else the newest one holds, for the sessions that are in it.
+    """
+    started = sorted((record for record in records if record.started_by), key=lambda record: (record.started_at, record.name))
+    running = [record for record in started if record.state == "running"]
+    return next(iter(running or started[-1:]), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from turnwise.facts.errors import NothingHere, StaleWriter, StoreError
-from turnwise.facts.experiments import Experiment, ExperimentRecord, ExperimentState
+from turnwise.facts.experiments import Experiment, ExperimentRecord, ExperimentState, serving_experiment
 from turnwise.learning.experiments import read_result
 from turnwise.ports.audit import Act
 from turnwise.ports.experiments import Experiments
@@ -50,11 +50,14 @@ async def start(store: Experiments, app: str, experiment: Experiment, now: datet
     stored = await store.replace(app, begun, act=act)
     if stored is None:
         raise _taken(experiment.name)
-    others = [each for each in await store.all(app) if each.state == "running" and each.name != experiment.name]
-    if any((each.started_at, each.name) < (now, experiment.name) for each in others):
-        # Another one was started at the same time. The first one stays.
-        await stop(store, app, experiment.name, now, actor=actor)
-        raise _running(others[0].name)
+    # Others may have been started at the same time. One stays: that of the configuration, or the first.
+    running = [each for each in await store.all(app) if each.state == "running"]
+    stays = next((each for each in running if not each.started_by), None) or serving_experiment(running)
+    for each in running:
+        if each.started_by and stays is not None and each.name != stays.name:
+            await stop(store, app, each.name, now, actor=actor)
+    if stays is not None and stays.name != experiment.name:
+        raise _running(stays.name)
     return stored
 
 
@@ -145,9 +148,9 @@ async def end_if_worse(store: Experiments, app: str, name: str | None, now: date
     Raises:
         StoreError: The store cannot be used.
     """
-    running = [each for each in await store.all(app) if each.state == "running"]
-    record = next((each for each in running if (each.started_by if name is None else each.name == name)), None)
-    if record is None:
+    records = await store.all(app)
+    record = serving_experiment(records) if name is None else next((each for each in records if each.name == name), None)
+    if record is None or record.state != "running":
         return None
     if record.looked_at is not None and now - record.looked_at < timedelta(seconds=LOOK_SECONDS):
         return None

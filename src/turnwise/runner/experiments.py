@@ -2,12 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
 from turnwise.facts.errors import StoreError
-from turnwise.facts.experiments import Experiment, ExperimentRecord
+from turnwise.facts.experiments import Experiment, ExperimentRecord, serving_experiment
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
 from turnwise.ports.experiments import Experiments
@@ -52,24 +52,19 @@ def deciding_policy(agent_set: AgentSet, assigned: Assignment | None) -> Decidin
     return DecidingPolicy(cascade, assigned, agent_set.policies.get(named) if named is not None else None)
 
 
-def newest_started(records: Iterable[ExperimentRecord]) -> ExperimentRecord | None:
-    """Returns the newest of the experiments that were started over the API; None without one."""
-    started = [record for record in records if record.started_by]
-    return max(started, key=lambda record: (record.started_at, record.name), default=None)
-
-
 class ExperimentAssignments:
     """Assigns sessions to the arms of the app's experiment. Safe to use from several event loops.
 
-    The first message that a process decides starts the experiment of the configuration. Without one, the newest experiment
-    that was started over the API holds. While the store cannot be read, what was read last holds; a process that never read it
-    decides with the app's own policy.
+    The first message that a process decides starts the experiment of the configuration. Without one, the experiment that
+    was started over the API holds: the running one, else the newest. While the store cannot be read, what was read last holds;
+    a process that never read it decides with the app's own policy.
 
     Args:
-        store: The store of experiments; None if the app has no policies that one could compare.
+        store: The store of experiments; None if the session store has none.
         app: The app's name.
         experiment: The experiment of the configuration; None = there is none.
         now: Returns the time.
+        can_compare: Returns whether the app has other policies. Without any, none that was started over the API is read.
         clock: Monotonic seconds.
     """
 
@@ -79,10 +74,12 @@ class ExperimentAssignments:
         app: str,
         experiment: Experiment | None,
         now: Callable[[], datetime],
+        can_compare: Callable[[], bool] = lambda: True,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self._app, self.experiment, self.now, self._clock = store, app, experiment, now, clock
+        self._can_compare = can_compare
         self._record: ExperimentRecord | None = None
         self._read_at: float | None = None
         self._is_away = self._was_warned = False
@@ -99,7 +96,7 @@ class ExperimentAssignments:
             session: The session.
             starts: True if this call may start an experiment that has not started yet.
         """
-        if self.store is None:
+        if self.store is None or (self.experiment is None and not self._can_compare()):
             return None
         record = await self._current(self.store, session, starts=starts and self.experiment is not None)
         return None if record is None else assign(record, session.key, session.created_at)
@@ -123,7 +120,7 @@ class ExperimentAssignments:
         """Returns the experiment's record from the store. If there is none and `starts`, stores it with its start."""
         wanted = self.experiment
         if wanted is None:
-            return newest_started(await store.all(self._app))
+            return serving_experiment(await store.all(self._app))
         found = next((each for each in await store.all(self._app) if each.name == wanted.name), None)
         if found is None and starts:
             # A new session that starts the experiment is in it.

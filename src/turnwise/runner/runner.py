@@ -21,7 +21,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.experiments import Experiments, ExperimentStore
+from turnwise.ports.experiments import ExperimentStore
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
@@ -140,10 +140,10 @@ class Runner:
         spec = named_policy(policy) if isinstance(policy, str) else policy
         shared = getattr(store, "index_cache", None)
         cascade = Cascade(spec, tree, custom_selectors or {}, encoder=encoder, keep=keep, shared=shared)
-        others = alternatives(cascade, _arm_policies(experiment, policies), policies)
+        others = alternatives(cascade, experiment.policies if experiment is not None else (), policies)
         self.sets = AgentSets(AgentSet(agents, tree, cascade, policies=others))
         self._issuer = issuer or SystemIssuer()
-        self.experiments = ExperimentAssignments(_experiments(store, experiment, policies), app, experiment, self._issuer.now)
+        self.experiments = _assignments(store, app, experiment, self._issuer, self.sets)
         room = MemoryRoom(allowances, self.config.limits)
         self.memory = MemoryService(store, app, memory, room, lambda: encoder or _shipped_encoder())
         self.process = process or ProcessConfig()
@@ -447,22 +447,15 @@ class Runner:
         return True
 
 
-def _arm_policies(experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> list[str]:
-    """Returns the policies that arms name, or may name: an experiment that is started later names some of the app's."""
-    return [*(experiment.policies if experiment is not None else ()), *(policies or ())]
-
-
-def _experiments(store: object, experiment: Experiment | None, policies: Mapping[str, PolicySpec] | None) -> Experiments | None:
-    """Returns the store's experiments; None if it has none, or if the app has no policies to compare.
-
-    Raises ConfigError if the experiment needs them.
-    """
-    if isinstance(store, ExperimentStore):
-        return store.experiments if experiment is not None or policies else None
-    if experiment is not None:
+def _assignments(
+    store: object, app: str, experiment: Experiment | None, issuer: Issuer, sets: AgentSets
+) -> ExperimentAssignments:
+    """Returns what assigns sessions to arms. Raises ConfigError if the store cannot store the experiment."""
+    experiments = store.experiments if isinstance(store, ExperimentStore) else None
+    if experiment is not None and experiments is None:
         fix = "Use a store that has `experiments`, such as SqlSessionStore."
         raise ConfigError(f"The session store cannot store the experiment {experiment.name!r}.", fix=fix)
-    return None
+    return ExperimentAssignments(experiments, app, experiment, issuer.now, lambda: bool(sets.current.policies))
 
 
 def _shipped_encoder() -> Encoder:

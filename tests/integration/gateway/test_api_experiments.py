@@ -1,7 +1,7 @@
 """Experiments, the review queue, signals and the report over our own API and by the client (behaviours H2, H7)."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from turnwise.client import Client
 from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, RequestInvalid, StaleWriter
 from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.facts.selections import Selection
 from turnwise.learning.experiment_control import start
 from turnwise.ports.experiments import ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
@@ -38,6 +39,13 @@ def desk(message: str) -> str:
 FRESH = PolicySpec(name="fresh", stages=(StageSpec(selector="direct"), StageSpec(selector="default")))
 TRIAL = Experiment(name="trial", arms=(Arm(name="today"), Arm(name="fresh", policy="fresh")))
 OPTIONS: dict[str, Any] = {"policy": "staples", "policies": {"fresh": FRESH}, "app": "shop"}
+
+
+async def in_new_session(runner: Runner) -> Selection:
+    """The decision on the first message of a new session."""
+    selection = (await (await runner.start("my order", user="new", session="new")).result()).selection
+    assert selection is not None
+    return selection
 
 
 def client_of(address: str, headers: dict[str, str]) -> Client:
@@ -128,9 +136,8 @@ async def test_an_experiment_of_the_configuration_takes_precedence(make_runner: 
 
 
 async def test_of_two_that_are_started_at_once_the_first_stays(make_runner: MakeRunner) -> None:
-    """H7: and an app without named policies reads no experiment."""
-    runner, plain = make_runner(desk, **OPTIONS), make_runner(desk, app="plain")
-    assert plain.experiments.store is None
+    """H7"""
+    runner = make_runner(desk, **OPTIONS)
     now = datetime(2026, 1, 2, tzinfo=UTC)
     assert isinstance(runner.store, ExperimentStore)
     store = runner.store.experiments
@@ -152,6 +159,34 @@ async def test_of_two_that_are_started_at_once_the_first_stays(make_runner: Make
     with pytest.raises(StaleWriter, match="'trial' is running"):
         await start(Late(), "shop", TRIAL.replace(name="zz"), now, actor="y")  # type: ignore[arg-type]
     assert {each.name: each.state for each in await store.all("shop")} == {"trial": "running", "zz": "stopped"}
+    assert (await in_new_session(runner)).experiment == "trial"
+
+
+async def test_of_two_the_first_stays_also_when_it_is_stored_last(make_runner: MakeRunner) -> None:
+    """H7"""
+    runner = make_runner(desk, **OPTIONS)
+    assert isinstance(runner.store, ExperimentStore)
+    store, now = runner.store.experiments, datetime(2026, 1, 2, tzinfo=UTC)
+    later = ExperimentRecord(experiment=TRIAL.replace(name="later"), started_at=now + timedelta(seconds=1), started_by="x")
+
+    class Slow:
+        """Another experiment is stored after the first look."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        async def all(self, app: str) -> Any:
+            self.looks += 1
+            if self.looks == 1:
+                await store.replace(app, later)
+                return []
+            return await store.all(app)
+
+        replace = store.replace
+
+    await start(Slow(), "shop", TRIAL, now, actor="y")  # type: ignore[arg-type]
+    assert {each.name: each.state for each in await store.all("shop")} == {"trial": "running", "later": "stopped"}
+    assert (await in_new_session(runner)).experiment == "trial"
 
 
 async def test_the_review_queue_hands_over_how_each_decision_was_picked(make_runner: MakeRunner) -> None:

@@ -244,3 +244,20 @@ def test_a_shadow_does_not_change_the_fingerprint() -> None:
     tree = Runner(desk).tree
     plain = PolicySpec(name="served", stages=(StageSpec(selector="default"),), default="old")
     assert Cascade(plain, tree).fingerprint == Cascade(plain.replace(shadow="staples"), tree).fingerprint
+
+
+async def test_a_named_policy_is_a_shadow_without_policies_of_the_app(make_runner: MakeRunner) -> None:
+    """H6"""
+    spec = PolicySpec(name="served", stages=(StageSpec(selector="default"),), default="old", shadow="staples")
+    runner = make_runner(desk, policy=spec)
+    await ask(runner, "hi")
+    assert await settled(runner) == {"decided": 1}
+
+
+async def test_a_policy_that_nobody_uses_may_name_agents_that_come_later(make_runner: MakeRunner) -> None:
+    """H7: a later experiment may name it, once its agents are there."""
+    later = PolicySpec(name="later", stages=(StageSpec(selector="default"),), default="of_the_database")
+    runner = make_runner(
+        desk, policies={"careful": PolicySpec(name="c", stages=(StageSpec(selector="default"),)), "later": later}
+    )
+    assert list(runner.sets.current.policies) == ["careful"]
