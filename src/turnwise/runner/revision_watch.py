@@ -100,8 +100,11 @@ class RevisionWatch:
         """Loads what new agents need, so that the first of them do not wait for it."""
         try:
             await self._sets.current.cascade.warm()
-        except EncoderError as problem:
+            await self._sets.current.cascade.warm_spare()
+        except TurnwiseError as problem:
             log.warning("The agents' texts cannot be compared yet: %s", problem)
+        except Exception:
+            log.exception("The agents' texts cannot be compared yet.")
 
     async def look(self) -> None:
         """Reads the revision, and serves it if it is new. Raises StoreError."""

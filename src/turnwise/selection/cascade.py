@@ -28,7 +28,7 @@ from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.conversational import Conversational, by_name
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, NameSet, eligible
 from turnwise.selection.fixed import Default
-from turnwise.selection.meaning import Meaning
+from turnwise.selection.meaning import Meaning, warm
 from turnwise.selection.policy import (
     CONDITIONS,
     SEVERAL,
@@ -138,8 +138,7 @@ class Cascade:
         self._roles = frozenset(role for card in tree for role in card.roles)
         self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
         self.meaning = inputs.made()
-        self._spare: Meaning | None = None
-        """Has what the first agent with words needs, so that it need not wait for it."""
+        self._spare: Meaning | None = None  # what the first agent with words needs, so that it need not wait for it
         self._patterns: PatternIndex | None = inputs.made_patterns()
         self._resolved: list[object] = [_resolved(order) for order in self._stage_orders]
         self._resolved += [["several", spec.several]] if spec.several is not None else []
@@ -195,17 +194,18 @@ class Cascade:
         if meaning is not None and (aside or tree is not self.tree or spec.default != self.spec.default):
             meaning = meaning.changed(tree, default=spec.default, aside=aside)
         made = self._recreate(spec, tree=tree, meaning=meaning, before=self)
-        made._spare = self._spare
+        made._spare = self._spare if made.meaning is None else None
         return made
 
     async def warm(self) -> None:
-        """Prepares what a first decision needs, without waiting for heads; and later agents. Raises EncoderError."""
-        meaning = self.meaning or self._spare
-        if meaning is None and any(stage.kind in BY_MEANING for order in self._stage_orders for stage in order.stages):
-            meaning = self._spare = self._make_meaning()
-        if meaning is not None:
-            await asyncio.to_thread(meaning.prepare)
-            await asyncio.to_thread(meaning.languages.prepare)
+        """Prepares what a first decision needs, without waiting for heads. Raises EncoderError."""
+        await warm(self.meaning)
+
+    async def warm_spare(self) -> None:
+        """Prepares what the first agent with words will need, if there is none yet. Raises EncoderError."""
+        if self.meaning is None and any(stage.kind in BY_MEANING for order in self._stage_orders for stage in order.stages):
+            self._spare = self._spare or self._make_meaning()
+            await warm(self._spare)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
         """Returns every stage's options with defaults filled in, by stage name.

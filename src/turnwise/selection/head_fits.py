@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from turnwise.selection.background_work import background_work, return_memory
+from turnwise.selection.background_work import return_memory
 
 if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
@@ -105,12 +105,11 @@ class HeadFits:
     def _run(self) -> None:
         """Fits the newest agents, one fit after another, until none is wanted."""
         try:
-            with background_work():
-                while (meaning := self._next()) is not None:
-                    if not meaning.fit_heads():
-                        self._failed = meaning.phrases_fingerprint
-                    del meaning
-                    return_memory()
+            while (meaning := self._next()) is not None:
+                if not meaning.fit_heads():
+                    self._failed = meaning.phrases_fingerprint
+                del meaning
+                return_memory()
         except BaseException:
             self._end()
             raise

@@ -381,15 +381,16 @@ class Meaning:
                 self._memory.retain([phrase.text for phrase in phrases])
                 base = self._fits.base
                 assert base is not None
-                vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
 
                 def step(share: float) -> None:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
                 strangers = shipped(self.encoder.fingerprint)
-                matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
-                del vectors
+                with background_work():
+                    vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
+                    matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
+                    del vectors
         except EncodingStopped:
             self.give_up_heads()
         except Exception as problem:
@@ -484,3 +485,10 @@ def _pending_future() -> "Future[Any]":
 
 def _no_progress(what: str, done: int, total: int) -> None:
     """Ignores progress."""
+
+
+async def warm(meaning: Meaning | None) -> None:
+    """Prepares what a first decision needs, without waiting for heads. Raises EncoderError."""
+    if meaning is not None:
+        await asyncio.to_thread(meaning.prepare)
+        await asyncio.to_thread(meaning.languages.prepare)
