@@ -57,7 +57,8 @@ async def _reason_of_work(store: SessionStore, agents: AgentSet, session: Sessio
         detail = f"Process {session.holder} holds the session; it answers the messages that wait next."
         return Pending("held", detail, process=session.holder)
     living = [each for each in await store.leases.holders(session.app) if each.silent_seconds <= each.timeout_seconds]
-    told = [each.agents for each in living if each.agents]
+    # A process that does not say which agents it has, such as one of an older release, may have any.
+    told = [each.agents for each in living if each.agents] if all(each.agents is not None for each in living) else []
     known = _Fleet(frozenset[str]().union(*told), agents.retired) if told else agents
     if (agent := await _unknown_agent(store, known, session, now)) is not None:
         whose = f"any of the {len(told)} processes that answer" if told else "this tree"

@@ -108,17 +108,17 @@ class RecoveryLoop:
         if dispatcher.is_local and not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
-        is_cut = len(keys) == AT_MOST
         random.shuffle(keys)
         if dispatcher.is_local:
             self._queues.expiries.begin()
             await self._take_up(keys)
             return
-        keys += await self._queues.expiries.expired()
-        self._due.note(keys, is_cut=is_cut)
+        expired = await self._queues.expiries.expired()
+        self._due.note([*keys, *expired], is_cut=AT_MOST in (len(keys), len(expired)))
         if dispatcher.works_here:
             await self._take_up(self._due.overdue())
-            return
+            if self._queues.has_room:
+                return
         for key in self._due.to_announce():
             dispatcher.announce(key, 0)
 
@@ -151,15 +151,18 @@ class DueSessions:
         self._announced = {key: at for key, at in self._announced.items() if now - at < REPEAT_SECONDS}
 
     def to_announce(self) -> list[SessionKey]:
-        """Returns the sessions that have been due for so long that the first announcement may be lost, each once in a while."""
-        found = [key for key in self._due_for(REPEAT_SECONDS) if key not in self._announced]
+        """Returns the sessions that have been due for so long that the first announcement may be lost, each once in a while.
+
+        If there are too many to tell, these are all.
+        """
+        found = [key for key in self._overdue_for(REPEAT_SECONDS) if key not in self._announced]
         self._announced |= dict.fromkeys(found, self._clock())
         return found
 
     def overdue(self) -> list[SessionKey]:
         """Returns the sessions that the engine has been given enough time for; all, if there are too many to tell."""
-        return list(self._since) if self._is_cut else self._due_for(PATIENCE_SECONDS)
+        return self._overdue_for(PATIENCE_SECONDS)
 
-    def _due_for(self, seconds: float) -> list[SessionKey]:
+    def _overdue_for(self, seconds: float) -> list[SessionKey]:
         now = self._clock()
-        return [key for key, since in self._since.items() if now - since >= seconds]
+        return [key for key, since in self._since.items() if self._is_cut or now - since >= seconds]

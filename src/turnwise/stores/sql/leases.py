@@ -108,7 +108,7 @@ def holders(connection: Connection, app: str) -> list[Holder]:
     held = {row.lease_holder: row.sessions for row in connection.execute(_HELD, {"at_app": app})}
     rows = connection.execute(_ALIVE).all()
     # In a database in memory nothing beats: its holders live as long as their process.
-    in_memory = connection.engine.url.database in {None, "", ":memory:"}
+    in_memory = connection.dialect.name == "sqlite" and connection.engine.url.database in {None, "", ":memory:"}
     return [
         Holder(
             row.name,

@@ -55,4 +55,6 @@ def test_of_more_sessions_than_one_round_reads_all_are_overdue() -> None:
     due = DueSessions(Clock())
     due.note([ONE], is_cut=True)
     assert due.overdue() == [ONE]
-    assert due.to_announce() == []
+    assert due.to_announce() == [ONE]
+    due.note([ONE], is_cut=True)
+    assert due.to_announce() == [], "it was announced a moment ago"

@@ -266,6 +266,7 @@ class PostgresSignals:
     def all_changed(self) -> None:
         self._listeners.notify_all()
         self._mailbox.publish_all()
+        self._connection.start()
         self._connection.wake()
 
     def _publish(self, key: SessionKey, item: Event | None) -> None:
