@@ -95,8 +95,6 @@ class Counts:
     """When each message was first given to an agent."""
     finished: dict[str, float] = field(default_factory=dict)
     """When its agent had answered it."""
-    answered: dict[str, float] = field(default_factory=dict)
-    """When its caller had the answer."""
     broken: dict[str, float] = field(default_factory=dict)
     """When the worker died that was answering it."""
 
@@ -364,7 +362,6 @@ class _World:
         invocation = await runner.start(id_, user=f"u{id_}", session="s", message_id=id_)
         self.counts.accepted[id_] = self._now()
         await invocation.result()
-        self.counts.answered[id_] = self._now()
 
     async def _die(self, after: float) -> None:
         await asyncio.sleep(after)

@@ -35,11 +35,11 @@ from turnwise.matching.encoder.wordpiece import WordPiece
 
 PAIRS = 50_000
 LEARNING_RATE, BETAS, DECAY = 4e-5, (0.9, 0.98), 0.01
-WARM_UP, LAST = 0.08, 0.02
+WARM_UP, FINAL_RATE = 0.08, 0.02
 """Share of the steps in which the learning rate grows, and what is left of it at the end."""
 SCALE = 20.0
 """Factor of the cosines in the softmax."""
-ELSEWHERE = 0.3
+OVERALL_WEIGHT = 0.3
 """Weight of the softmax over all groups, beside the softmax within the group: two companies' "billing" may be alike."""
 CLIP = 1.0
 SHARE = 0.85
@@ -70,7 +70,7 @@ def fit(model: PackedBert, pairs: Pairs, count: int) -> None:
 
 def _rate(step: int, steps: int) -> float:
     warm = max(1, round(WARM_UP * steps))
-    return (step + 1) / warm if step < warm else LAST + (1 - LAST) * (steps - step) / (steps - warm)
+    return (step + 1) / warm if step < warm else FINAL_RATE + (1 - FINAL_RATE) * (steps - step) / (steps - warm)
 
 
 def _loss(model: PackedBert, batch: Sequence[Pair]) -> torch.Tensor:
@@ -82,7 +82,7 @@ def _loss(model: PackedBert, batch: Sequence[Pair]) -> torch.Tensor:
     within = cosines.masked_fill(numbers[:, None] != numbers[None, :], -math.inf)
     if len(groups) == 1:
         return _both_ways(cosines)
-    return _both_ways(within) + ELSEWHERE * _both_ways(cosines)
+    return _both_ways(within) + OVERALL_WEIGHT * _both_ways(cosines)
 
 
 def _both_ways(cosines: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Measures the packaged encoder on companies: python training/encoder_measure.py --third K [--errors]
 
-Decides what opens a conversation in training/talks, for the companies K, K+3, K+6, …, as `turnwise eval` does: by description
-alone, and by three examples and the description. `training/encoder.py --third K` makes an encoder that has not seen them.
+Decides what opens a conversation in training/talks, for the companies K, K+3, K+6, …, as `turnwise eval` does: by the
+description alone, and with one or three examples. `training/encoder.py --third K` makes an encoder that has not seen them.
 """
 
 import argparse

@@ -25,7 +25,7 @@ BARE = 0.25
 
 
 class Pair(NamedTuple):
-    """Two texts for the same agent. group: the company, or the domain; agents of a group are told apart first."""
+    """Two texts for the same agent. group: the company, or `clinc150`; agents of a group are told apart first."""
 
     message: str
     other: str

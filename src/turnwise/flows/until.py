@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.arguments import check_object, check_positive
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
@@ -92,6 +93,12 @@ class _OfTasks(Until):
     def __repr__(self) -> str:
         number = [f"at_least={self._at_least}"] if self._at_least > 1 else []
         return f"{type(self).__name__}({', '.join([*map(repr, self.tasks), *number])})"
+
+    def check(self, graph: Graph) -> None:
+        super().check(graph)
+        if self._at_least > (count := len(set(self.tasks) or graph.tasks)):
+            problem = f"{self!r} can never be met: it counts {count} task{'' if count == 1 else 's'}."
+            raise FlowDefinitionError(problem, fix="Lower at_least, or name more tasks.")
 
     def _end_statuses(self, progress: Progress) -> list[Status]:
         names = dict.fromkeys(self.tasks) or progress.task_ends

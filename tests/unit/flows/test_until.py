@@ -48,7 +48,6 @@ ALL_ENDED = standing(a=Status.FAILED, b=Status.SUCCESSFUL)
         (AnyFailed(A, "b"), A_FAILED, "failed"),
         (AnyComplete(at_least=2), A_DONE, None),
         (AnyComplete(at_least=2), ALL_ENDED, "complete"),
-        (AnyComplete(A, "a", at_least=2), A_DONE, None),  # one task
         (AnyComplete("a", "c", at_least=2), ALL_DONE, "complete"),
         (AnyFailed(at_least=2), ALL_ENDED, None),
         (AnyFailed(at_least=2), standing(a=Status.FAILED, b=Status.FAILED), "failed"),

@@ -4,10 +4,9 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from typing import NamedTuple
 
-from turnwise.access.authenticator import credential_of
 from turnwise.access.quotas import Quotas
 from turnwise.access.rights import may_report_late_results, roles_of
-from turnwise.facts.callers import Caller
+from turnwise.facts.callers import Caller, credential_digest
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
 from turnwise.facts.errors import Closing, Forbidden, KeyReused, NothingHere, TurnwiseError
@@ -164,8 +163,8 @@ class Messages:
         context = self._with_current_roles((await self._runner.sessions.message_of(key, invocation_id)).context)
         slot = await self._slots.acquire(self._scope.caller, key.user)
         try:
-            async with as_precondition(expected, lambda: self._runner.store.open(key)):
-                sender = credential_of(self._scope.caller)
+            async with as_precondition(expected, self._runner.store, key):
+                sender = credential_digest(self._scope.caller.id)
                 invocation = await self._runner.regenerate(
                     key, invocation_id, context=context, credential=sender, revision=revision
                 )
@@ -231,7 +230,7 @@ class Messages:
             revision = expected.check(await self._runner.store.open(key))
             if revision is None:  # the session exists now; if it is deleted meanwhile, it is not created again
                 config = config or self._runner.config.replace(create_session=False)
-        async with as_precondition(expected, lambda: self._runner.store.open(key)):
+        async with as_precondition(expected, self._runner.store, key):
             invocation = await self._runner.start(
                 request.content,
                 user=key.user,
@@ -240,7 +239,7 @@ class Messages:
                 context=request.context,
                 config=config,
                 digest=request.digest,
-                credential=credential_of(self._scope.caller),
+                credential=credential_digest(self._scope.caller.id),
                 revision=revision,
             )
         if request.alone:

@@ -1,7 +1,7 @@
 """Admission to a session: the caller's permission, the state keys that it may write, expected revisions, and the price."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import Forbidden, PreconditionFailed, RequestInvalid, RequestTooLarge, SessionMissing, StaleWriter
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.runner.admission import check_delta
 from turnwise.runner.limited_artifacts import copied_bytes
@@ -123,19 +124,20 @@ class Expected(NamedTuple):
 
 
 @asynccontextmanager
-async def as_precondition(expected: Expected | None, session: Callable[[], Awaitable[Session | None]]) -> AsyncIterator[None]:
+async def as_precondition(expected: Expected | None, store: SessionStore, key: SessionKey) -> AsyncIterator[None]:
     """Converts StaleWriter and SessionMissing to PreconditionFailed, if the request expects a revision.
 
     Args:
         expected: What the request expects; None if it expects nothing.
-        session: Reads the session once more, for the error.
+        store: The store of the session, which is read once more for the error.
+        key: The session.
     """
     try:
         yield
     except (StaleWriter, SessionMissing):
         if expected is None:
             raise
-        raise expected.unmet(await session()) from None
+        raise expected.unmet(await store.open(key)) from None
 
 
 def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:

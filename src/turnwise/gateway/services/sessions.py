@@ -137,7 +137,7 @@ class Sessions:
         key = self._scope.session("sessions:write", session)
         await self._prices.change(key)
         revision = await self._revision(key, expected)
-        async with as_precondition(expected, lambda: self._runner.store.open(key)):
+        async with as_precondition(expected, self._runner.store, key):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
 
     async def fork(
@@ -157,7 +157,7 @@ class Sessions:
         await self._prices.fork(key)
         revision = await self._revision(key, expected)
         copy = self._scope.session("sessions:write", self._id(new))
-        async with as_precondition(expected, lambda: self._runner.store.open(key)):
+        async with as_precondition(expected, self._runner.store, key):
             return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation, revision=revision)
 
     async def write_state(
@@ -175,7 +175,7 @@ class Sessions:
         key = self._scope.session("sessions:write", session)
         check_state(self._scope.caller, delta, self._runner.config.limits)
         revision = await self._revision(key, expected)
-        async with as_precondition(expected, lambda: self._runner.store.open(key)):
+        async with as_precondition(expected, self._runner.store, key):
             return await self._runner.sessions.write_state(key, delta, revision=revision)
 
     async def delete(self, session: str, expected: Expected | None = None) -> None:
@@ -186,7 +186,7 @@ class Sessions:
             await self._runner.sessions.delete(key, actor=actor)
             return
         revision = expected.check(await self._runner.store.open(key))
-        async with as_precondition(expected, lambda: self._runner.store.open(key)):
+        async with as_precondition(expected, self._runner.store, key):
             if not await self._runner.sessions.delete(key, revision=revision, actor=actor):
                 expected.check(None)
 

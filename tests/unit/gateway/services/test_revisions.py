@@ -1,11 +1,12 @@
 """Which revision of a session a request is for."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from turnwise.facts.errors import PreconditionFailed, SessionMissing, StaleWriter
-from turnwise.facts.sessions import Session
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_scope import Expected, as_precondition
 
 NOW = datetime.now(UTC)
@@ -46,15 +47,18 @@ def test_a_revision_that_is_not(expected: Expected, named: str) -> None:
 async def test_a_writer_that_came_too_late_learns_the_revision_of_now(
     error: Exception, now: Session | None, named: str
 ) -> None:
-    async def read() -> Session | None:
-        return now
+    class Store:
+        async def open(self, key: SessionKey) -> Session | None:
+            assert key == SESSION.key
+            return now
 
+    store: Any = Store()
     with pytest.raises(PreconditionFailed, match=named):
-        async with as_precondition(Expected(frozenset({4})), read):
+        async with as_precondition(Expected(frozenset({4})), store, SESSION.key):
             raise error
     with pytest.raises(PreconditionFailed):
-        async with as_precondition(Expected(), read):
+        async with as_precondition(Expected(), store, SESSION.key):
             raise error
     with pytest.raises(type(error), match="x"):
-        async with as_precondition(None, read):
+        async with as_precondition(None, store, SESSION.key):
             raise error
