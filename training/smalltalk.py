@@ -1,7 +1,8 @@
-"""Trains the packaged small-talk model: `python training/smalltalk.py --data DIR`.
+"""Trains the packaged small-talk model: `python training/smalltalk.py --data DIR [--encoder DIR]`.
 
 DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` as lines of JSON. Prints the measurements and writes
-`src/turnwise/matching/data/smalltalk.json`. Every choice is made on training data; test data is only used to report.
+`src/turnwise/matching/data/smalltalk.json`; for another exported encoder, into its folder. Every choice is made on training
+data; test data is only used to report.
 """
 
 import argparse
@@ -13,12 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import encoder_folder
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
+from turnwise.matching import smalltalk
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
-from turnwise.matching.smalltalk import LISTS_FILE, MODEL_FILE, features, fit, wording
+from turnwise.matching.smalltalk import LISTS_FILE, features, fit, wording
 from turnwise.matching.text_features import text_features
 
 FALSE_ALARMS = 0.012  # share of out-of-fold requests at the threshold that is mapped to the probability 0.5
@@ -255,15 +258,19 @@ def write(weights: NDArray[np.float64], bias: float, words: dict[str, int], fing
         "weights": [round(float(each), 4) for each in clue_weights],
         "words": {word: round(float(said[at]), 3) for word, at in words.items() if abs(said[at]) >= 0.02},
     }
-    MODEL_FILE.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
-    print(f"\nWrote {MODEL_FILE.name}: {MODEL_FILE.stat().st_size / 1024:.0f} KiB, {len(document['words'])} words.")  # type: ignore[arg-type]
+    file = smalltalk.MODEL_FILE
+    file.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    print(f"\nWrote {file.name}: {file.stat().st_size / 1024:.0f} KiB, {len(document['words'])} words.")  # type: ignore[arg-type]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains the small-talk model that is shipped.")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder with the data sets")
+    parser.add_argument("--encoder", type=Path, metavar="DIR", help="an exported encoder instead of the packaged one")
     parser.add_argument("--quick", action="store_true", help="no report on sources held out")
     given = parser.parse_args()
+    if given.encoder:
+        encoder_folder.use(given.encoder)
     made = parts(given.data)
     words = vocabulary(made)
     encoded = Encoded()

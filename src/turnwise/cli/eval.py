@@ -52,6 +52,14 @@ def evaluate(
         list[Path] | None,
         typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
     ] = None,
+    out_of_scope: Annotated[
+        float | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="SHARE",
+            help="With --validation: the share of your messages that are for no agent, such as 0.2. It weighs the accuracy.",
+        ),
+    ] = None,
     policy: PolicyOption = None,
     history: HistoryOption = "own",
     by: ByOption = None,
@@ -85,7 +93,8 @@ def evaluate(
     keys = keys_of(by)
     if report is not None:
         check_writable(report, "--report")
-    work = evaluate_files(cases, examples, validation or [], policy, config, history, keys)
+    check_share(out_of_scope, validation or [])
+    work = evaluate_files(cases, examples, validation or [], policy, config, history, keys, out_of_scope)
     found = asyncio.run(keep(work, config, cases) if store else work)
     if as_json:
         terminal.print_json(found.data())
@@ -100,6 +109,16 @@ def evaluate(
     for failure in failures:
         terminal.print_error("eval.missed", failure.text)
     raise typer.Exit(FAILED if failures else OK)
+
+
+def check_share(share: float | None, validation: "Sequence[Path]") -> None:
+    """Raises BadParameter for a share that is none, or that nothing uses."""
+    if share is None:
+        return
+    if not 0.0 < share < 1.0:  # also refuses NaN
+        raise typer.BadParameter("It is a share between 0 and 1, such as 0.2.", param_hint="--out-of-scope")
+    if not validation:
+        raise typer.BadParameter("It is used for tuning only: add --validation FILE.", param_hint="--out-of-scope")
 
 
 def gates_of(

@@ -24,6 +24,7 @@ async def evaluate_files(
     config: Path | None,
     history: "History",
     by: Sequence[str] = (),
+    out_of_scope: float | None = None,
 ) -> "Evaluation":
     """Evaluates the cases in these files. Reads and builds everything before the first decision.
 
@@ -35,6 +36,7 @@ async def evaluate_files(
         config: see `cascade_for`.
         history: whether a dialogue continues with the agent that the policy chose or with the right one.
         by: keys of the cases to group the figures by.
+        out_of_scope: share of the traffic that is out of scope, for the tuning; None = unknown.
 
     Raises:
         CaseError: a file of cases is invalid.
@@ -53,7 +55,7 @@ async def evaluate_files(
         cascade, changes = given, None
         if tuned_on:
             with progress_bar("tuning on validation cases", decisions(cascade, tuned_on)) as step:
-                cascade, changes = await tuned(cascade, tuned_on, history=history, step=step)
+                cascade, changes = await tuned(cascade, tuned_on, history=history, step=step, out_of_scope=out_of_scope)
         with progress_bar("deciding", count(judged)) as step:
             outcomes = await evaluate(cascade, judged, history=history, step=step)
         return evaluation(subject_of(cascade, history, unknown_agents(judged, cascade.tree), changes), outcomes)

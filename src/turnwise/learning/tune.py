@@ -73,6 +73,7 @@ async def tuned(
     history: History = "own",
     step: Step = lambda: None,
     tunable: Tunable = TUNABLE,
+    out_of_scope: float | None = None,
 ) -> Tuning:
     """Tunes a cascade to the highest accuracy on these cases.
 
@@ -83,7 +84,8 @@ async def tuned(
 
     The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise
     rejecting everything or nothing would be best. Out-of-scope cases weigh at least a fifth, since collected data contains too
-    few of them.
+    few of them. Who knows how many there are in the traffic says so (`out_of_scope`); then the plain accuracy, in which they
+    weigh as in the file, does not count.
 
     Args:
         cascade: The cascade.
@@ -91,6 +93,8 @@ async def tuned(
         history: How a dialogue continues.
         step: Called after each decision.
         tunable: The options to tune; may include those of custom selectors.
+        out_of_scope: Share of the traffic that is out of scope, between 0 and 1; None = unknown. The accuracies of the result
+            are weighted by it.
     """
     sampled = _sampled(cases)
 
@@ -98,7 +102,7 @@ async def tuned(
         outcomes = await evaluate(cascade, sampled, history=history, step=step)
         return [outcome for outcome in outcomes if outcome.scored]
 
-    trials = _Trials(decide)
+    trials = _Trials(decide, out_of_scope=out_of_scope)
     before = await trials.run(cascade)
     refitted, messages = await _tuned_meaning(cascade, cases)
     if messages:
@@ -151,7 +155,7 @@ class _Trial(NamedTuple):
     worth: float
     """Accuracy with out-of-scope cases at their minimum weight."""
     accuracy: float
-    """Plain accuracy."""
+    """Plain accuracy; weighted by the share of out-of-scope messages if that is known."""
     has_both_kinds: bool
 
     def is_better_than(self, other: "_Trial") -> bool:
@@ -162,8 +166,8 @@ class _Trial(NamedTuple):
 class _Trials:
     """Evaluates configurations on the same messages."""
 
-    def __init__(self, decide: Decide, segment: str | None = None) -> None:
-        self._decide, self._segment = decide, segment
+    def __init__(self, decide: Decide, segment: str | None = None, *, out_of_scope: float | None = None) -> None:
+        self._decide, self._segment, self._out_of_scope = decide, segment, out_of_scope
 
     async def run(self, cascade: Cascade) -> _Trial:
         """Measures a policy on the validation cases."""
@@ -173,6 +177,10 @@ class _Trials:
         rejected_right = share(outcome.right for outcome in scored if outcome.expected is None)
         if known is None or rejected_right is None:
             return _Trial(accuracy, accuracy, has_both_kinds=False)
+        part = self._out_of_scope
+        if part is not None:
+            accuracy = (1.0 - part) * known + part * rejected_right
+            return _Trial(accuracy, accuracy, has_both_kinds=True)
         part = max(OUT_OF_SCOPE_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
         return _Trial((1.0 - part) * known + part * rejected_right, accuracy, has_both_kinds=True)
 

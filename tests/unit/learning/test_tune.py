@@ -194,3 +194,17 @@ async def test_a_tuned_matching_that_changes_no_decision_is_not_kept() -> None:
     found = await tuned(cascade, [single("where is my parcel", "orders"), single("xyz", None)])
     assert found.changes == {"accuracy_before": 1.0, "accuracy_after": 1.0}
     assert found.cascade is cascade
+
+
+async def test_a_stated_share_of_messages_that_are_nobodys_weighs_the_accuracy() -> None:
+    """E3: with the same cases, the threshold goes up where many messages are nobody's, and stays where few are."""
+    cascade = Cascade(policy_from({"stages": [{"selector": "patterns", "options": {"threshold": 0.6}}]}), TREE)
+    cases = [*(single("surely", "strong") for _ in range(16)), *(single("maybe", "weak") for _ in range(3))]
+    cases += [single("maybe not", None), single("maybe, maybe", None)]
+    many = await tuned(cascade, cases, out_of_scope=0.3)
+    assert many.changes["patterns.threshold"] == 0.8
+    assert many.changes["accuracy_before"] == pytest.approx(0.7)
+    assert many.changes["accuracy_after"] == pytest.approx(0.7 * 16 / 19 + 0.3)
+    few = await tuned(cascade, cases, out_of_scope=0.1)
+    assert few.changes == {"accuracy_before": pytest.approx(0.9), "accuracy_after": pytest.approx(0.9)}
+    assert few.cascade is cascade
