@@ -116,9 +116,9 @@ def check_share(share: float | None, validation: "Sequence[Path]") -> None:
     if share is None:
         return
     if not 0.0 < share < 1.0:  # also refuses NaN
-        raise typer.BadParameter("It is a share between 0 and 1, such as 0.2.", param_hint="--out-of-scope")
+        raise typer.BadParameter("It is a share between 0 and 1, such as 0.2.", param_hint="'--out-of-scope'")
     if not validation:
-        raise typer.BadParameter("It is used for tuning only: add --validation FILE.", param_hint="--out-of-scope")
+        raise typer.BadParameter("It is used for tuning only: add --validation FILE.", param_hint="'--out-of-scope'")
 
 
 def gates_of(

@@ -139,6 +139,17 @@ def test_agents_may_come_from_examples(cases: Path) -> None:
         (("cases.jsonl", "--report", "no/where.html"), 2, "error[usage]: Invalid value for '--report': no/where.html cannot"),
         (("cases.jsonl", "--by", "part"), 2, "error[config.case]: No case has a text, a number or a truth value under the key"),
         (("cases.jsonl", "--by", ""), 2, "error[usage]: Invalid value for '--by': At most 8 keys, each of 1 to 100 characters"),
+        (
+            ("cases.jsonl", "--out-of-scope", "0.2"),
+            2,
+            "error[usage]: Invalid value for '--out-of-scope': It is used for tuning only",
+        ),
+        (
+            ("cases.jsonl", "--validation", "cases.jsonl", "--out-of-scope", "nan"),
+            2,
+            "error[usage]: Invalid value for '--out-of",
+        ),
+        (("cases.jsonl", "--validation", "cases.jsonl", "--out-of-scope", "1"), 2, "error[usage]: Invalid value for '--out-of"),
         (("cases.jsonl", "--history", "both"), 2, "error[usage]: Invalid value for '--history'"),
     ],
 )

@@ -79,10 +79,10 @@ def test_another_process_gets_the_same_vectors_and_hears_nothing(encoder: OnnxEn
 
 def test_the_files_are_those_that_are_described(encoder: OnnxEncoder) -> None:
     settings = json.loads((SHIPPED / "encoder.json").read_text("utf-8"))
-    assert settings["source_sha256"] == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    assert settings["source_sha256"] == "34ec7167983f80cf86e122aa0a7eb529242e66a64ba4dfd5dac51a40d8ae8483"
     for name, key in (("encoder.onnx", "model_sha256"), ("vocab.txt", "vocabulary_sha256")):
         assert hashlib.sha256((SHIPPED / name).read_bytes()).hexdigest() == settings[key]
-    assert encoder.fingerprint.startswith("sentence-transformers/all-MiniLM-L6-v2:")
+    assert encoder.fingerprint.startswith("turnwise/minilm-routing:")
     assert settings["source_sha256"] in (SHIPPED / "ATTRIBUTION.md").read_text("utf-8")
     assert "Apache License" in (SHIPPED / "LICENSE").read_text("utf-8")
 
