@@ -84,11 +84,11 @@ def signals(evidence: Floats, scorers: Sequence[str] = SCORERS) -> Floats:
 def fit_gate(gate: Gate, signals: Floats, counts: Floats) -> Gate:
     """Calibrates a gate on in-scope texts that the scorers were not fitted on.
 
-    A share `REFUSED` of them gets a novelty above 0.5, and `SURELY_REFUSED` above `SURELY`.
+    A share `REJECTED` of them gets a novelty above 0.5, and `SURELY_REJECTED` above `SURELY`.
 
     Args:
         gate: The default gate, returned unchanged when there are too few texts.
-        signs: The texts' signals.
+        signals: The texts' signals.
         counts: Weight of each text.
     """
     if len(signals) < _LEAST:
@@ -134,9 +134,9 @@ def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scop
 
     Args:
         gate: The current gate, returned unchanged when the groups cannot be separated.
-        signs: The texts' signals.
+        signals: The texts' signals.
         right: True if the text would go to its right label.
-        strange: Whether the text is out of scope.
+        out_of_scope: Whether the text is out of scope.
     """
     if not (out_of_scope.any() and right.any()):
         return gate

@@ -2,7 +2,8 @@
 
 An edit deletes, inserts, transposes or replaces one letter (Damerau 1964). The first letter may only be transposed: it is
 seldom wrong, and changes the meaning ("unlock", "relock"). Words from agents' cards come first, then very common English
-words, since a rarer word is as likely to be a name.
+words, since a rarer word is as likely to be a name. A very rare English word ("oder") is a slip, too, if a far commoner word of
+agents is that near ("order").
 """
 
 import re
@@ -23,6 +24,7 @@ READ_CHARACTERS = 2_000
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
 _COMMON, _SHORTEST_COMMON = 50_000, 5  # minimum frequency in the dictionary's texts: about 1,700 words
+_RARE, _COMMONER = 200, 500  # of well-typed words, none in 30,000 is so rare and so near a word of agents that is so common
 _CACHE_SIZE = 8_192
 _FEW_UNKNOWN, _MANY_UNKNOWN = 3, 20
 _LOOK_BACK = 8
@@ -113,7 +115,11 @@ class SpellingCorrector:
         return CorrectedText("".join([*parts, text[end:]]), tuple(corrections)) if corrections else CorrectedText(text)
 
     def _is_known(self, word: str) -> bool:
-        if word in self._agent_words or word in self._encoder_words or word in self._counts:
+        if word in self._agent_words:
+            return True
+        if 0 < self._counts.get(word, 0) < _RARE:
+            return self._correction(word, True) is None
+        if word in self._encoder_words or word in self._counts:
             return True
         return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
@@ -125,10 +131,11 @@ class SpellingCorrector:
             for other in self._english.edit_distance_1(word)
             if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
         ]
-        agent_words = [other for other in near if other in self._agent_words]
+        least = _COMMONER * self._counts.get(word, 0)
+        agent_words = [other for other in near if other in self._agent_words and self._counts.get(other, 0) >= least]
         if agent_words:
             return max(agent_words, key=lambda other: (sorted(other) == sorted(word), self._agent_words[other], other))
-        if agent_words_only or len(word) < _SHORTEST_COMMON:
+        if agent_words_only or least or len(word) < _SHORTEST_COMMON:
             return None
         common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
         return max(common, key=lambda other: (self._counts[other], other), default=None)

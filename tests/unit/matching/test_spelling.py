@@ -55,6 +55,15 @@ def test_of_two_words_as_near_the_one_with_the_same_letters_is_meant() -> None:
     assert SpellingCorrector(["salsa salsa salsa", "a salad"]).corrected("one salda please").text == "one salad please"
 
 
+def test_a_very_rare_word_is_a_slip_only_beside_a_far_commoner_one_of_agents() -> None:
+    """All of these words are in the dictionary; how rare "oder" is does not tell what was meant, but "order" beside it does."""
+    agents = SpellingCorrector(["where is my order", "then book a flight", "a tarot reading"])
+    assert agents.corrected("my oder is late").text == "my order is late"
+    for text in ("a flight to thun", "king kong", "my tarot reading"):
+        assert agents.corrected(text).text == text
+    assert SpellingCorrector(["pay a bill"]).corrected("my oder is late").text == "my oder is late"
+
+
 def test_where_most_words_are_strange_only_agents_words_count() -> None:
     """It may be another language."""
     assert AGENTS.corrected("chnge plaese") == CorrectedText("chnge plaese")
