@@ -42,7 +42,7 @@ SCALE = 20.0
 OVERALL_WEIGHT = 0.3
 """Weight of the softmax over all groups, beside the softmax within the group: two companies' "billing" may be alike."""
 CLIP = 1.0
-SHARE = 0.7
+SHARE = 0.5
 """Share of the fitted weights in the mean with the base's."""
 THREADS = 1
 """Fixed, because sums round differently with more threads."""
