@@ -63,7 +63,7 @@ def _lines(found: "Collected") -> "Iterator[Text]":
     from turnwise.cli.rendering import styled
     from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line, width
-    from turnwise.learning.signals import SIGNALS
+    from turnwise.learning.label_signals import SIGNALS
 
     certain = found.labels - found.unsure
     yield styled(f"{found.labels:,} labels by signals: {certain:,} count, {found.unsure:,} are unsure", "bold")

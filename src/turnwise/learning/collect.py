@@ -14,7 +14,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
+from turnwise.learning.label_signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import Decision, DecisionFilter
 from turnwise.ports.labels import Labels
 from turnwise.ports.stores import PAGE_BYTES, SessionStore

@@ -12,7 +12,7 @@ from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.signals import SIGNALS, Found, SignalReader, label_of, triage_agents
+from turnwise.learning.label_signals import SIGNALS, Found, SignalReader, label_of, triage_agents
 
 TREE = AgentTree(
     [
