@@ -13,7 +13,7 @@ from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, utc
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from turnwise.learning.collect import Collected
+    from turnwise.learning.collect_signals import Collected
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ async def _signals(config: Path | None, since: datetime | None, limit: int) -> "
     """Labels decisions by what followed in the log, with a progress bar, and returns the counts."""
     from turnwise.cli.options import open_app
     from turnwise.cli.progress import work_bar
-    from turnwise.learning.collect import collect_signals
+    from turnwise.learning.collect_signals import collect_signals
 
     async with open_app(config) as app:
         runner = app.runner

@@ -8,7 +8,7 @@ from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.labels import Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.learning.collect import decision_signals
+from turnwise.learning.collect_signals import decision_signals
 from turnwise.learning.label_signals import Found
 from turnwise.learning.review import Queued, read_queue
 from turnwise.ports.labels import Labels
