@@ -41,7 +41,7 @@ from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR, model as model_module
 from turnwise.selection.contextual.belief import TrackingWeights
-from turnwise.selection.contextual.collect import joined_text
+from turnwise.selection.contextual.build_turn import joined_text
 from turnwise.selection.contextual.features import Features
 from turnwise.selection.contextual.model import Model, dump, load_shipped
 from turnwise.selection.contextual.situation import Situation, is_empty

@@ -10,7 +10,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
-from turnwise.selection.contextual.collect import build_turn, context_texts, user_messages
+from turnwise.selection.contextual.build_turn import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import Model, Scores, load_shipped
 from turnwise.selection.contextual.requests import parts_beside_answer, split_requests

@@ -7,7 +7,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.active_agent import conversation_state
-from turnwise.selection.contextual.collect import build_turn, context_texts, joined_text, user_messages
+from turnwise.selection.contextual.build_turn import build_turn, context_texts, joined_text, user_messages
 from turnwise.selection.meaning import TextReading
 from turnwise.testing.selector_suite import request_for
 
