@@ -8,7 +8,7 @@ import pytest
 
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.stores.sql.errors import Database
-from turnwise.stores.sql.threads import FIRST_PAUSE, LATE_SECONDS, LONGEST_PAUSE, Call, Deadlines, backoff, deliver
+from turnwise.stores.sql.worker_pool import FIRST_PAUSE, LATE_SECONDS, LONGEST_PAUSE, Call, Deadlines, backoff, deliver
 
 
 def fail(_connection: object) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.facts.errors import StoreError, StoreUnavailable
 from turnwise.stores.sql.errors import Database
-from turnwise.stores.sql.threads import Call, Deadlines, WorkerPool
+from turnwise.stores.sql.worker_pool import Call, Deadlines, WorkerPool
 
 
 def deadlines() -> Deadlines:
