@@ -48,7 +48,7 @@ class TraceContext:
     """Continues the trace that the request names. Needs the extra `otel`."""
 
     def __init__(self, app: ASGIApp) -> None:
-        from turnwise.telemetry.spans import join_trace
+        from turnwise.telemetry.traces import join_trace
 
         self._app, self._joined = app, join_trace
 

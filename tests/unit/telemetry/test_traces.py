@@ -11,7 +11,7 @@ from turnwise.facts.events import USER, Actions, Await, End, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.telemetry.log_context import message_context
-from turnwise.telemetry.spans import REMEMBERED, Spans, join_trace
+from turnwise.telemetry.traces import REMEMBERED, Spans, join_trace
 
 KEY = SessionKey("app", "ada", "s")
 CHOSEN = Selection(agent="a", method="m", confidence=1.0, reason="")
