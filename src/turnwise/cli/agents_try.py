@@ -98,7 +98,7 @@ async def run_trial(
         DefinitionInvalid: It does not fit what serves.
     """
     from turnwise.cli.evaluation import prepare
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.replay import places
     from turnwise.learning.trial import try_definition
     from turnwise.ports.decisions import ALL_DECISIONS

@@ -61,7 +61,7 @@ def report(
 async def _report(config: Path | None, since: datetime | None, limit: int, sample: int, seed: int) -> "DecisionReport":
     """Reads the decisions and returns the report, with a progress bar."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.decision_report import decision_report
 
     async with open_app(config) as app:

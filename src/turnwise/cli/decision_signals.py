@@ -44,7 +44,7 @@ def signals(
 async def _signals(config: Path | None, since: datetime | None, limit: int) -> "Collected":
     """Labels decisions by what followed in the log, with a progress bar, and returns the counts."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.collect_signals import collect_signals
 
     async with open_app(config) as app:

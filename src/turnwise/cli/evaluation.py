@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.progress import progress_bar, work_bar
+from turnwise.cli.progress_bars import progress_bar, work_bar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

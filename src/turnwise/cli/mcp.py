@@ -197,7 +197,7 @@ async def _close(app: "App", front: "Front", stdio: "StdioServer", serving: "asy
 
 async def _work(app: "App", store_check: "asyncio.Task[None]") -> None:
     """Prepares the policy once the store has been checked, then takes over unfinished work."""
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
     from turnwise.cli.worker import following_definitions
 
     await store_check

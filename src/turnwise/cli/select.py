@@ -75,7 +75,7 @@ async def _select(
 ) -> "tuple[Selection, dict[str, JsonValue]]":
     """Returns the selection for the message, and the options of the stages that decided."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
 
     async with open_app(config) as app:
         await prepare(app.runner)

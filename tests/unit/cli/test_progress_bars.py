@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.cli.progress import Progress
+from turnwise.cli.progress_bars import Progress
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

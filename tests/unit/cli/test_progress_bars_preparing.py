@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.cli.progress import prepare
+from turnwise.cli.progress_bars import prepare
 from turnwise.facts.errors import EncoderError
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
