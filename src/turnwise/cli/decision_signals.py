@@ -61,8 +61,8 @@ def _lines(found: "Collected") -> "Iterator[Text]":
     from rich.text import Text
 
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line, width
+    from turnwise.cli.text_layout import fit_table
     from turnwise.learning.label_signals import SIGNALS
 
     certain = found.labels - found.unsure

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.text import Text
 
 from turnwise.cli.rendering import styled
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.learning.measures import ByGroup, Confusion, Measures
 from turnwise.learning.results import Evaluation, Subject
 

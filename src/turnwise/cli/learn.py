@@ -69,7 +69,7 @@ def learn(
     """
     from turnwise.cli import terminal
     from turnwise.cli.learn_output import drafts_data, drafts_lines, learned_lines, proposal_yaml, worn_data, worn_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     if output is not None:
         check_writable(output, "--output")

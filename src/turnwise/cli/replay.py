@@ -71,7 +71,7 @@ def replay(
     """
     from turnwise.cli import terminal
     from turnwise.cli.replay_output import result_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.learning.evaluate import missed
     from turnwise.learning.replay_result import FIGURES
     from turnwise.learning.report.replay_page import replay_page

@@ -57,7 +57,7 @@ def select(
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     width = terminal.width()
     terminal.print_lines(wrap([rendering.decision_line(selection)], width))

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.rendering import usage_text
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo

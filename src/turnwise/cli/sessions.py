@@ -94,8 +94,8 @@ async def _show(
     from turnwise.cli.batch_run import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import one_line, safe_json
+    from turnwise.cli.text_layout import wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -135,7 +135,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
     from turnwise.cli import session_output, terminal
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
