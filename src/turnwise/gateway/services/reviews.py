@@ -7,7 +7,7 @@ from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.labels import Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.collect_signals import decision_signals
 from turnwise.learning.label_signals import Found
 from turnwise.learning.review import Queued, read_queue
