@@ -17,7 +17,7 @@ from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedRun
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.result_types import ResultType
 from turnwise.flows.tasks.task import Status
 from turnwise.flows.turns.briefs import result_text
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.flows.tasks.results import schema_flaw, schema_problems
+from turnwise.flows.tasks.result_types import schema_flaw, schema_problems
 
 PERSON: dict[str, Any] = {
     "type": "object",

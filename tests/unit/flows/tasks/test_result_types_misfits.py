@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator
 
-from turnwise.flows.tasks.results import validation_problems
+from turnwise.flows.tasks.result_types import validation_problems
 
 
 class Colour(Enum):

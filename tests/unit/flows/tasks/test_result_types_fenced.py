@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.flows.tasks.results import unfenced
+from turnwise.flows.tasks.result_types import unfenced
 
 
 @pytest.mark.parametrize(

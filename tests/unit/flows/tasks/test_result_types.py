@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, JsonValue
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
-from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.result_types import ResultType
 
 
 class City(BaseModel):
