@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from turnwise.learning.evaluation_result import Evaluation, Subject
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report import curves, sections
 from turnwise.learning.report.heatmap import AGENTS, heat_map
 from turnwise.learning.report.markup import Child, Markup, joined, tag
-from turnwise.learning.results import Evaluation, Subject
 
 STYLE = Path(__file__).with_name("page.css")
 
