@@ -7,8 +7,8 @@ from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, features
-from turnwise.selection.contextual.model import Adaptation, Coefficients, Model, dump, load_shipped, parse
 from turnwise.selection.contextual.situation import Roster, Turn, build_situation
+from turnwise.selection.contextual.trained_model import Adaptation, Coefficients, Model, dump, load_shipped, parse
 from turnwise.selection.contextual.wording import read_message
 from turnwise.selection.meaning import TextReading
 
