@@ -9,7 +9,7 @@ from survival_model.clock import VirtualLoop
 
 from turnwise import SqlSessionStore
 from turnwise.runner.queue.queue import ConcurrencyLimit, SessionQueue
-from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SELDOM_PER_SECOND, SlotWaiter
+from turnwise.runner.queue.session_worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SELDOM_PER_SECOND, SlotWaiter
 from turnwise.testing.session_store_cases.making import message
 
 SECONDS = 20
