@@ -15,7 +15,7 @@ from turnwise.flows.control.logged import data_of, hidden_data_part
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.result_types import unfenced, validation_problems
 from turnwise.flows.tasks.task import Task
-from turnwise.flows.turns.turn import own_label
+from turnwise.flows.turns.ready_tasks import own_label
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Show
 

@@ -3,7 +3,7 @@
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.turns.turn import Labels, is_within, own_label, pool_of, pool_without, turn_of
+from turnwise.flows.turns.ready_tasks import Labels, is_within, own_label, pool_of, pool_without, turn_of
 from turnwise.ports.assignment import EVERYTHING, Scope
 
 GRAPH = Graph(

@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.flows.strategies import MostBusy, Popcorn, RoundRobin, Single
-from turnwise.flows.turns.turn import TurnChoice
+from turnwise.flows.turns.ready_tasks import TurnChoice
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.testing import selector_suite
 from turnwise.testing.selector_suite import request_for, sample_tree
