@@ -37,8 +37,8 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
+from turnwise.gateway.shared.caller_tools import offered_tool
 from turnwise.gateway.shared.exchanges import joined_instructions
-from turnwise.gateway.shared.tool_calls import offered_tool
 from turnwise.runner import Invocation
 
 TEXTS = ("agent", "channel", "user_kind")

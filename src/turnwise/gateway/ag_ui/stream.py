@@ -20,6 +20,7 @@ from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.caller_tools import arguments_of
 from turnwise.gateway.shared.stream import (
     MessageAborted,
     MessageCompleted,
@@ -32,7 +33,6 @@ from turnwise.gateway.shared.stream import (
     ToolCalled,
     ToolReturned,
 )
-from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS
 from turnwise.runner import Result
 
