@@ -31,7 +31,7 @@ from turnwise.gateway.ag_ui.history import (
 )
 from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.state import changed_keys
+from turnwise.gateway.ag_ui.shared_state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.bound import Services
