@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, session_path
 from turnwise.facts.experiments import Experiment
 from turnwise.wire.experiments import ExperimentList, ExperimentRow, ExperimentShown, PairedShown

@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from turnwise.client.gateway import Connections
+from turnwise.client.connection import Connections
 
 
 async def test_one_for_each_loop_until_it_is_closed() -> None:

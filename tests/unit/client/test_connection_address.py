@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.client.gateway import check_key, check_url, is_this_machine
+from turnwise.client.connection import check_key, check_url, is_this_machine
 from turnwise.facts.errors import ConfigError
 
 
