@@ -85,7 +85,7 @@ def _read_next_line(interactive: bool, questions: "Sequence[Wait]") -> str | Non
     open.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.input import read_line
+    from turnwise.cli.line_input import read_line
 
     if not interactive:
         return read_line("", interactive=False)

@@ -105,7 +105,7 @@ def _answer_questions(loop: asyncio.Runner, conversation: "FlowConversation") ->
     """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import APPROVAL_HINT
-    from turnwise.cli.input import read_line
+    from turnwise.cli.line_input import read_line
 
     interactive = terminal.is_interactive()
     while (asked := loop.run(conversation.asked())) is not None:

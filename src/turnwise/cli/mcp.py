@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.input import InputError, InputLines
+from turnwise.cli.line_input import InputError, InputLines
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:

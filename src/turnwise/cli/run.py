@@ -11,7 +11,7 @@ from turnwise.cli.exits import FAILED, INTERRUPTED, OK
 from turnwise.cli.options import ConfigOption
 
 if TYPE_CHECKING:
-    from turnwise.cli.input import InputLines
+    from turnwise.cli.line_input import InputLines
     from turnwise.cli.progress_bars import Progress
 
 
@@ -30,7 +30,7 @@ def run(
     Prints every stored event as one JSON line. Messages of one session are answered in order. If a line fails, its error goes
     to standard error, the other lines continue, and the exit code is 1.
     """
-    from turnwise.cli.input import InputLines
+    from turnwise.cli.line_input import InputLines
     from turnwise.cli.progress_bars import Progress
 
     source = None if file == "-" else Path(file)

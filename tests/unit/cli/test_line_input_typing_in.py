@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from turnwise.cli.input import read_line
+from turnwise.cli.line_input import read_line
 
 
 def test_a_pipe_gives_its_lines_and_then_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

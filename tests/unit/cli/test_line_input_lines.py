@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli import input as module
-from turnwise.cli.input import InputError, InputLines
+from turnwise.cli import line_input as module
+from turnwise.cli.line_input import InputError, InputLines
 
 
 async def read(lines: InputLines) -> list[tuple[int, bytes]]:
