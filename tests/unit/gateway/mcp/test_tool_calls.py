@@ -9,7 +9,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.mcp.calls import CHARACTERS, CHARACTERS_BETWEEN_LINES, ProgressSteps
+from turnwise.gateway.mcp.tool_calls import CHARACTERS, CHARACTERS_BETWEEN_LINES, ProgressSteps
 from turnwise.gateway.redaction import Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """A decision, for readers and for programs."""
 
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
-from turnwise.gateway.mcp.calls import decision_text, decision_value
+from turnwise.gateway.mcp.tool_calls import decision_text, decision_value
 
 SELECTION = Selection(
     agent="orders",

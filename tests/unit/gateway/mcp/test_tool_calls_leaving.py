@@ -9,7 +9,7 @@ from turnwise.facts.errors import Closing
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.calls import result_or_closing
+from turnwise.gateway.mcp.tool_calls import result_or_closing
 from turnwise.gateway.server import front_for
 from turnwise.runner import Invocation
 
