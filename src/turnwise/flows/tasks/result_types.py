@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
-from turnwise.flows.arguments import kind_of
+from turnwise.flows.argument_checks import kind_of
 from turnwise.tools.function import json_value
 
 _FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)

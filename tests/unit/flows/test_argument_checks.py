@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.agents.function import agent
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import (
+from turnwise.flows.argument_checks import (
     agent_name,
     as_tuple,
     check_bool,
