@@ -55,7 +55,7 @@ WIDE_TUPLES = frozenset(
         "learning.measures.Measures",
         "learning.outcomes.Outcome",
         "learning.report.curves.Frame",
-        "learning.results.Subject",
+        "learning.evaluation_result.Subject",
         "matching.encoder.onnx_graph.Shape",
         "matching.encoder.source.SourceModel",
         "matching.index._Cells",
