@@ -65,7 +65,7 @@ WIDE_TUPLES = frozenset(
         "ports.decisions.Decision",
         "ports.decisions.InvocationInfo",
         "selection.contextual.features.Features",
-        "selection.contextual.model.Coefficients",
+        "selection.contextual.trained_model.Coefficients",
         "stores.sql.append_plan.AppendPlan",
         "stores.sql.log.Window",
         "stores.sql.rows.HeadRow",
