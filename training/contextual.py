@@ -34,8 +34,8 @@ from contextual_rollout import Played
 from contextual_splices import spliced
 from contextual_talks import KNOWN_BY, companies, drill, drills
 
-from turnwise.selection.contextual import model as model_module
-from turnwise.selection.contextual.model import Coefficients, Model, dump, load_shipped
+from turnwise.selection.contextual import trained_model as model_module
+from turnwise.selection.contextual.trained_model import Coefficients, Model, dump, load_shipped
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6

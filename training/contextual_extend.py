@@ -22,16 +22,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from contextual import NOTE, OUT, Chooser, Encoders, heard, played, services_of
+from contextual import NOTE, OUT, services_of
 from contextual_companies import Drill, lines_of, read, real_dialogues
 from contextual_dialogues import Dialogue
 from contextual_fit import Case, Table, blended, extended, fit
+from contextual_players import Chooser, heard, packaged_encoder, played
 from contextual_rollout import Played, cases
 from contextual_splices import spliced
 from contextual_talks import companies, drill
 
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES
-from turnwise.selection.contextual.model import Model, dump, parse
+from turnwise.selection.contextual.trained_model import Model, dump, parse
 
 PLAIN, DIGRESSING = 100, 60
 """How many dialogues of a drill are real, and how many are made of them with digressions; of a company all are used."""
@@ -40,7 +41,7 @@ PLAIN_WEIGHT, DIGRESSING_WEIGHT = 2.0, 0.3
 PARTS, COMPANIES, COMPANIES_DIGRESSING = 4, 16, 10
 HIDDEN, EPOCHS, FITS, PENALTY = 8, 8, 4, 1e-2
 VARIANTS = ((99, True), (5, False), (3, True))
-_encoders = lru_cache(Encoders)
+_encoder = lru_cache(packaged_encoder)
 
 
 class Lesson(NamedTuple):
@@ -93,7 +94,7 @@ def found_in(given: tuple[int, Lesson, Path]) -> Found:
     """Plays a lesson with the right history and with the known model's."""
     number, lesson, path = given
     model, _ = known_model(path)
-    ready = heard(lesson.drill, _encoders())
+    ready = heard(lesson.drill, _encoder())
     right = played(ready, model.tracking, None, number)
     own = played(ready, model.tracking, Chooser(model), 1000 + number)
     return Found(lesson.drill.name, _weighed(right, lesson), _weighed(own, lesson))
@@ -128,7 +129,7 @@ def with_temperature(model: Model, found: Sequence[Found]) -> Model:
 
 def judged(model: Model, each: Drill, title: str) -> None:
     """Prints the accuracy with own and with right history, over all turns and right after a wrong choice."""
-    ready, choose = heard(each, _encoders()), Chooser(model)
+    ready, choose = heard(each, _encoder()), Chooser(model)
     shares = []
     for by in (choose, None):
         right, after = list[bool](), list[bool]()
