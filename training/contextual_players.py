@@ -27,8 +27,8 @@ from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual.belief import TrackingWeights
 from turnwise.selection.contextual.build_turn import joined_text
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.trained_model import Model
 from turnwise.selection.contextual.situation import Situation, is_empty
+from turnwise.selection.contextual.trained_model import Model
 from turnwise.selection.contextual.wording import AgentNames
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.reader import with_parts
