@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 SCRIPT = (
     Line("Hello there", "Small talk, and nothing else: the general agent."),
-    Line("It is broken", "Two agents fit alike, a return or the warranty: the user is asked."),
+    Line("This thing is broken", "Two agents fit alike, a return or the warranty: the user is asked."),
     Line("the return", "The answer, by name, number or other words. The agent gets what was asked before."),
     Line("A-10398", "The returns agent asks, and keeps the answers to its questions."),
     Line("the kettle", "Which item? No pattern knows a kettle."),

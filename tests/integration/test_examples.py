@@ -50,7 +50,7 @@ def test_each_tenant_has_its_own_agents_and_learns_alone(tmp_path: Path) -> None
     of("garden", "learn", "--from", "garden/cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
     learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["learned"]
     assert "Nobody rang the bell" in [each["text"] for each in learned]
-    assert chosen("garden", "Nobody rang my bell") == "front"
+    assert chosen("garden", "The bell was never rung") == "front"
     of("garden", "agents", "add-example", "deliveries", "Nobody rang the bell")
-    assert chosen("garden", "Nobody rang my bell") == "deliveries"
-    assert chosen("plumber", "Nobody rang my bell") == "front", "no other tenant learns from it"
+    assert chosen("garden", "The bell was never rung") == "deliveries"
+    assert chosen("plumber", "The bell was never rung") == "front", "no other tenant learns from it"

@@ -105,7 +105,7 @@ async def test_what_nobody_claims_ends_at_the_general_agent(opened: OpenDesk) ->
 async def test_in_doubt_the_user_is_asked(opened: OpenDesk) -> None:
     """E5: and the one who is chosen gets what was asked."""
     async with opened() as desk:
-        asked = await desk.say("it is broken")
+        asked = await desk.say("this thing is broken")
         assert asked.selection is not None
         assert (asked.selection.outcome, asked.selection.agent) == ("clarify", "supervisor")
         assert "Returns – Takes items back" in asked.text
@@ -115,7 +115,7 @@ async def test_in_doubt_the_user_is_asked(opened: OpenDesk) -> None:
         events = await desk.runner.store.events(desk.runner.key("dana", "s"), invocation_id=chosen.invocation_id)
         told = next(event.actions.brief for event in events if event.author == USER)
         assert told is not None
-        assert told.text == "it is broken"
+        assert told.text == "this thing is broken"
 
 
 async def test_a_case_for_people(opened: OpenDesk) -> None:

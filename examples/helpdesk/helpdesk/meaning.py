@@ -13,7 +13,7 @@ FITS = 0.48
 """The lowest score of a product that is offered. Things that the shop does not have stay below it."""
 NEAR = 0.12
 """A product this much worse than the best one is not offered."""
-SAME = 0.5
+SAME = 0.55
 """The lowest cosine at which two questions count as the same."""
 NAMED = 0.1
 """What a product gains when its kind is named: "kettle", "headphones"."""

@@ -37,6 +37,7 @@ _HIGHEST = 10_000
         "What could I give my sister for her birthday?",
         "A present for somebody who likes to cook",
         "Do you have ideas for a gift?",
+        "A gift for my uncle, he likes to fish, at most $40",
     ],
     tags=["shopping"],
     children=[products, stores],
