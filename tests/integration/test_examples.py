@@ -49,8 +49,8 @@ def test_each_tenant_has_its_own_agents_and_learns_alone(tmp_path: Path) -> None
     assert chosen("plumber", "The sink in the kitchen drips") == "repairs"
     of("garden", "learn", "--from", "garden/cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
     learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["learned"]
-    assert "Nobody rang the bell" in [each["text"] for each in learned]
-    assert chosen("garden", "The bell was never rung") == "front"
-    of("garden", "agents", "add-example", "deliveries", "Nobody rang the bell")
-    assert chosen("garden", "The bell was never rung") == "deliveries"
-    assert chosen("plumber", "The bell was never rung") == "front", "no other tenant learns from it"
+    assert "Leave it with the porter, please" in [each["text"] for each in learned]
+    assert chosen("garden", "The porter has it") == "front"
+    of("garden", "agents", "add-example", "deliveries", "Leave it with the porter, please")
+    assert chosen("garden", "The porter has it") == "deliveries"
+    assert chosen("plumber", "The porter has it") == "front", "no other tenant learns from it"
