@@ -34,7 +34,7 @@ _BELONGING, _NEAREST = 0, 1
 # From public data sets, with 2 to 5 agents of 2 to 5 examples each: 1 to 3 % of in-scope requests have a lower cosine, and 97
 # to 99 % of meaningless texts. More phrases raise the cosine of chance neighbours; beyond 20 phrases a higher threshold would
 # lose more in-scope requests than it would find others.
-_UNLIKE, _UNLIKE_PER_LOG, _UNLIKE_MOST, _UNLIKE_SCALE = 0.275, 0.034, 20, 0.03
+_UNLIKE, _UNLIKE_PER_LOG, _UNLIKE_MOST, _UNLIKE_SCALE = 0.245, 0.034, 20, 0.03
 _NOTHING = -1.0
 
 
