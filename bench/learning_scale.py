@@ -241,13 +241,13 @@ async def _replayed(data: Path, folder: Path, count: int) -> list[Figure]:
 def _desk(examples: dict[str, list[str]]) -> Agent:
     def made(name: str) -> Agent:
         @agent(name=name, examples=examples[name])
-        def answer(message: str) -> str:
+        def answer() -> str:
             return "Done."
 
         return answer
 
     @agent(name="desk", children=[made(name) for name in examples])
-    def desk(message: str) -> str:
+    def desk() -> str:
         return "How can I help?"
 
     return desk
