@@ -37,9 +37,9 @@ DECISIONS, QUICK_DECISIONS = 1_000_000, 50_000
 REPORT_SECONDS, REPORT_MB = 90.0, 500.0
 A_SECOND = 1_000.0
 """Decisions that are made again per second and core."""
-AGENTS, OTHERS, EXAMPLES = 30, 10, 5
-MADE, TURNS = 2_000, 5
-"""How many decisions are made, and in each session. All others are copies of these."""
+AGENTS, EXAMPLES = 30, 5
+MADE, NOBODY, TURNS = 2_000, 200, 5
+"""How many decisions are made, on how many requests of another kind, and in each session. All others are copies of these."""
 REPLAY_AGENTS, REPLAY_EXAMPLES, REPLAYED, QUICK_REPLAYED = 100, 15, 10_000, 1_000
 SIGNALS, RATINGS, OPERATORS = 0.25, 0.05, 0.02
 """The shares of decisions with labels of these sources."""
@@ -103,10 +103,11 @@ def _by_agent(path: Path) -> dict[str, list[str]]:
 def _fill(data: Path, folder: Path, url: str, count: int) -> None:
     """Makes some decisions, and copies them with other texts and times, and with labels."""
     chance = random.Random(28)
-    spoken = list(_by_agent(data / NEEDED[0]).values())[: AGENTS + OTHERS]
-    texts = [text for all_ in spoken for text in all_[EXAMPLES:]]
+    spoken = list(_by_agent(data / NEEDED[0]).values())[:AGENTS]
+    texts = chance.sample([text for all_ in spoken for text in all_[EXAMPLES:]], MADE - NOBODY)
+    texts += chance.sample([text for all_ in _by_agent(data / NEEDED[1]).values() for text in all_], NOBODY)
     chance.shuffle(texts)
-    asyncio.run(_talk(folder, texts[:MADE]))
+    asyncio.run(_talk(folder, texts))
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         made = _Made.read(connection)
@@ -215,7 +216,8 @@ async def _replayed(data: Path, folder: Path, count: int) -> list[Figure]:
         texts = [text for all_ in spoken.values() for text in all_[REPLAY_EXAMPLES:]]
         random.Random(28).shuffle(texts)
         await runner.cascade.prepare()
-        await runner.cascade.meaning.fitted()
+        if runner.cascade.meaning is not None:
+            await runner.cascade.meaning.fitted()
         for number in range(count):
             session = f"s{number // TURNS}"
             await (

@@ -359,7 +359,7 @@ async def test_a_search_adds_all_labels_if_it_is_asked(store: SqlSessionStore) -
         {"key": fork.key},
         {"user": key.user, "limit": 2},
     ):
-        found = await store.decisions.search(key.app, labels=True, **asked)  # type: ignore[arg-type]
+        found = await store.decisions.search(key.app, labels=True, **asked)
         assert len(found.items) == asked.get("limit", 3)
         assert [list(each.labels) for each in found.items] == [known[each.sequence] for each in found.items], asked
     assert all(not each.labels for each in (await store.decisions.search(key.app)).items)

@@ -87,7 +87,7 @@ def test_the_label_that_counts_judges() -> None:
         selection = Selection(agent="desk", method="m", confidence=0.5, outcome=outcome, fingerprint="f")
         decision = Decision(SessionKey("app", "ada", "s"), 1, "i", "text", selection, NOON, labels=labels)
         each = judged(decision, "desk")
-        return each and (each.chosen, each.expected, each.is_right)
+        return None if each is None else (each.chosen, each.expected, each.is_right)
 
     by_user, by_operator = Label(source="user", agent="a"), Label(agent=None)
     assert found() is None
