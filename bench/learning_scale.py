@@ -187,11 +187,12 @@ def _labels(row: dict[str, Any], session: str, names: list[str], chance: random.
 
 # The system counts to a new process what the one before it had, so the peak is that of its own memory.
 _COMMAND = """
-import re, sys
+import re
 from turnwise.cli.app import main
-code = main()
-print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-sys.exit(code)
+try:
+    main()
+finally:
+    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 """
 
 
