@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 
 from pydantic import JsonValue
 
-from turnwise.learning.collect import MAX_DECISIONS, Step, newest_decisions, no_step
+from turnwise.learning.collect_signals import MAX_DECISIONS, Step, newest_decisions, no_step
 from turnwise.learning.emerging import Group, group_texts, words_of
 from turnwise.learning.estimates import Estimate, Estimator
 from turnwise.learning.export_cases import redacted
