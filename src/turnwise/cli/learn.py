@@ -69,32 +69,41 @@ def learn(
     The later decisions judge what was learned from the earlier ones. Exits with 1 if nothing is surely better.
     """
     from turnwise.cli import terminal
+    from turnwise.cli.learn_output import proposal_yaml
+
+    if output is not None:
+        check_writable(output, "--output")
+    reads = _Reads(cases or [], since, _callers(trust or []))
+    result = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
+    _print_result(result, as_json)
+    found = result.found
+    if output is not None and found.proposal is not None:
+        write_report(output, proposal_yaml(found.proposal))
+        terminal.print_note(f"proposal: {output}")
+    raise typer.Exit(OK if found.proposal is not None else FAILED)
+
+
+def _print_result(result: "_Result", as_json: bool) -> None:
+    """Prints the proposal, the credentials with too many labels, and the drafts."""
+    from turnwise.cli import terminal
     from turnwise.cli.learn_output import (
         capped_data,
         capped_lines,
         drafts_data,
         drafts_lines,
         learned_lines,
-        proposal_yaml,
         worn_data,
         worn_lines,
     )
     from turnwise.cli.text_layout import wrap
 
-    if output is not None:
-        check_writable(output, "--output")
-    reads = _Reads(cases or [], since, _callers(trust or []))
-    found, drafts, judged, keys = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
+    found, drafts, judged, keys = result
     if as_json:
         data = {**found.data(), **capped_data(found, keys), **worn_data(judged)}
         terminal.print_json({**data, "drafts": drafts_data(drafts)})
     else:
         lines = [*learned_lines(found), *capped_lines(found, keys), *worn_lines(judged), *drafts_lines(drafts)]
         terminal.print_lines(wrap(lines, terminal.width()))
-    if output is not None and found.proposal is not None:
-        write_report(output, proposal_yaml(found.proposal))
-        terminal.print_note(f"proposal: {output}")
-    raise typer.Exit(OK if found.proposal is not None else FAILED)
 
 
 class _Reads(NamedTuple):
