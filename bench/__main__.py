@@ -14,6 +14,7 @@ from bench import (
     learning,
     learning_curves,
     learning_dialogues,
+    learning_scale,
     memory,
     memory_routing,
     memory_users,
@@ -44,7 +45,12 @@ from bench.startup import startup
 SURVIVAL, ROUTING, GATEWAY, NASTY, FORMAT, ABUSE = "survival", "routing", "gateway", "nasty", "format", "abuse"
 MEMORY, EXPERIMENTS, CONSOLE, LEARNING, ENGINES = "memory", "experiments", "console", "learning", "engines"
 HELD, CHANGES, SCALING = "held", "changes", "scaling"
-LEARNING_PARTS = {LEARNING: learning, f"{LEARNING}:dialogues": learning_dialogues, f"{LEARNING}:curves": learning_curves}
+LEARNING_PARTS = {
+    LEARNING: learning,
+    f"{LEARNING}:dialogues": learning_dialogues,
+    f"{LEARNING}:curves": learning_curves,
+    f"{LEARNING}:scale": learning_scale,
+}
 # On the disk of the checkout: the folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -162,7 +168,7 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
         yield "What is used up at which number of workers", list(scaling.limits(quick=arguments.quick))
     if MEMORY in arguments.scenes:
         yield from memory_tables(arguments, folder)
-    yield from learning_tables(arguments)
+    yield from learning_tables(arguments, folder)
     yield from process_tables(arguments, folder)
 
 
@@ -175,7 +181,7 @@ def memory_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple
     yield "Routing by memory (floor: without it)", memory_routing.figures(folder)
 
 
-def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[Figure]]]:
+def learning_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
     if LEARNING in arguments.scenes:
         rows = learning.figures(arguments.data, quick=arguments.quick)
         yield "What labels teach: points gained on other messages, median (worst to best)", rows
@@ -185,6 +191,9 @@ def learning_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, list[F
     if f"{LEARNING}:curves" in arguments.scenes:
         rows = learning_curves.figures(arguments.data, quick=arguments.quick)
         yield "Points gained by number of labels, median", rows
+    if f"{LEARNING}:scale" in arguments.scenes:
+        rows = learning_scale.figures(arguments.data, folder, quick=arguments.quick)
+        yield "Reports and replays of much traffic", rows
 
 
 def process_tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:

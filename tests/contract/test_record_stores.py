@@ -335,6 +335,36 @@ async def test_the_search_finds_the_label_that_counts(store: SqlSessionStore) ->
     assert (await found(labelled=True), await found(label="b"), await found(labelled=False)) == ([3], [3], [1])
 
 
+async def test_a_search_adds_all_labels_if_it_is_asked(store: SqlSessionStore) -> None:
+    """E4: of decisions of an app, of a session, and of those that a fork inherited; in the order of `Labels.of`."""
+    key, other = fresh_key(), fresh_key()
+    await told(store, key, "i-1", "i-2", "i-3")
+    await told(store, other, "i-4")
+    await store.labels.put(other, 1, Label(agent="theirs"), actor="x")
+    for label in (
+        Label(source="user", agent=None, unsure=True, weight=0.5),
+        Label(source="signal", agent="b", weight=0.7, note="ä"),
+        Label(author="op", agent="c", picked="random", probability=0.1),
+    ):
+        await store.labels.put(key, 1, label, actor="x")
+    await store.labels.put(key, 5, Label(source="user", agent=None), actor="x")
+    fork = await store.fork(key, "fork")
+    known = {sequence: [each.label for each in await store.labels.of(key, sequence)] for sequence in (1, 3, 5)}
+    assert [len(each) for each in known.values()] == [3, 0, 1]
+    for asked in (
+        {},
+        {"brief": True},
+        {"key": key},
+        {"key": key, "oldest_first": True, "brief": True},
+        {"key": fork.key},
+        {"user": key.user, "limit": 2},
+    ):
+        found = await store.decisions.search(key.app, labels=True, **asked)
+        assert len(found.items) == asked.get("limit", 3)
+        assert [list(each.labels) for each in found.items] == [known[each.sequence] for each in found.items], asked
+    assert all(not each.labels for each in (await store.decisions.search(key.app)).items)
+
+
 async def test_a_user_who_comes_back_during_the_erasure_keeps_what_is_new(store: SqlSessionStore) -> None:
     """A44, E7: the process that erases dies after its first step; another one continues."""
     key = fresh_key()

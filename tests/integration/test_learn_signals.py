@@ -117,7 +117,7 @@ async def test_a_signal_is_the_credentials_that_sent_the_message(make: Callable[
     traffic = await LogTraffic.read(runner.store, "app", runner.cascade)
     assert {each.user: each.author for each in traffic.labelled} == {"u0": one, "u1": one, "u2": ""}
     trusting = await LogTraffic.read(runner.store, "app", runner.cascade, trusted=["key-1", "other"])
-    assert {each.author for each in trusting.labelled} == {""}
+    assert {(each.author, each.credential) for each in trusting.labelled} == {("", "")}
 
 
 async def test_the_operators_newest_labels_come_first_when_there_are_too_many(make: Callable[..., Runner]) -> None:
@@ -214,4 +214,4 @@ async def test_the_id_of_a_key_names_what_its_messages_carry(make: Callable[...,
     assert is_key_id(api_key.id)
     assert len({each.author for each in (await LogTraffic.read(runner.store, "app", runner.cascade)).labelled}) == 1
     trusting = await LogTraffic.read(runner.store, "app", runner.cascade, trusted=[caller_id(api_key.id)])
-    assert {each.author for each in trusting.labelled} == {""}
+    assert {(each.author, each.credential) for each in trusting.labelled} == {("", "")}

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -16,6 +16,7 @@ from turnwise.cli.options import ConfigOption, JsonOption
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.config.learned_drafts import StoredDrafts
+    from turnwise.facts.callers import ApiKey
     from turnwise.learning.learn import Learned, Traffic
     from turnwise.learning.traffic import LogTraffic
     from turnwise.runner import Runner
@@ -68,22 +69,41 @@ def learn(
     The later decisions judge what was learned from the earlier ones. Exits with 1 if nothing is surely better.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.learn_output import drafts_data, drafts_lines, learned_lines, proposal_yaml, worn_data, worn_lines
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.learn_output import proposal_yaml
 
     if output is not None:
         check_writable(output, "--output")
     reads = _Reads(cases or [], since, _callers(trust or []))
-    found, drafts, judged = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
-    if as_json:
-        terminal.print_json({**found.data(), **worn_data(judged), "drafts": drafts_data(drafts)})
-    else:
-        lines = [*learned_lines(found), *worn_lines(judged), *drafts_lines(drafts)]
-        terminal.print_lines(wrap(lines, terminal.width()))
+    result = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
+    _print_result(result, as_json)
+    found = result.found
     if output is not None and found.proposal is not None:
         write_report(output, proposal_yaml(found.proposal))
         terminal.print_note(f"proposal: {output}")
     raise typer.Exit(OK if found.proposal is not None else FAILED)
+
+
+def _print_result(result: "_Result", as_json: bool) -> None:
+    """Prints the proposal, the credentials with too many labels, and the drafts."""
+    from turnwise.cli import terminal
+    from turnwise.cli.learn_output import (
+        capped_data,
+        capped_lines,
+        drafts_data,
+        drafts_lines,
+        learned_lines,
+        worn_data,
+        worn_lines,
+    )
+    from turnwise.cli.text_layout import wrap
+
+    found, drafts, judged, keys = result
+    if as_json:
+        data = {**found.data(), **capped_data(found, keys), **worn_data(judged)}
+        terminal.print_json({**data, "drafts": drafts_data(drafts)})
+    else:
+        lines = [*learned_lines(found), *capped_lines(found, keys), *worn_lines(judged), *drafts_lines(drafts)]
+        terminal.print_lines(wrap(lines, terminal.width()))
 
 
 class _Reads(NamedTuple):
@@ -104,10 +124,15 @@ class _Bounds(NamedTuple):
     seed: int
 
 
-_Result = tuple["Learned", "StoredDrafts | None", int | None]
-"""The learned proposal; the drafts; and how many drafts the later messages have judged, None if they judged none or the store
-cannot count.
-"""
+class _Result(NamedTuple):
+    """What a run gives."""
+
+    found: "Learned"
+    drafts: "StoredDrafts | None"
+    judged: int | None
+    """How many drafts the later messages have judged; None if they judged none or the store cannot count."""
+    keys: "Mapping[str, ApiKey]"
+    """The app's keys by the digest of their callers, if labels of some are over the cap."""
 
 
 def _callers(key_ids: Sequence[str]) -> list[str]:
@@ -143,7 +168,19 @@ async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: boo
             found = await learn(cascade, traffic, **bounds._asdict())
         is_kept = draft or not getattr(app.runner.store, "is_unmade", False)  # a command that only reads makes no database
         judged = await _count_draft(app.runner, reads.cases, found) if is_kept else None
-        return found, await _store_drafts(app, found, bounds.seed) if draft else None, judged
+        drafts = await _store_drafts(app, found, bounds.seed) if draft else None
+        return _Result(found, drafts, judged, await _keys(app.runner) if found.capped_credentials else {})
+
+
+async def _keys(runner: "Runner") -> "dict[str, ApiKey]":
+    """Returns the app's keys by the digest of their callers; none if the store keeps none."""
+    from turnwise.access.api_keys import caller_id
+    from turnwise.facts.callers import credential_digest
+    from turnwise.ports.key_store import KeyStore
+
+    if not isinstance(runner.store, KeyStore):
+        return {}
+    return {credential_digest(caller_id(key.id)): key for key in await runner.store.keys.list(runner.app)}
 
 
 async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":

@@ -1,6 +1,6 @@
 """The result of learning, as text for the terminal, as JSON and as YAML."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -11,6 +11,7 @@ from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.config.learned_drafts import StoredDrafts
+from turnwise.facts.callers import ApiKey
 from turnwise.learning.intervals import Difference
 from turnwise.learning.learn import Learned
 from turnwise.learning.proposals import Proposal
@@ -36,6 +37,38 @@ def learned_lines(found: Learned) -> Iterator[Text]:
         yield from _examples(found.proposal)
         yield from _numbers(found.proposal)
     yield from _agents(found)
+
+
+def capped_lines(found: Learned, keys: Mapping[str, ApiKey]) -> Iterator[Text]:
+    """The lines about credentials whose labels are over the cap although several users gave them, with what to do.
+
+    Args:
+        found: The result.
+        keys: The app's keys by the digest of their callers.
+    """
+    for each in found.capped_credentials:
+        key = keys.get(each.digest)
+        labels = f"{each.labels:,} of the labels over the cap are by {each.users:,} users"
+        if key is None:
+            yield Text(f"{labels} of one credential that is no key of this app. It counts as one source.")
+        else:
+            yield Text(f"{labels} of key {key.id} ({one_line(key.name)}). A key counts as one source, whatever users it names.")
+            yield styled(f"If its server authenticates these users: turnwise learn --trust {key.id}", "bold")
+
+
+def capped_data(found: Learned, keys: Mapping[str, ApiKey]) -> dict[str, JsonValue]:
+    """The same credentials, each with its key; null for one that is no key of the app."""
+    return {
+        "capped_credentials": [
+            {
+                "key": keys[each.digest].id if each.digest in keys else None,
+                "name": keys[each.digest].name if each.digest in keys else None,
+                "labels": each.labels,
+                "users": each.users,
+            }
+            for each in found.capped_credentials
+        ]
+    }
 
 
 def worn_lines(judged: int | None) -> Iterator[Text]:

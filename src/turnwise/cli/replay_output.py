@@ -52,8 +52,8 @@ def _changes(found: ReplayResult, width: int | None) -> Iterator[Text]:
     if found.flips:
         yield Text()
         yield from _flips(found, width)
-    if len(found.flips) > FLIPS_SHOWN:
-        yield styled(f"and {len(found.flips) - FLIPS_SHOWN} more pairs; --json has all", "dim")
+    if (more := len(found.flips) - FLIPS_SHOWN) > 0:
+        yield styled(f"and {more} more {'pair' if more == 1 else 'pairs'}; --json has all", "dim")
 
 
 def _flips(found: ReplayResult, width: int | None) -> Iterator[Text]:

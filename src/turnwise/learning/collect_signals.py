@@ -135,15 +135,16 @@ async def newest_decisions(
     labelled: bool | None = None,
     limit: int = MAX_DECISIONS,
     brief: bool = False,
+    labels: bool = False,
 ) -> AsyncIterator[Decision]:
     """Yields the newest decisions of an app, newest first; with `labelled`, only those with a label, or without.
 
-    `brief` leaves out their records, as the store's search does. Raises StoreError.
+    `brief` leaves out their records and `labels` adds their labels, as the store's search does. Raises StoreError.
     """
     count, after, wanted = 0, None, DecisionFilter(since=since, labelled=labelled)
     while count < limit:
         size = min(_PAGE, limit - count)
-        page = await store.decisions.search(app, filter=wanted, after=after, limit=size, brief=brief)
+        page = await store.decisions.search(app, filter=wanted, after=after, limit=size, brief=brief, labels=labels)
         for each in page.items:
             yield each
         count, after = count + len(page.items), page.next

@@ -9,12 +9,11 @@ from datetime import date, datetime, timedelta
 
 from pydantic import JsonValue
 
-from turnwise.access.records import record_store_of
-from turnwise.learning.collect_signals import MAX_DECISIONS, Step, all_labels, newest_decisions, no_step
+from turnwise.learning.collect_signals import MAX_DECISIONS, Step, newest_decisions, no_step
 from turnwise.learning.emerging import Group, group_texts, words_of
-from turnwise.learning.estimates import Estimate, accuracy, calibration
+from turnwise.learning.estimates import Estimate, Estimator
 from turnwise.learning.export_cases import redacted
-from turnwise.learning.judged import ASKED, Judged, judged_decisions
+from turnwise.learning.judged import ASKED, Judged, judged
 from turnwise.learning.measures import Bin
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.decisions import Decision
@@ -99,7 +98,7 @@ class DecisionReport:
     first: datetime | None
     last: datetime | None
     labels: int
-    """The number of decisions with a label that counts."""
+    """How many of them have a label that counts."""
     accuracy: Estimate | None
     calibration: Sequence[Bin]
     calibration_error: float | None
@@ -175,12 +174,20 @@ class _Counts:
     decisions: int = 0
     first: datetime | None = None
     last: datetime | None = None
+    labels: int = 0
+    estimator: Estimator = field(default_factory=Estimator)
+    pairs: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    """How often each pair of expected and chosen agent occurs."""
+    misroutes: defaultdict[tuple[str, str], "_Examples"] = field(default_factory=lambda: defaultdict(_Examples))
     by_method: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     by_confidence: list[Tally] = field(default_factory=lambda: [Tally() for _ in range(TENTHS)])
     weeks: dict[date, Week] = field(default_factory=dict)
 
-    def add(self, decision: Decision, judged: Judged | None) -> None:
-        """Counts one decision, with its judgement if it is labelled."""
+    def add(self, decision: Decision) -> None:
+        """Counts one decision with its labels."""
+        known = judged(decision, self.default)
+        if known is not None:
+            self._add_judged(known, decision.text)
         selection, at = decision.selection, decision.created_at
         self.decisions += 1
         self.first, self.last = min(self.first or at, at), max(self.last or at, at)
@@ -193,12 +200,32 @@ class _Counts:
         week.unsure += selection.confidence < _SURE
         for tally in (week, self.by_method[selection.method], tenth):
             tally.decisions += 1
-            tally.right += judged is not None and judged.is_right
-            tally.wrong += judged is not None and not judged.is_right
+            tally.right += known is not None and known.is_right
+            tally.wrong += known is not None and not known.is_right
         if decision.text.strip():
             self.every.add(decision.text, selection.agent)
             if is_nobody and not asked and selection.method not in _MEANT:
                 self.nobody.add(decision.text, selection.agent)
+
+    def _add_judged(self, known: Judged, text: str) -> None:
+        self.labels += 1
+        self.estimator.add(known)
+        pair = known.expected, known.chosen or ASKED
+        self.pairs[pair] += 1
+        if not known.is_right:
+            self.misroutes[pair].add(text)
+
+
+class _Examples:
+    """Counts messages, and keeps some different ones, without personal data and keys."""
+
+    def __init__(self, most: int = EXAMPLES) -> None:
+        self.count, self.texts, self._most = 0, dict[str, None](), most
+
+    def add(self, text: str) -> None:
+        self.count += 1
+        if len(self.texts) < self._most and text.strip():
+            self.texts[redacted(_cut(text))] = None
 
 
 _MEANT = frozenset({"smalltalk", "direct_routing", "reply", "tool_result"})
@@ -229,47 +256,36 @@ async def decision_report(
         step: Called after each hundred decisions.
 
     Raises:
-        ConfigError: The store keeps no labels.
         StoreError: The store cannot be read.
         EncoderError: A message has no vector.
     """
-    default = cascade.spec.default or cascade.tree.root
-    labels = await all_labels(record_store_of(store).labels, app)
-    judged = judged_decisions([each for each in labels if since is None or each.decided_at >= since], default)
-    counts = _Counts(default, Reservoir(sample, seed), Reservoir(sample, seed))
-    texts: dict[int, str] = {}
-    async for each in newest_decisions(store, app, since=since, limit=limit, brief=True):
-        known = judged.get((each.key, each.sequence))
-        counts.add(each, known)
-        if known is not None and not known.is_right:
-            texts[id(known)] = _cut(each.text)
+    counts = _Counts(cascade.spec.default or cascade.tree.root, Reservoir(sample, seed), Reservoir(sample, seed))
+    async for each in newest_decisions(store, app, since=since, limit=limit, brief=True, labels=True):
+        counts.add(each)
         if counts.decisions % 100 == 0:
             step("reading decisions", counts.decisions, 0)
     step("grouping messages", 0, 0)
     complete = counts.decisions < limit
     # Comparing texts takes seconds, and the caller may serve others meanwhile.
-    return await asyncio.to_thread(_report, cascade, counts, list(judged.values()), texts, complete=complete)
+    return await asyncio.to_thread(_report, cascade, counts, complete=complete)
 
 
-def _report(
-    cascade: Cascade, counts: _Counts, judged: Sequence[Judged], texts: Mapping[int, str], *, complete: bool
-) -> DecisionReport:
+def _report(cascade: Cascade, counts: _Counts, *, complete: bool) -> DecisionReport:
     """Makes the report of the counts."""
-    bins, distance = calibration(judged)
-    pairs = Counter[tuple[str | None, str | None]]((each.expected, each.chosen or ASKED) for each in judged)
+    bins, distance = counts.estimator.calibration()
     conflicts = _conflicts(pattern_index(cascade.tree), counts.every.items)
     return DecisionReport(
         decisions=counts.decisions,
         complete=complete,
         first=counts.first,
         last=counts.last,
-        labels=len(judged),
-        accuracy=accuracy(judged),
+        labels=counts.labels,
+        accuracy=counts.estimator.accuracy(),
         calibration=bins,
         calibration_error=distance,
-        misroutes=_misroutes(judged, texts),
-        pairs=pairs,
-        rivals=_rivals(pairs),
+        misroutes=_misroutes(counts.misroutes),
+        pairs=counts.pairs,
+        rivals=_rivals(counts.pairs),
         nobody=counts.nobody.seen,
         sampled=len(counts.nobody.items) if cascade.meaning is not None else 0,
         groups=_groups(cascade, counts),
@@ -281,14 +297,10 @@ def _report(
     )
 
 
-def _misroutes(judged: Iterable[Judged], texts: Mapping[int, str]) -> list[Misroute]:
+def _misroutes(wrong: Mapping[tuple[str, str], _Examples]) -> list[Misroute]:
     """Returns the pairs of expected and chosen agent, the most frequent first, with sample messages."""
-    wrong: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for each in judged:
-        if not each.is_right:
-            wrong[each.expected, each.chosen or ASKED].append(texts.get(id(each), ""))
-    ordered = sorted(wrong.items(), key=lambda item: (-len(item[1]), item[0]))[:PAIRS]
-    return [Misroute(*pair, len(said), _shown(said)) for pair, said in ordered]
+    ordered = sorted(wrong.items(), key=lambda item: (-item[1].count, item[0]))[:PAIRS]
+    return [Misroute(*pair, each.count, tuple(each.texts)) for pair, each in ordered]
 
 
 def _rivals(pairs: Mapping[tuple[str | None, str | None], int]) -> list[Rivals]:
@@ -304,17 +316,16 @@ def _rivals(pairs: Mapping[tuple[str | None, str | None], int]) -> list[Rivals]:
 
 def _conflicts(index: PatternIndex, sample: Iterable[tuple[str, str]]) -> list[Conflict]:
     """Returns the pairs of agents whose patterns match the same messages, the most frequent first."""
-    found: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], _Examples] = defaultdict(_Examples)
+    won: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for text, agent in sample if len(index) else ():
         names = sorted({hit.label for hit in index.match(text)})
         for number, one in enumerate(names):
             for other in names[number + 1 :]:
-                found[one, other].append((text, agent))
-    ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))[:PAIRS]
-    return [
-        Conflict(pair, len(said), dict(Counter(agent for _, agent in said).most_common()), _shown(text for text, _ in said))
-        for pair, said in ordered
-    ]
+                found[one, other].add(text)
+                won[one, other][agent] += 1
+    ordered = sorted(found.items(), key=lambda item: (-item[1].count, item[0]))[:PAIRS]
+    return [Conflict(pair, each.count, dict(won[pair].most_common()), tuple(each.texts)) for pair, each in ordered]
 
 
 def _groups(cascade: Cascade, counts: _Counts) -> list[Group]:
@@ -325,16 +336,15 @@ def _groups(cascade: Cascade, counts: _Counts) -> list[Group]:
     vectors = vectors_of(texts, cascade.meaning.encoder, cache=None, progress=no_step)
     everywhere = Counter(word for text, _ in counts.every.items for word in words_of(text))
     groups = group_texts(texts, vectors, everywhere, len(counts.every.items))
-    return [group._replace(examples=_shown(group.examples, len(group.examples))) for group in groups]
+    return [group._replace(examples=_shown(group.examples)) for group in groups]
 
 
-def _shown(texts: Iterable[str], most: int = EXAMPLES) -> tuple[str, ...]:
-    """Returns different texts for the page, without personal data and keys."""
-    different: dict[str, None] = {}
-    for text in texts:
-        if text.strip() and len(different) < most:
-            different[redacted(_cut(text))] = None
-    return tuple(different)
+def _shown(texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns the different texts for the page, without personal data and keys."""
+    found = _Examples(len(texts))
+    for each in texts:
+        found.add(each)
+    return tuple(found.texts)
 
 
 def _cut(text: str) -> str:

@@ -20,6 +20,7 @@ LEAST, MOST_GROUPS, EXAMPLES = 3, 20, 4
 """The fewest messages of a group, how many groups are returned, and how many examples each has."""
 _MOST_CENTRES = 2_000
 _NAME_WORDS = 2
+_BLOCK = 512
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -50,8 +51,7 @@ def group_texts(texts: Sequence[str], vectors: "NDArray[np.float32]", everywhere
     if not texts:
         return []
     centres = _centres(vectors)
-    nearest = vectors @ centres.T
-    joined, cosines = nearest.argmax(axis=1), nearest.max(axis=1)
+    joined, cosines = _nearest(vectors, centres)
     groups = []
     for number in range(len(centres)):
         members = np.flatnonzero((joined == number) & (cosines >= ALIKE))
@@ -78,6 +78,18 @@ def _centres(vectors: "NDArray[np.float32]") -> "NDArray[np.float32]":
         sums[at] += vector
         centres[at] = sums[at] / max(float(np.linalg.norm(sums[at])), 1e-9)
     return centres[:count]
+
+
+def _nearest(vectors: "NDArray[np.float32]", centres: "NDArray[np.float32]") -> "tuple[NDArray[np.intp], NDArray[np.float32]]":
+    """Returns the nearest group of each message, and its cosine. It works in blocks, to bound the memory."""
+    import numpy as np
+
+    joined, cosines = np.empty(len(vectors), np.intp), np.empty(len(vectors), np.float32)
+    for start in range(0, len(vectors), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        found = vectors[rows] @ centres.T
+        joined[rows], cosines[rows] = found.argmax(axis=1), found.max(axis=1)
+    return joined, cosines
 
 
 def _name(said: Sequence[str], everywhere: Mapping[str, int], total: int) -> str:

@@ -1,7 +1,8 @@
 """Accuracy and calibration of all decisions, estimated from the labels of a few (behaviour H2)."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from turnwise.learning.judged import Judged
@@ -23,31 +24,89 @@ class Estimate(NamedTuple):
     how: Literal["random", "inverse probability"]
 
 
-def estimable(judged: Sequence[Judged]) -> list[tuple[Judged, float]]:
-    """Returns the labels from which all decisions can be estimated, with their weights.
+class Estimator:
+    """Estimates the accuracy and calibration of all decisions from labels. It keeps sums, not the labels.
 
     Labels with a known probability weigh its inverse (Horvitz and Thompson, Journal of the American Statistical Association 47,
     1952). Without any of these, randomly picked labels weigh the same. All other labels, such as complaints, are left out:
     they are where the router errs.
     """
-    known = [(each, 1.0 / each.probability) for each in judged if each.probability is not None]
-    return known or [(each, 1.0) for each in judged if each.is_random]
+
+    def __init__(self) -> None:
+        self._known, self._random = _Sums(), _Sums()
+
+    def add(self, judged: Judged) -> None:
+        """Adds a labelled decision."""
+        if judged.probability is not None:
+            self._known.add(judged, 1.0 / judged.probability)
+        elif judged.is_random:
+            self._random.add(judged, 1.0)
+
+    @property
+    def _sums(self) -> "_Sums":
+        return self._known if self._known.every.labels else self._random
+
+    def accuracy(self) -> Estimate | None:
+        """Returns the estimated accuracy; None without labels to estimate it from.
+
+        The interval is Wilson's, for the effective number of labels (Kish, Survey Sampling, 1965).
+        """
+        sums = self._sums
+        found = sums.every
+        if not found.labels:
+            return None
+        share = found.right / found.weight
+        low, high = wilson(share, found.weight**2 / sums.squares)
+        return Estimate(share, low, high, found.labels, "random" if sums.least == sums.most else "inverse probability")
+
+    def calibration(self) -> tuple[list[Bin], float | None]:
+        """Returns bins of the confidence with the estimated share that was right, and the mean distance between both.
+
+        The distance is None without labels to estimate it from. Questions to the user are left out: they have no confidence.
+        """
+        bins, distance, total = list[Bin](), 0.0, 0.0
+        for number, each in sorted(self._sums.bins.items()):
+            confidence, right = each.confidence / each.weight, each.right / each.weight
+            bins.append(Bin(number / BINS, (number + 1) / BINS, each.labels, confidence, right))
+            distance, total = distance + each.weight * abs(confidence - right), total + each.weight
+        return bins, distance / total if total else None
 
 
-def accuracy(judged: Sequence[Judged]) -> Estimate | None:
-    """Returns the estimated accuracy; None without labels to estimate it from.
+@dataclass(slots=True)
+class _Sum:
+    """Sums over some labels."""
 
-    The interval is Wilson's, for the effective number of labels (Kish, Survey Sampling, 1965).
-    """
-    sample = estimable(judged)
-    if not sample:
-        return None
-    total = math.fsum(weight for _, weight in sample)
-    share = math.fsum(weight for each, weight in sample if each.is_right) / total
-    effective = total**2 / math.fsum(weight**2 for _, weight in sample)
-    low, high = wilson(share, effective)
-    equal = len({weight for _, weight in sample}) == 1
-    return Estimate(share, low, high, len(sample), "random" if equal else "inverse probability")
+    labels: int = 0
+    weight: float = 0.0
+    right: float = 0.0
+    """The weight of the right decisions."""
+    confidence: float = 0.0
+    """The sum of the confidences by weight."""
+
+    def add(self, judged: Judged, weight: float) -> None:
+        self.labels += 1
+        self.weight += weight
+        self.right += weight * judged.is_right
+        self.confidence += weight * judged.confidence
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Sums over all labels of one kind, and by confidence."""
+
+    every: _Sum = field(default_factory=_Sum)
+    squares: float = 0.0
+    """The sum of the squared weights."""
+    least: float = math.inf
+    most: float = 0.0
+    bins: defaultdict[int, _Sum] = field(default_factory=lambda: defaultdict(_Sum))
+
+    def add(self, judged: Judged, weight: float) -> None:
+        self.every.add(judged, weight)
+        self.squares += weight**2
+        self.least, self.most = min(self.least, weight), max(self.most, weight)
+        if judged.chosen is not None:
+            self.bins[min(int(judged.confidence * BINS), BINS - 1)].add(judged, weight)
 
 
 def wilson(share: float, count: float) -> tuple[float, float]:
@@ -56,22 +115,3 @@ def wilson(share: float, count: float) -> tuple[float, float]:
     middle = (share + spread / 2) / (1 + spread)
     width = _Z / (1 + spread) * math.sqrt(share * (1 - share) / count + spread / (4 * count))
     return max(middle - width, 0.0), min(middle + width, 1.0)
-
-
-def calibration(judged: Sequence[Judged]) -> tuple[list[Bin], float | None]:
-    """Returns bins of the confidence with the estimated share that was right, and the mean distance between both.
-
-    The distance is None without labels to estimate it from. Questions to the user are left out: they have no confidence.
-    """
-    bins: dict[int, list[tuple[Judged, float]]] = {}
-    for each, weight in estimable(judged):
-        if each.chosen is not None:
-            bins.setdefault(min(int(each.confidence * BINS), BINS - 1), []).append((each, weight))
-    found, distance, total = [], 0.0, 0.0
-    for number, sample in sorted(bins.items()):
-        size = math.fsum(weight for _, weight in sample)
-        confidence = math.fsum(weight * each.confidence for each, weight in sample) / size
-        right = math.fsum(weight for each, weight in sample if each.is_right) / size
-        found.append(Bin(number / BINS, (number + 1) / BINS, len(sample), confidence, right))
-        distance, total = distance + size * abs(confidence - right), total + size
-    return found, distance / total if total else None

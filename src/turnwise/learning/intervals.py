@@ -38,7 +38,8 @@ def paired_difference(
 
     Messages of a session are not independent, so whole groups are weighted: the Bayesian bootstrap (Rubin, The Annals of
     Statistics 9, 1981). Two groups with half the weight stand for what was not seen, one better and one worse. A single message
-    therefore proves nothing. The same seed gives the same interval. Without messages, all values are 0.
+    therefore proves nothing. The interval holds the mean. The same seed gives the same interval.
+    Without messages, all values are 0.
 
     Args:
         before: Whether each message was right before, or the probability that it was.
@@ -60,4 +61,5 @@ def paired_difference(
     draws = np.random.default_rng(seed).standard_exponential((RESAMPLES, len(change)))
     means = (draws @ change) / (draws @ size)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Difference(mean, float(low), float(high), len(before))
+    # The two that were not seen draw it towards 0: where all messages change alike, it would end before their mean.
+    return Difference(mean, min(float(low), mean), max(float(high), mean), len(before))

@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,10 @@ NEARLY_EQUAL = 0.95
 AGREED_SHARE = 0.8
 """The share of the weight that one label of nearly equal texts must have."""
 SOURCE_SHARE, SOURCE_LEAST = 0.1, 5
-"""A user, a session and an author may each give this share of the labels that no operator gave, or that many."""
+"""A user, a session and a credential may each give this share of the labels that count, or that many.
+
+The share is well below `FINAL_SHARE`: the labels that judge are the latest, and one source could give them all.
+"""
 MOST_LABELS = 20_000
 """How many labelled messages are learned from: the operators' newest, then the newest of others. Learning compares all of them
 with each other, in blocks.
@@ -43,6 +46,8 @@ class Labelled:
     """When it was decided, in seconds. Only the order counts."""
     author: str = ""
     """The author of the label; for ratings and conversations the credential. Empty if that is the user's, or unknown."""
+    credential: str = ""
+    """The digest of the credential that is the author; empty for other authors."""
     by_operator: bool = True
     """Operators overrule: their labels have no cap."""
     opens: bool = True
@@ -64,14 +69,15 @@ class Labelled:
 def capped(labelled: Sequence[Labelled]) -> list[int]:
     """Returns the indices of the messages that count, in order.
 
-    Labels of operators always count. Among the others, no user, session or author gives more than a tenth of those that count,
-    or five if that is more. Their earliest labels count.
+    Labels of operators always count. Of the others, no user, session or author gives more than a tenth of all labels that
+    count, or five if that is more. Their earliest labels count.
     """
     others = [index for index, each in enumerate(labelled) if not each.by_operator]
+    by_operators = len(labelled) - len(others)
     others.sort(key=lambda index: (labelled[index].at, index))
     kept = others
     while True:  # a source that gives most of the labels must not raise its own cap
-        most = max(SOURCE_LEAST, math.ceil(SOURCE_SHARE * len(kept)))
+        most = max(SOURCE_LEAST, math.ceil(SOURCE_SHARE * (len(kept) + by_operators)))
         before, kept = len(kept), _within(labelled, others, most)
         if len(kept) == before or most == SOURCE_LEAST:
             break
@@ -89,6 +95,26 @@ def _within(labelled: Sequence[Labelled], which: Sequence[int], most: int) -> li
             kept.append(index)
             counts.update(sources)
     return kept
+
+
+class CappedCredential(NamedTuple):
+    """A credential that named several users, and of whose labels only some count."""
+
+    digest: str
+    labels: int
+    """How many of its labels do not count."""
+    users: int
+    """How many users gave these."""
+
+
+def capped_credentials(left_out: Iterable[Labelled]) -> list[CappedCredential]:
+    """Returns the credentials of the labels that are over the cap, if they named several users, the most labels first."""
+    users: defaultdict[str, list[str]] = defaultdict(list)
+    for each in left_out:
+        if each.credential:
+            users[each.credential].append(each.user)
+    found = [CappedCredential(digest, len(of), len(set(of))) for digest, of in users.items()]
+    return sorted((each for each in found if each.users > 1), key=lambda each: (-each.labels, each.digest))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ from pydantic import JsonValue
 from turnwise.facts.errors import PolicyError
 from turnwise.learning.adaptation import Scored, adapted_options
 from turnwise.learning.intervals import LEVEL, Difference, paired_difference
-from turnwise.learning.labelled import Labelled, Split, capped, split, without_contradictions
+from turnwise.learning.labelled import (
+    CappedCredential,
+    Labelled,
+    Split,
+    capped,
+    capped_credentials,
+    split,
+    without_contradictions,
+)
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
 from turnwise.learning.trust import Trust, trust_in
 from turnwise.learning.tune import Tunable, TunedOption, tuned_options, with_tuned
@@ -75,6 +83,8 @@ class Learned:
     """The number of labelled messages."""
     left_out: Mapping[str, int]
     """How many of them do not count, by reason."""
+    capped_credentials: Sequence[CappedCredential] = ()
+    """The credentials that named several users and gave too many labels."""
     learned_from: int = 0
     judged_by: int = 0
     """The number of later messages that judge."""
@@ -171,6 +181,7 @@ def _counted(cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[n
     left_out["agent is gone"] = len(labelled) - len(known)
     counted = [known[place] for place in capped([labelled[index] for index in known])]
     left_out["over the cap of its source"] = len(known) - len(counted)
+    over = set(known).difference(counted)
     agreed = without_contradictions(labelled, counted, vectors)
     left_out["contradictory"] = len(counted) - len(agreed)
     parts = split(labelled, agreed, vectors)
@@ -179,6 +190,7 @@ def _counted(cascade: Cascade, labelled: Sequence[Labelled], vectors: "NDArray[n
         proposal=None,
         labels=len(labelled),
         left_out=+left_out,
+        capped_credentials=capped_credentials(labelled[index] for index in over),
         learned_from=len(parts.learn),
         judged_by=len(parts.final),
     )

@@ -103,7 +103,7 @@ async def places(
     count, after = 0, None
     while count < limit:
         size = min(_PAGE, limit - count)
-        page = await store.decisions.search(app, user=user, key=key, filter=wanted, after=after, limit=size)
+        page = await store.decisions.search(app, user=user, key=key, filter=wanted, after=after, limit=size, brief=True)
         for each in page.items:
             found.setdefault(each.key, []).append(Place(each.key, each.sequence, each.label))
         count, after = count + len(page.items), page.next

@@ -81,6 +81,7 @@ class LogTraffic:
                 continue
             decision = counted[each.place.key, each.place.sequence]
             label, expected = decision.label, None if decision.label.agent == default else decision.label.agent
+            credential = _credential(label, each.before, known)
             places.append(each.place)
             labelled.append(
                 Labelled(
@@ -90,7 +91,8 @@ class LogTraffic:
                     user=each.place.key.user,
                     session=each.place.key.id,
                     at=decision.decided_at.timestamp(),
-                    author=_author(label, each.before, known),
+                    author=_author(label, credential),
+                    credential=credential,
                     by_operator=label.source == OPERATOR,
                     opens=(expected or default) != each.active_agent,
                     sequence=each.place.sequence,
@@ -125,12 +127,19 @@ class LogTraffic:
         return [found.get((place.key, place.sequence)) for place in wanted]
 
 
-def _author(label: Label, decided: Selection, trusted: Collection[str]) -> str:
-    """Returns who gave the label. Users' ratings and signals are those of the credential, which may name any user."""
+def _credential(label: Label, decided: Selection, trusted: Collection[str]) -> str:
+    """Returns the digest of the credential that is the source of a rating or signal; empty without one, or if it is trusted."""
     if label.source not in (SIGNAL, BY_USER):
-        return f"{label.source}\n{label.author}"
+        return ""
     credential = decided.credential if label.source == SIGNAL else credential_digest(label.author)
-    return "" if not credential or credential in trusted else f"credential\n{credential}"
+    return "" if credential in trusted else credential or ""
+
+
+def _author(label: Label, credential: str) -> str:
+    """Returns who gave the label. Users' ratings and signals are those of the credential, which may name any user."""
+    if label.source in (SIGNAL, BY_USER):
+        return credential and f"credential\n{credential}"
+    return f"{label.source}\n{label.author}"
 
 
 async def _share_shown(

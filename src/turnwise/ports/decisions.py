@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from turnwise.facts.labels import Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 
@@ -35,6 +36,8 @@ class Decision(NamedTuple):
     """
     shadow: Selection | None = None
     """The shadow policy's decision, for comparison only; None without one."""
+    labels: Sequence[Label] = ()
+    """The labels, in the order of `Labels.of`, if the search was asked for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,7 @@ class Decisions(Protocol):
         limit: int = 50,
         oldest_first: bool = False,
         brief: bool = False,
+        labels: bool = False,
     ) -> Page[Decision]:
         """Returns decisions, newest first, of all users and sessions or of one. Raises CursorInvalid.
 
@@ -184,6 +188,7 @@ class Decisions(Protocol):
             oldest_first: The other order: the end of a long list costs what its beginning does.
             brief: Leaves out the records, which cost the most to read: a selection then has only the agent, method,
                 confidence, outcome and fingerprint.
+            labels: Adds all labels of each decision.
         """
         ...
 

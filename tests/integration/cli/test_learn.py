@@ -8,9 +8,13 @@ import pytest
 import yaml
 from cli_play import turnwise, written
 
-from turnwise import SqlSessionStore
+from turnwise import Runner, SqlSessionStore, agent
+from turnwise.access.api_keys import caller_id
+from turnwise.facts.labels import Label
+from turnwise.facts.sessions import SessionKey
 from turnwise.learning.wear import JUDGED
 from turnwise.ports.audit import Act
+from turnwise.testing import BagOfWordsEncoder
 
 AGENTS = """
 from turnwise import agent
@@ -109,6 +113,36 @@ def test_drafts_need_a_database(desk: Path) -> None:
     refused = turnwise("learn", "--from", "cases.jsonl", "--draft", cwd=desk)
     assert refused.returncode == 2
     assert "keeps no definitions" in refused.stderr
+
+
+def test_what_a_server_with_one_key_cannot_teach_is_said(desk: Path) -> None:
+    """H2: its users count as one source. The output names the key, the number of labels, and what to type."""
+    made = turnwise("keys", "create", "web", "--for-users", "--json", cwd=desk)
+    id_ = json.loads(made.stdout)["id"]
+
+    @agent(name="desk", children=[agent(name="garden")(lambda: "ok"), agent(name="plumbing")(lambda: "ok")])
+    def root() -> str:
+        return "How can I help?"
+
+    async def rate() -> None:
+        store = SqlSessionStore(f"sqlite:///{desk / 's.db'}")
+        runner = Runner(root, app="test", store=store, encoder=BagOfWordsEncoder())
+        for number in range(12):
+            await (await runner.start("My tomatoes wilt", user=f"u{number}", session="s")).result()
+            label = Label(source="user", author=caller_id(id_), agent="garden")
+            await store.labels.put(SessionKey("test", f"u{number}", "s"), 1, label, actor=label.author)
+        await runner.close()
+
+    asyncio.run(rate())
+    plain = turnwise("learn", cwd=desk).stdout
+    assert "7 left out: over the cap of its source" in plain
+    assert f"7 of the labels over the cap are by 7 users of key {id_} (web)." in plain
+    assert f"turnwise learn --trust {id_}" in plain
+    found = json.loads(turnwise("learn", "--json", cwd=desk).stdout)
+    assert found["capped_credentials"] == [{"key": id_, "name": "web", "labels": 7, "users": 7}]
+    trusting = turnwise("learn", "--trust", id_, cwd=desk).stdout
+    assert "12 labels" in trusting
+    assert "cap" not in trusting
 
 
 def test_only_the_id_of_a_key_can_be_trusted(desk: Path) -> None:

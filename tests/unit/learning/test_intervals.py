@@ -23,6 +23,14 @@ def test_a_clear_gain_is_a_gain_and_no_change_is_none() -> None:
     assert paired_difference([], [], []).decisions == 0
 
 
+def test_the_interval_holds_the_mean() -> None:
+    """Also where all messages change alike."""
+    for before, after, mean in ((False, True, 1.0), (True, False, -1.0)):
+        found = paired_difference([before] * 8, [after] * 8, [f"s{number}" for number in range(8)])
+        assert found.low <= found.mean == mean <= found.high
+        assert found.low > 0.4 or found.high < -0.4
+
+
 def test_messages_of_one_session_count_as_one() -> None:
     before, after = [False] * 100, [True] * 20 + [False] * 80
     alone = paired_difference(before, after, [f"s{number}" for number in range(100)])

@@ -3,7 +3,15 @@
 import numpy as np
 from hypothesis import given, strategies as st
 
-from turnwise.learning.labelled import FINAL_SHARE, SOURCE_LEAST, Labelled, capped, split, without_contradictions
+from turnwise.learning.labelled import (
+    FINAL_SHARE,
+    SOURCE_LEAST,
+    Labelled,
+    capped,
+    capped_credentials,
+    split,
+    without_contradictions,
+)
 
 
 def message(number: int = 0, *, expected: str | None = "a", **fields: object) -> Labelled:
@@ -30,11 +38,19 @@ def test_a_user_a_session_and_an_author_have_a_cap_and_operators_have_none() -> 
     operators = [message(2000 + number, user="mallory", author="op") for number in range(50)]
     kept = capped([*others, *flood, *operators])
     assert kept[:20] == list(range(20))
-    assert len([index for index in kept if 20 <= index < 1020]) == 5, "what one gives does not raise the cap of the same one"
+    assert len([index for index in kept if 20 <= index < 1020]) == 8, "a tenth of all that count, operators' labels included"
+    assert len(capped([*others, *flood])) == 25, "what one gives does not raise the cap of the same one"
     assert kept[-50:] == list(range(1020, 1070))
     one_credential = [message(number, by_operator=False, user=f"w{number}", author="same key") for number in range(500)]
     assert len(capped(one_credential)) == 5
     assert len(capped(one_credential[:4])) == 4 < SOURCE_LEAST
+
+
+def test_credentials_that_named_several_users_are_told() -> None:
+    """H2: a credential of one user is that user, and other authors are no credentials."""
+    server = [message(number, credential="k1", user=f"u{number % 3}") for number in range(7)]
+    one_user = [message(number, credential="k2", user="ann") for number in range(9)]
+    assert capped_credentials([*one_user, *server, message(1, author="x")]) == [("k1", 7, 3)]
 
 
 def test_a_user_stays_on_one_side_and_the_final_part_is_later() -> None:

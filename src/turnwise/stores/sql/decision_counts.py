@@ -55,10 +55,11 @@ class DecisionQueries:
         limit: int = 50,
         oldest_first: bool = False,
         brief: bool = False,
+        labels: bool = False,
     ) -> Page[Decision]:
         """Returns a page of decisions that match the filter."""
         job = partial(decision_search.search, app=app, user=user, key=key, filter_=filter, after=after, limit=limit)
-        return await self._executor.read(partial(job, oldest_first=oldest_first, brief=brief))
+        return await self._executor.read(partial(job, oldest_first=oldest_first, brief=brief, labels=labels))
 
     async def count(self, app: str, *, user: str | None = None, filter: DecisionFilter = ALL_DECISIONS) -> DecisionCounts:
         return await self._executor.read(lambda connection: count(connection, app, user, filter))

@@ -4,8 +4,9 @@ Each filter has an index whose entries are in the order of the ids. A page reads
 entries, at most `SCAN` of them, and checks the other conditions on their rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, or_, select, union_all
@@ -15,6 +16,7 @@ from turnwise.ports.decisions import Decision, DecisionFilter, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.decisions import BRIEF_COLUMNS, COLUMNS, WITH_SESSION, decision_of
 from turnwise.stores.sql.ids import first_decision_id
+from turnwise.stores.sql.labels import labels_of
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import AnyRow, tenth_of
 from turnwise.stores.sql.spans import all_of
@@ -50,6 +52,8 @@ class Wanted:
     oldest_first: bool
     brief: bool = False
     """Whether the records are left out."""
+    labels: bool = False
+    """Whether the labels are read, too."""
 
     def kind(self, of: str) -> str:
         """Returns the kind of the cursors of this order."""
@@ -111,6 +115,7 @@ def search(
     *,
     oldest_first: bool = False,
     brief: bool = False,
+    labels: bool = False,
 ) -> Page[Decision]:
     """Searches the decisions of a session, a user or an app; returns a page and its cursor."""
     check_limit(limit)
@@ -119,7 +124,7 @@ def search(
         return Page((), None)
     owner = key.user if key is not None else user
     fingerprints = _fingerprints(connection, app, filter_.policy) if filter_.policy is not None else ()
-    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name, oldest_first, brief)
+    wanted = Wanted(app, owner, filter_, words, fingerprints, connection.dialect.name, oldest_first, brief, labels)
     kind = wanted.kind(OF_APP if key is None else OF_SESSION)
     last = read_cursor(kind, after, int)[0] if after is not None else wanted.start
     if key is not None:
@@ -142,8 +147,17 @@ def _of_app(connection: Connection, wanted: Wanted, last: int, limit: int) -> Pa
         if len(rows) > limit:
             break
     keys = [SessionKey(wanted.app, row.user_id, row.session_id) for row in rows[:limit]]
-    items = tuple(decision_of(key, row, brief=wanted.brief) for key, row in zip(keys, rows, strict=False))
+    items = _items(connection, wanted, keys, rows[:limit])
     return Page(items, _next(wanted.kind(OF_APP), [row.id for row in rows], found, limit))
+
+
+def _items(connection: Connection, wanted: Wanted, keys: Iterable[SessionKey], rows: Sequence[AnyRow]) -> tuple[Decision, ...]:
+    """Returns the decisions of the rows, with their labels if these are wanted."""
+    found = [decision_of(key, row, brief=wanted.brief) for key, row in zip(keys, rows, strict=False)]
+    if wanted.labels:
+        labels = labels_of(connection, wanted.app, [row.id for row in rows if row.label is not None])
+        found = [each._replace(labels=labels.get(row.id, ())) for each, row in zip(found, rows, strict=True)]
+    return tuple(found)
 
 
 def _best_source(
@@ -282,7 +296,7 @@ def _of_session(connection: Connection, key: SessionKey, wanted: Wanted, last: i
         rows += connection.execute(query.order_by(wanted.order(_d.sequence)).limit(limit + 1 - len(rows))).all()
         if len(rows) > limit:
             break
-    items = tuple(decision_of(key, row, brief=wanted.brief) for row in rows[:limit])
+    items = _items(connection, wanted, repeat(key), rows[:limit])
     return Page(items, _next(wanted.kind(OF_SESSION), [row.sequence for row in rows], found, limit))
 
 

@@ -1,6 +1,6 @@
 """Labels of decisions, their log of changes, and the claims of reviewers, as rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -66,6 +66,13 @@ _IS_ONE = and_(_is_at(labels), _l.source == bindparam("at_source"), _l.author ==
 _FIND = select(labels).where(_IS_ONE)
 _REMOVE = delete(labels).where(_IS_ONE)
 _OF = select(labels).where(_is_at(labels)).order_by(*_BEST_FIRST)
+_IS_OF = and_(_l.owner == _d.owner, _l.session == _d.session, _l.sequence == _d.sequence)
+_OF_SEVERAL = (
+    select(_d.id.label("decision"), labels)
+    .join_from(decisions, labels, _IS_OF)
+    .where(_d.app == bindparam("at_app"), _d.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_d.id, *_BEST_FIRST)
+)
 _AUTHORS = select(_l.author).where(_is_at(labels), _BY_OPERATOR).order_by(_l.author)
 # The row is locked until the end of the transaction, so that of two writers at once the second sees the label of the first.
 _DECISION = (
@@ -186,6 +193,15 @@ def _decided(connection: Connection, key: SessionKey, sequence: int) -> tuple[Pl
             f"Session {key.id!r} has no decision at sequence number {sequence}.", fix="Search its decisions for the numbers."
         )
     return place, decision
+
+
+def labels_of(connection: Connection, app: str, ids: Sequence[int]) -> Mapping[int, Sequence[Label]]:
+    """Returns the labels of decisions by the ids of these: the operators' newest first, then the others, the heaviest first."""
+    found: dict[int, list[Label]] = {}
+    if ids:
+        for row in connection.execute(_OF_SEVERAL, {"at_app": app, "ids": ids}):
+            found.setdefault(row.decision, []).append(_label(row))
+    return found
 
 
 def _find(connection: Connection, place: Place, source: str, author: str) -> Label | None:

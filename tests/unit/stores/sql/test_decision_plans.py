@@ -45,6 +45,12 @@ CASE WHEN {_IS_RARE} THEN 'clarify' ELSE 'chosen' END, CASE WHEN {_IS_RARE} THEN
 CASE WHEN {_IS_RARE} THEN 'help' END, 'completed', '2026', '2026-01-01T00:00:00Z',
 CASE WHEN {_IS_RARE} THEN 'a parcel ' ELSE 'a letter ' END || n, '{{}}' FROM series
 """
+_LABELS = """
+INSERT INTO turnwise_labels (owner, session, sequence, source, author, id, label, unsure, weight, labelled_at, app, user_id,
+session_id, invocation_id, agent, method, confidence, outcome, fingerprint, decided_at, note)
+SELECT owner, session, sequence, 'user', 'ann', id, 'help', false, 1, '2026-01-01T00:00:00+00:00', app, user_id, 's',
+invocation_id, agent, method, confidence, outcome, fingerprint, created_at, '' FROM turnwise_decisions
+"""
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 NEW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -87,7 +93,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
     with engine.begin() as opened:
         metadata.create_all(opened)
         words.create_index(opened)
-        for statement in (_SESSIONS, _DECISIONS):
+        for statement in (_SESSIONS, _DECISIONS, _LABELS):
             opened.execute(text(statement), {name: value for name, value in values.items() if f":{name}" in statement})
         if request.param != "sqlite-unanalyzed":
             opened.exec_driver_sql("ANALYZE")
@@ -118,6 +124,18 @@ def test_a_page_reads_a_few_rows_by_an_index(
             if after is None
             else decision_search.search(connection, "app", user, None, filter_, after, 20, oldest_first=oldest_first)
         )
+
+    read_cheaply(connection, job)
+
+
+def test_the_labels_of_a_page_are_read_by_an_index(connection: Connection) -> None:
+    """E4: every decision of the table has one."""
+
+    def job(connection: Connection) -> object:
+        filter_ = DecisionFilter(labelled=True)
+        page = decision_search.search(connection, "app", None, None, filter_, None, 20, brief=True, labels=True)
+        assert [len(each.labels) for each in page.items] == [1] * 20
+        return page
 
     read_cheaply(connection, job)
 
