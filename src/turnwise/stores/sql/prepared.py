@@ -1,7 +1,7 @@
 """Prepared statements of the hot path: SQLAlchemy compiles them once, and on SQLite the driver runs them directly."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select, bindparam
@@ -40,6 +40,14 @@ class PreparedStatement:
             return connection.execute(self._statement, values).all()
         prepared = self._sqlite or self._prepare(connection)
         return _driver(connection).execute(prepared.text, prepared.values(values)).fetchall()
+
+    def each(self, connection: Connection, values: dict[str, Any]) -> Iterator[Sequence[Any]]:
+        """Executes it and yields the rows. On SQLite each is read when it is wanted, so large ones do not add up."""
+        if connection.dialect.name != "sqlite":
+            yield from connection.execute(self._statement, values)
+            return
+        prepared = self._sqlite or self._prepare(connection)
+        yield from _driver(connection).execute(prepared.text, prepared.values(values))
 
     def row(self, connection: Connection, values: dict[str, Any]) -> Sequence[Any] | None:
         """Executes it and returns the first row, or None."""
