@@ -54,13 +54,12 @@ class PreparedStatement:
         rows = self.rows(connection, values)
         return rows[0] if rows else None
 
-    def run_many(self, connection: Connection, many: list[dict[str, Any]]) -> None:
-        """Executes it once for each item of `many`."""
+    def run_many(self, connection: Connection, many: list[dict[str, Any]]) -> int:
+        """Executes it once for each item of `many`, and returns how many rows it changed."""
         if connection.dialect.name != "sqlite":
-            connection.execute(self._statement, many)
-            return
+            return connection.execute(self._statement, many).rowcount
         prepared = self._sqlite or self._prepare(connection)
-        _driver(connection).executemany(prepared.text, [prepared.values(values) for values in many])
+        return _driver(connection).executemany(prepared.text, [prepared.values(values) for values in many]).rowcount
 
     def _prepare(self, connection: Connection) -> _Prepared:
         compiled = self._statement.compile(dialect=connection.dialect)
