@@ -27,7 +27,7 @@ _m, _u, _v = memories.c, memory_users.c, memory_vectors.c
 
 _OF_ENCODER = (_v.owner == bindparam("at_owner")) & (_v.encoder == bindparam("at_encoder"))
 _READ = PreparedStatement(select(_v.body).where(_OF_ENCODER, _v.last > bindparam("after")).order_by(_v.first))
-_LAST = PreparedStatement(select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER))
+_LAST = select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER)
 _IS_SMALL = and_(_OF_ENCODER, _v.count < BLOCK_VECTORS)
 _IS_OTHER = _v.encoder != bindparam("at_encoder")
 # In one statement, as each turn that remembers is followed by it.
@@ -48,7 +48,7 @@ _HOLDING = select(_v.encoder, _v.first, _v.body).where(
 )
 _UNENCODED = PreparedStatement(
     select(_m.number, _m.text)
-    .where(_m.owner == bindparam("at_owner"), _m.number > bindparam("after"), _m.kind != "entity")
+    .where(_m.owner == bindparam("at_owner"), _m.number > _LAST.scalar_subquery(), _m.kind != "entity")
     .order_by(_m.number)
     .limit(bindparam("at_most"))
 )
@@ -65,15 +65,8 @@ class Vectors(NamedTuple):
 
 def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> Sequence[UnencodedText]:
     """Returns the next entries without a vector. Entities have none: their words are enough."""
-    after = _last(connection, owner, encoder)
-    rows = _UNENCODED.rows(connection, {"at_owner": owner, "after": after, "at_most": limit})
+    rows = _UNENCODED.rows(connection, {"at_owner": owner, "at_encoder": encoder, "at_most": limit})
     return [UnencodedText(*row) for row in rows]
-
-
-def _last(connection: Connection, owner: int, encoder: str) -> int:
-    """Returns the number of the last entry with a vector; 0 without one."""
-    row = _LAST.row(connection, {"at_owner": owner, "at_encoder": encoder})
-    return int(row[0]) if row else 0
 
 
 def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Iterator[Vectors]:
