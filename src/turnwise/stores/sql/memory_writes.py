@@ -185,9 +185,9 @@ def _add(
         fewer = {"fewer": room.size - len(rows), "fewer_words": room.words - sum(row["words"] for row in rows)}
         fewer["fewer_bytes"] = room.bytes - sum(len(row["text"].encode()) for row in rows)
         connection.execute(_GIVE_BACK, {"at_owner": owner} | fewer)
-    if rows:
-        pack_blocks(connection, owner, room.first, room.first + room.size)
-        add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
+    end = room.first + room.size
+    pack_blocks(connection, owner, room.first, end)
+    add_words(connection, owner, room.first, end, [(row["number"], words[row["entry_id"]]) for row in rows])
     links = [
         {"owner": owner, "older": id_, "newer": row["number"]}
         for row in rows
