@@ -61,7 +61,8 @@ class UserIndex:
     @property
     def _coded(self) -> CodedVectors | None:
         """The vectors of the rows."""
-        return None if self._vectors is None else CodedVectors(*(column[: self._count] for column in self._vectors))
+        vectors, count = self._vectors, self._count
+        return None if vectors is None else CodedVectors(vectors.codes[:count], vectors.scales[:count])
 
     def entries(self) -> Entries:
         """Returns what ranking reads."""
@@ -151,9 +152,10 @@ class UserIndex:
         """Appends rows to the columns, which grow by doubling."""
         count, room = self._count + sum(len(part.values) for part in parts), len(self._columns["number"])
         if count > room:
-            self._columns = {name: _widened(column, max(count, 2 * room)) for name, column in self._columns.items()}
+            rows = max(count, 2 * room)
+            self._columns = {name: _widened(column, rows) for name, column in self._columns.items()}
             if self._vectors is not None:
-                self._vectors = CodedVectors(*(_widened(column, max(count, 2 * room)) for column in self._vectors))
+                self._vectors = CodedVectors(_widened(self._vectors.codes, rows), _widened(self._vectors.scales, rows))
         for part in parts:
             end = self._count + len(part.values)
             for name, column in self._columns.items():
@@ -168,12 +170,12 @@ class UserIndex:
             self._vectors = CodedVectors(np.zeros((room, vectors.codes.shape[1]), np.int8), np.zeros(room, np.float32))
         places = self._places(numbers)
         is_here = (places < self._count) & (self._rows["number"][np.minimum(places, self._count - 1)] == numbers)
-        is_range = is_here.all() and places[-1] - places[0] == len(places) - 1
-        for column, values in zip(self._vectors, vectors, strict=True):
-            if is_range:
-                column[places[0] : places[-1] + 1] = values
-            else:
-                column[places[is_here]] = values[is_here]
+        if is_here.all() and places[-1] - places[0] == len(places) - 1:
+            self._vectors.codes[places[0] : places[-1] + 1] = vectors.codes
+            self._vectors.scales[places[0] : places[-1] + 1] = vectors.scales
+        else:
+            self._vectors.codes[places[is_here]] = vectors.codes[is_here]
+            self._vectors.scales[places[is_here]] = vectors.scales[is_here]
         # Vectors of entries that were added after this was read are read again with them.
         self._encoded = int(numbers[places < self._count].max(initial=self._encoded))
 

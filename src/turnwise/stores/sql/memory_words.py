@@ -131,8 +131,8 @@ def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> d
     bodies: dict[str, list[str]] = {}
     blocks: dict[str, list[tuple[int, int]]] = {}
     for term, block, body in _READ.rows(connection, {"at_owner": owner}, [NEW, *words]):
-        parts = ((term, block, body),) if term != NEW else _as_in_blocks(block, json.loads(body), words)
-        for term_, block_, digits in parts:
+        found = ((term, block, body),) if term != NEW else _as_in_blocks(block, json.loads(body), words)
+        for term_, block_, digits in found:
             bodies.setdefault(term_, []).append(digits)
             blocks.setdefault(term_, []).append((block_, len(digits) // _DIGITS))
     kind = np.dtype([("place", "u1"), ("count", "u1"), ("length", ">u2")])
