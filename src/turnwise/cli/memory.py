@@ -133,6 +133,8 @@ async def _add(config: "Path | None", user: str, text: str, span: str, id_: str 
         await runner.memory.idle()
     if as_json:
         terminal.print_json(_data(stored))
+    elif stored.text != entry.text:
+        terminal.print_note(f"Nothing was changed: {stored.id} is remembered already, with another text.")
     else:
         terminal.print_note(f"Remembered as {stored.id}.")
 
@@ -162,6 +164,8 @@ async def _forget(config: "Path | None", user: str, ids: list[str] | None, sessi
         count = await runner.memory.store.forget(runner.app, user, ids=ids, session=session)
     if as_json:
         terminal.print_json({"forgotten": count})
+    elif ids and not count:
+        terminal.print_note(f"Nothing was forgotten: the memory of user {user} has no entry of {' or '.join(ids)}.")
     else:
         terminal.print_note(f"Forgot {count} {'entry' if count == 1 else 'entries'} of user {user}.")
 

@@ -33,6 +33,8 @@ NO_SESSION = 0
 """The session of entries that have no neighbours."""
 
 _FIRST_YEAR, _LAST_YEAR, _MOST_YEARS = 1970, 9998, 50
+_AT_ONCE = 512
+"""The vectors that are unpacked at once: they stay in the processor's cache."""
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -49,6 +51,34 @@ class Postings(NamedTuple):
     """How many words each has."""
 
 
+class CodedVectors(NamedTuple):
+    """Vectors as signed bytes: a quarter of the memory of float32, at an error of about 0.0005 in a cosine."""
+
+    codes: NDArray[np.int8]
+    """One row for each vector."""
+    scales: Floats
+    """The factor of each row."""
+
+    @classmethod
+    def of(cls, vectors: Floats) -> "CodedVectors":
+        """Returns the vectors, coded. The codes of a row depend on that row alone."""
+        scales = (np.maximum(np.abs(vectors).max(axis=1), 1e-9) / 127).astype(np.float32)
+        return cls(np.rint(vectors / scales[:, None]).astype(np.int8), scales)
+
+    def products(self, vector: Floats) -> Floats:
+        """Returns the scalar product of each row with a vector."""
+        products = np.empty(len(self.codes), np.float32)
+        unpacked = np.empty((min(_AT_ONCE, len(products)), len(vector)), np.float32)
+        for start in range(0, len(products), _AT_ONCE):
+            codes = self.codes[start : start + _AT_ONCE]
+            rows = unpacked[: len(codes)]
+            rows[...] = codes
+            # In this thread: a matrix product may start several, and they wait for each other longer than they work.
+            np.vecdot(rows, vector, out=products[start : start + len(codes)])
+        products *= self.scales
+        return products
+
+
 @dataclass(frozen=True, slots=True)
 class Entries:
     """The data of a user's entries that ranking reads. Rows are in the order in which they were noted."""
@@ -59,8 +89,8 @@ class Entries:
     """The session in which each was said; NO_SESSION for entries without neighbours."""
     times: NDArray[np.float64]
     """When each was said, in seconds since 1970 UTC."""
-    vectors: Floats | None = None
-    """One row for each entry, of length 1; zeros for an entry without one. None means that no entry has one."""
+    vectors: CodedVectors | None = None
+    """One for each entry, of length 1; zeros for an entry without one. None means that no entry has one."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -200,8 +230,7 @@ def _by_words(
 def _by_meaning(query: RecallQuery, entries: Entries) -> Floats:
     if query.vector is None or entries.vectors is None:
         return np.zeros(len(entries), np.float32)
-    # In this thread: a matrix product may start several, and they wait for each other longer than they work.
-    return np.asarray(np.vecdot(entries.vectors, query.vector), np.float32)
+    return entries.vectors.products(query.vector)
 
 
 def _neighbours(own: Floats, sessions: Numbers, allowed: Mask | None) -> Floats:

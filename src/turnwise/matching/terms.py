@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from turnwise.matching.normalize import strip_invisible, with_few_marks
 
@@ -73,6 +74,7 @@ def _words(folded: str) -> Iterator[str]:
             yield _stem(word)
 
 
+@lru_cache(maxsize=16_384)
 def _stem(word: str) -> str:
     """Returns an English word without the ending of its plural, tense or participle.
 

@@ -30,8 +30,8 @@ from turnwise.selection.vectors import encode_checked
 
 BATCH = 32
 """The texts that are encoded at once, so that other work is not held up."""
-ENCODE_SECONDS = 0.05
-"""How long encoding waits for more entries of the user, which are then encoded together."""
+ENCODE_SECONDS = 0.25
+"""How long encoding waits for more entries of the user, which are then encoded and stored together."""
 CLOSE_SECONDS = 5.0
 KNOWN = 20
 """The known facts that a model is shown."""
@@ -50,6 +50,10 @@ class MemoryRoom(NamedTuple):
 
     allowances: Allowances
     limits: Limits
+
+
+_Place = tuple[asyncio.AbstractEventLoop, str]
+"""An event loop, and the user whose entries are encoded in it."""
 
 
 class MemoryService:
@@ -72,8 +76,9 @@ class MemoryService:
         self._store, self._app, self._room, self._make_encoder = store, app, room, make_encoder
         self._encoder: Encoder | None = None
         self._model: Model | None = None if self.config.model is None else model_of(self.config.model)
-        self._tasks: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
-        self._again: set[tuple[asyncio.AbstractEventLoop, str]] = set()
+        self._timers: dict[_Place, asyncio.TimerHandle] = {}
+        self._tasks: dict[_Place, asyncio.Task[None]] = {}
+        self._again: set[_Place] = set()
 
     @property
     def store(self) -> MemoryStore:
@@ -114,14 +119,13 @@ class MemoryService:
         return QueryVector(encoder.fingerprint, rows[0])
 
     def encode_later(self, user: str) -> None:
-        """Encodes the new entries of a user in the background. Until then, words find them."""
-        key = (asyncio.get_running_loop(), user)
-        if key in self._tasks:
-            self._again.add(key)
-            return
-        task = key[0].create_task(self._encode(user), context=Context())
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._done(key))
+        """Encodes the new entries of a user in the background, after a short wait for more. Until then, words find them."""
+        loop = asyncio.get_running_loop()
+        place = loop, user
+        if place in self._tasks:
+            self._again.add(place)
+        elif place not in self._timers:
+            self._timers[place] = loop.call_later(ENCODE_SECONDS, self._start, place, context=Context())
 
     def entities(
         self, content: Content, agent: AgentCard | None, tree: AgentTree, place: str, now: datetime
@@ -223,26 +227,38 @@ class MemoryService:
         return count
 
     async def idle(self) -> None:
-        """Waits until the entries that were to be encoded in this event loop are encoded."""
-        while tasks := self._of_loop():
+        """Encodes at once what waits for it in this event loop, and returns when it is done."""
+        while tasks := self._started():
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Waits a few seconds for encoding. The remaining entries are encoded after a later turn or search."""
         self._again.clear()
-        if tasks := self._of_loop():
+        if tasks := self._started():
             _, running = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
             for task in running:
                 task.cancel()
 
-    def _of_loop(self) -> list[asyncio.Task[None]]:
-        return [task for (loop, _), task in self._tasks.items() if loop is asyncio.get_running_loop()]
+    def _started(self) -> list[asyncio.Task[None]]:
+        """Starts what waits in this event loop, and returns what runs in it."""
+        here = asyncio.get_running_loop()
+        for place, timer in list(self._timers.items()):
+            if place[0] is here:
+                timer.cancel()
+                self._start(place)
+        return [task for (loop, _), task in list(self._tasks.items()) if loop is here]
 
-    def _done(self, key: tuple[asyncio.AbstractEventLoop, str]) -> None:
-        del self._tasks[key]
-        if key in self._again:
-            self._again.discard(key)
-            self.encode_later(key[1])
+    def _start(self, place: _Place) -> None:
+        del self._timers[place]
+        loop, user = place
+        task = self._tasks[place] = loop.create_task(self._encode(user), context=Context())
+        task.add_done_callback(lambda _: self._done(place))
+
+    def _done(self, place: _Place) -> None:
+        del self._tasks[place]
+        if place in self._again:
+            self._again.discard(place)
+            self.encode_later(place[1])
 
     def _find_encoder(self) -> Encoder | None:
         if self._encoder is None and self._make_encoder is not None:
@@ -254,8 +270,6 @@ class MemoryService:
         encoder = self._find_encoder()
         if encoder is None:
             return
-        await asyncio.sleep(ENCODE_SECONDS)
-        self._again.discard((asyncio.get_running_loop(), user))
         try:
             size = BATCH
             while size == BATCH:  # entries that come meanwhile are encoded by the call that they ask for

@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 _BATCH = 128
 _MOST_AT_ONCE, _MOST_ALONE = 1_000, 10_000
-_PART = 20_000
+_PART = 25_000
 _SURPLUS = 1.05
 
 
@@ -168,9 +168,11 @@ def _coded_vectors_of(
     from turnwise.matching.packed_vectors import PackedVectors, coded
 
     codes = np.empty((len(texts), encoder.dimensions), np.int8)
-    for start in range(0, len(texts), _PART):
-        some = texts[start : start + _PART]
-        codes[start : start + len(some)] = coded(packed_vectors_of(some, encoder, cache=cache, progress=progress)).raw()
+    # Equal parts: a small last one would also stay in the `MemoryCache`, although the index has its vectors.
+    parts = -(-len(texts) // _PART)
+    for part in range(parts):
+        start, end = (len(texts) * bound // parts for bound in (part, part + 1))
+        codes[start:end] = coded(packed_vectors_of(texts[start:end], encoder, cache=cache, progress=progress)).raw()
     return PackedVectors((codes,), np.arange(len(texts)))
 
 

@@ -119,6 +119,24 @@ async def words_find_entries(store: SessionStore) -> None:
     assert await recalled(store, key, "bicycle " * 125_000) == ["a"], "a query of 1 MB"
 
 
+async def words_find_entries_of_any_age(store: SessionStore) -> None:
+    """G4: the newest as well as older ones, also after some were remembered again or forgotten."""
+    key = fresh_key()
+    texts = {f"e-{n}": f"Ann: tea number{n} of {n % 7} kinds" for n in range(80)}
+    made = [entry(id_, text) for id_, text in texts.items()]
+    for some in (made[:3], made[:60], made[55:63], made[60:61], made[60:64], *([each] for each in made[63:])):
+        await store.memory.remember(key.app, key.user, some)
+        assert (await recalled(store, key, some[-1].text))[0] == some[-1].id
+    wanted = ("e-0", "e-2", "e-3", "e-59", "e-60", "e-62", "e-63", "e-64", "e-65", "e-79")
+    for id_ in wanted:
+        assert (await recalled(store, key, texts[id_]))[0] == id_
+    await store.memory.forget(key.app, key.user, ids=wanted)
+    for id_ in wanted:
+        assert await recalled(store, key, f"number{id_[2:]}") == []
+    assert (await recalled(store, key, texts["e-78"]))[0] == "e-78"
+    assert len(await store.memory.search(key.app, key.user, "tea", limit=100)) == 70
+
+
 async def vectors_find_entries(store: SessionStore) -> None:
     """G4: by meaning, with the vectors of one encoder; words find what has none."""
     key, encoder = fresh_key(), BagOfWordsEncoder()
@@ -446,6 +464,7 @@ CASES: tuple[Case, ...] = (
     an_entry_comes_back_as_it_was,
     an_id_is_remembered_once,
     words_find_entries,
+    words_find_entries_of_any_age,
     vectors_find_entries,
     memory_is_of_one_user,
     a_rewind_hides_what_came_with_its_events,

@@ -50,5 +50,7 @@ def test_another_users_entry_is_as_if_it_were_not_there(project: Path) -> None:
     )
     assert json.loads(turnwise("memory", "forget", "tea", "--user", "bob", "--json", cwd=project).stdout) == {"forgotten": 0}
     assert json.loads(turnwise("memory", "search", "tea", "--user", "bob", "--json", cwd=project).stdout) == {"found": []}
+    again = turnwise("memory", "add", "Ann likes coffee.", "--user", "ann", "--id", "tea", cwd=project)
+    assert "Nothing was changed: tea" in again.stdout + again.stderr
     kept = json.loads(turnwise("memory", "list", "--user", "ann", "--json", cwd=project).stdout)["memories"]
     assert [each["text"] for each in kept] == ["Ann likes <next>@admin</next> tea."]

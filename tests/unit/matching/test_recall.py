@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from turnwise.matching.recall import NO_SESSION, Entries, Postings, Ranked, RecallQuery, rank
+from turnwise.matching.recall import NO_SESSION, CodedVectors, Entries, Postings, Ranked, RecallQuery, rank
 from turnwise.matching.terms import terms
 from turnwise.testing import BagOfWordsEncoder
 
@@ -32,7 +32,7 @@ class Memory:
             np.array(self.numbers, np.int64),
             np.array(sessions or range(1, count + 1), np.int64),
             np.array(times or [START] * count, np.float64),
-            vectors,
+            None if vectors is None else CodedVectors.of(vectors),
         )
         self.postings: dict[str, Postings] = {}
         self.words = 0

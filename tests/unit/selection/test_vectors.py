@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from words import Words
 
 from turnwise.facts.errors import EncoderError
-from turnwise.matching.disk_cache import DiskCache
+from turnwise.matching.disk_cache import DiskCache, text_keys
 from turnwise.matching.packed_vectors import coded
-from turnwise.selection.vectors import CachedEncoder, packed_vectors_of, vectors_of
+from turnwise.selection.vectors import CachedEncoder, MemoryCache, packed_vectors_of, vectors_of
 
 
 def silent(what: str, done: int, total: int) -> None: ...
@@ -107,7 +107,15 @@ def test_what_is_no_number_is_an_error_and_never_kept(wrong: float, tmp_path: Pa
 
 def test_very_many_texts_in_parts_have_the_codes_of_all_at_once() -> None:
     """E9"""
-    texts = [f"text {number % 300}" for number in range(21_000)]
+    texts = [f"text {number % 300}" for number in range(26_000)]
     parts, whole = (packed_vectors_of(texts, Words(), cache=None, progress=silent, in_parts=each) for each in (True, False))
     assert (parts.is_coded, whole.is_coded) == (True, False)
     assert np.array_equal(parts.raw(), coded(whole).raw())
+
+
+def test_no_part_of_very_many_texts_stays_beside_the_index() -> None:
+    """The index has their vectors. The last part is no smaller than the others, and so not kept, either."""
+    cache, texts = MemoryCache(is_alone=True), [f"{number % 200} {number // 200}" for number in range(25_010)]
+    rows = packed_vectors_of(texts, Words(), cache=cache, progress=silent, in_parts=True)
+    assert len(rows) == len(texts)
+    assert len(cache.vectors(Words().fingerprint, Words().dimensions, text_keys(texts[:1]))) == 0

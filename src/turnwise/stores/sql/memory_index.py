@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, bindparam, select
 
-from turnwise.matching.recall import NO_SESSION, Entries
+from turnwise.matching.recall import NO_SESSION, CodedVectors, Entries
 from turnwise.ports.memory import MemoryFilter
 from turnwise.stores.sql.memory_blocks import KIND_CODES, NO_SCOPE, ROW, SPAN_CODES, SPEAKER_CODES, Rows, read_rows
 from turnwise.stores.sql.memory_rows import MemoryUser, View
@@ -45,27 +45,32 @@ class UserIndex:
         """The first number that it does not have."""
         self._count = 0
         self._columns = {name: np.zeros(_LEAST_ROWS, ROW[name]) for name in _COLUMNS}
-        self._vectors: NDArray[np.float32] | None = None
+        self._vectors: CodedVectors | None = None
         self._encoded = 0
         self._roles: dict[int, frozenset[str]] = {}
         self._pairs: list[tuple[int, int]] = []
 
     @property
     def bytes(self) -> int:
-        columns = sum(column.nbytes for column in self._columns.values())
-        return columns + (self._vectors.nbytes if self._vectors is not None else 0)
+        return sum(column.nbytes for column in (*self._columns.values(), *(self._vectors or ())))
 
     @property
     def _rows(self) -> dict[str, NDArray[Any]]:
         return {name: column[: self._count] for name, column in self._columns.items()}
 
+    @property
+    def _coded(self) -> CodedVectors | None:
+        """The vectors of the rows."""
+        vectors, count = self._vectors, self._count
+        return None if vectors is None else CodedVectors(vectors.codes[:count], vectors.scales[:count])
+
     def entries(self) -> Entries:
         """Returns what ranking reads."""
-        rows, vectors = self._rows, self._vectors
+        rows = self._rows
         # Without an event, the entries of one session are neighbours, too.
         scopes = np.where(rows["scope"] == NO_SCOPE, NO_SESSION, rows["scope"])
         sessions = np.where(rows["log"] == 0, scopes, rows["log"])
-        return Entries(rows["number"], sessions, rows["time"], vectors[: self._count] if vectors is not None else None)
+        return Entries(rows["number"], sessions, rows["time"], self._coded)
 
     def grow(self, connection: Connection, user: MemoryUser, encoder: str | None, older: "UserIndex | None" = None) -> None:
         """Reads what was added since, and the vectors that were made since.
@@ -78,12 +83,12 @@ class UserIndex:
             self._add(list(read_rows(connection, user.owner, self.next, user.next)))
             self._pairs += [(row[0], row[1]) for row in _PAIRS.rows(connection, at)]
             self.next = user.next
-        if older is not None and older._vectors is not None and older._count and self._count:
-            self._add_vectors(older._rows["number"], older._vectors[: older._count])
+        if older is not None and older._coded is not None and older._count and self._count:
+            self._add_vectors(older._rows["number"], older._coded)
             self._encoded = older._encoded
         if encoder is not None and self._count and self._encoded < self._rows["number"][-1]:
             for block in read_after(connection, user.owner, encoder, self._encoded):
-                self._add_vectors(block.numbers, block.rows)
+                self._add_vectors(block.numbers, block.coded)
 
     def allowed(self, view: View, filter_: MemoryFilter, session: int | None) -> Mask:
         """Returns which entries the reader sees, that no other one replaces, and that pass the filter.
@@ -147,9 +152,10 @@ class UserIndex:
         """Appends rows to the columns, which grow by doubling."""
         count, room = self._count + sum(len(part.values) for part in parts), len(self._columns["number"])
         if count > room:
-            self._columns = {name: _widened(column, max(count, 2 * room)) for name, column in self._columns.items()}
+            rows = max(count, 2 * room)
+            self._columns = {name: _widened(column, rows) for name, column in self._columns.items()}
             if self._vectors is not None:
-                self._vectors = _widened(self._vectors, max(count, 2 * room))
+                self._vectors = CodedVectors(_widened(self._vectors.codes, rows), _widened(self._vectors.scales, rows))
         for part in parts:
             end = self._count + len(part.values)
             for name, column in self._columns.items():
@@ -157,16 +163,19 @@ class UserIndex:
             self._roles |= part.roles
             self._count = end
 
-    def _add_vectors(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    def _add_vectors(self, numbers: NDArray[np.int64], vectors: CodedVectors) -> None:
         """Puts vectors beside their entries. Vectors of entries that are not read yet are left out."""
         if self._vectors is None:
-            self._vectors = np.zeros((len(self._columns["number"]), vectors.shape[1]), np.float32)
+            room = len(self._columns["number"])
+            self._vectors = CodedVectors(np.zeros((room, vectors.codes.shape[1]), np.int8), np.zeros(room, np.float32))
         places = self._places(numbers)
         is_here = (places < self._count) & (self._rows["number"][np.minimum(places, self._count - 1)] == numbers)
         if is_here.all() and places[-1] - places[0] == len(places) - 1:
-            self._vectors[places[0] : places[-1] + 1] = vectors
+            self._vectors.codes[places[0] : places[-1] + 1] = vectors.codes
+            self._vectors.scales[places[0] : places[-1] + 1] = vectors.scales
         else:
-            self._vectors[places[is_here]] = vectors[is_here]
+            self._vectors.codes[places[is_here]] = vectors.codes[is_here]
+            self._vectors.scales[places[is_here]] = vectors.scales[is_here]
         # Vectors of entries that were added after this was read are read again with them.
         self._encoded = int(numbers[places < self._count].max(initial=self._encoded))
 

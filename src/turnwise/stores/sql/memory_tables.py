@@ -64,8 +64,8 @@ memories = Table(
     Index("turnwise_memories_expires_ix", "owner", "expires", sqlite_where=text(_EXPIRES), postgresql_where=text(_EXPIRES)),
 )
 
-# The entries that have a word, in blocks of entries with neighbouring numbers: eight hexadecimal digits for each entry
-# (`memory_words`).
+# The entries that have a word, in blocks of entries with neighbouring numbers: eight hexadecimal digits for each entry. The
+# newest entries have a row each, with all their words (`memory_words`).
 memory_terms = Table(
     "turnwise_memory_terms",
     metadata,

@@ -3,7 +3,7 @@
 A row's body has the numbers of its entries (8 bytes each), a scale for each vector (4 bytes), then the vectors as signed bytes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from turnwise.matching.recall import CodedVectors
+
 BLOCK_VECTORS = 256
 SMALL_ROWS = 32
 """The number of rows with few vectors at which they are merged into one."""
@@ -25,7 +27,7 @@ _m, _u, _v = memories.c, memory_users.c, memory_vectors.c
 
 _OF_ENCODER = (_v.owner == bindparam("at_owner")) & (_v.encoder == bindparam("at_encoder"))
 _READ = PreparedStatement(select(_v.body).where(_OF_ENCODER, _v.last > bindparam("after")).order_by(_v.first))
-_LAST = PreparedStatement(select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER))
+_LAST = select(func.coalesce(func.max(_v.last), 0)).where(_OF_ENCODER)
 _IS_SMALL = and_(_OF_ENCODER, _v.count < BLOCK_VECTORS)
 _IS_OTHER = _v.encoder != bindparam("at_encoder")
 # In one statement, as each turn that remembers is followed by it.
@@ -46,7 +48,7 @@ _HOLDING = select(_v.encoder, _v.first, _v.body).where(
 )
 _UNENCODED = PreparedStatement(
     select(_m.number, _m.text)
-    .where(_m.owner == bindparam("at_owner"), _m.number > bindparam("after"), _m.kind != "entity")
+    .where(_m.owner == bindparam("at_owner"), _m.number > _LAST.scalar_subquery(), _m.kind != "entity")
     .order_by(_m.number)
     .limit(bindparam("at_most"))
 )
@@ -58,41 +60,36 @@ class Vectors(NamedTuple):
     """The vectors of a user's entries under one encoder, in the order of the entries' numbers."""
 
     numbers: "NDArray[np.int64]"
-    rows: "NDArray[np.float32]"
+    coded: "CodedVectors"
 
 
 def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> Sequence[UnencodedText]:
     """Returns the next entries without a vector. Entities have none: their words are enough."""
-    after = _last(connection, owner, encoder)
-    rows = _UNENCODED.rows(connection, {"at_owner": owner, "after": after, "at_most": limit})
+    rows = _UNENCODED.rows(connection, {"at_owner": owner, "at_encoder": encoder, "at_most": limit})
     return [UnencodedText(*row) for row in rows]
 
 
-def _last(connection: Connection, owner: int, encoder: str) -> int:
-    """Returns the number of the last entry with a vector; 0 without one."""
-    row = _LAST.row(connection, {"at_owner": owner, "at_encoder": encoder})
-    return int(row[0]) if row else 0
-
-
-def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Sequence[Vectors]:
-    """Returns the vectors of entries with higher numbers, in blocks in the order of the numbers."""
-    rows = _READ.rows(connection, {"at_owner": owner, "at_encoder": encoder, "after": after})
-    return [_later(_unpacked(row[0]), after) for row in rows]
+def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Iterator[Vectors]:
+    """Yields the vectors of entries with higher numbers, in blocks in the order of the numbers."""
+    for row in _READ.each(connection, {"at_owner": owner, "at_encoder": encoder, "after": after}):
+        yield _later(_unpacked(row[0]), after)
 
 
 def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int], vectors: "NDArray[np.float32]") -> None:
     """Stores vectors, except of entries that are gone, and of those that another process encoded meanwhile."""
     import numpy as np
 
-    if _LOCK.row(connection, {"at_owner": owner}) is None:
-        return
+    from turnwise.matching.recall import CodedVectors
+
+    if connection.dialect.name != "sqlite":  # where there is one writer at a time
+        _LOCK.row(connection, {"at_owner": owner})
     at = {"at_owner": owner, "at_encoder": encoder}
     last, small_rows, in_small, others = _STORED.row(connection, at) or (0, 0, 0, 0)
     existing = {row[0] for row in _EXISTING.rows(connection, {"at_owner": owner}, numbers)}
     kept = [place for place, number in enumerate(numbers) if number > last and number in existing]
     if not kept:
         return
-    stored = Vectors(np.array([numbers[place] for place in kept], np.int64), np.asarray(vectors[kept], np.float32))
+    stored = Vectors(np.array([numbers[place] for place in kept], np.int64), CodedVectors.of(vectors[kept]))
     if small_rows and (small_rows >= SMALL_ROWS or in_small + len(kept) >= BLOCK_VECTORS):
         small = _SMALL_BODIES.rows(connection, at)
         stored = _joined([*(_unpacked(body) for _, body in small), stored])
@@ -115,13 +112,12 @@ def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None
             continue
         _DELETE.run_many(connection, [{"at_owner": owner, "at_encoder": encoder, "at_first": first}])
         if stays.any():
-            _INSERT.run_many(connection, [_row(owner, encoder, Vectors(held.numbers[stays], held.rows[stays]))])
+            _INSERT.run_many(connection, [_row(owner, encoder, _chosen(held, stays))])
 
 
 def _parts(vectors: Vectors) -> Sequence[Vectors]:
     starts = range(0, len(vectors.numbers), BLOCK_VECTORS)
-    ends = [(at, at + BLOCK_VECTORS) for at in starts]
-    return [Vectors(vectors.numbers[at:end], vectors.rows[at:end]) for at, end in ends]
+    return [_chosen(vectors, slice(at, at + BLOCK_VECTORS)) for at in starts]
 
 
 def _row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:
@@ -131,32 +127,43 @@ def _row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:
 
 
 def _packed(vectors: Vectors) -> bytes:
-    """Packs vectors as int8, with a scale for each row."""
+    """Returns vectors as bytes."""
     import numpy as np
 
-    scales = (np.maximum(np.abs(vectors.rows).max(axis=1), 1e-9) / 127).astype("<f4")
-    small = np.rint(vectors.rows / scales[:, None]).astype(np.int8)
-    count = np.array([len(vectors.numbers)], "<i8")
-    return b"".join(part.tobytes() for part in (count, vectors.numbers.astype("<i8"), scales, small))
+    count, coded = np.array([len(vectors.numbers)], "<i8"), vectors.coded
+    parts = (count, vectors.numbers.astype("<i8"), coded.scales.astype("<f4"), coded.codes)
+    return b"".join(part.tobytes() for part in parts)
 
 
 def _unpacked(body: bytes) -> Vectors:
     """Returns the vectors that `_packed` packed."""
     import numpy as np
 
+    from turnwise.matching.recall import CodedVectors
+
     count = int(np.frombuffer(body, "<i8", 1)[0])
     numbers = np.frombuffer(body, "<i8", count, 8)
     scales = np.frombuffer(body, "<f4", count, 8 + 8 * count)
-    small = np.frombuffer(body, np.int8, offset=8 + 12 * count).reshape(count, -1)
-    return Vectors(numbers, small * scales[:, None])
+    codes = np.frombuffer(body, np.int8, offset=8 + 12 * count).reshape(count, -1)
+    return Vectors(numbers, CodedVectors(codes, scales))
 
 
 def _joined(parts: Sequence[Vectors]) -> Vectors:
     import numpy as np
 
-    return Vectors(np.concatenate([each.numbers for each in parts]), np.concatenate([each.rows for each in parts]))
+    from turnwise.matching.recall import CodedVectors
+
+    columns = ([each.numbers for each in parts], *zip(*(each.coded for each in parts), strict=True))
+    numbers, codes, scales = map(np.concatenate, columns)
+    return Vectors(numbers, CodedVectors(codes, scales))
+
+
+def _chosen(vectors: Vectors, index: Any) -> Vectors:
+    """Returns the vectors of a slice, or those at which a mask is true."""
+    coded = vectors.coded
+    return Vectors(vectors.numbers[index], coded._replace(codes=coded.codes[index], scales=coded.scales[index]))
 
 
 def _later(vectors: Vectors, after: int) -> Vectors:
     new = vectors.numbers > after
-    return vectors if new.all() else Vectors(vectors.numbers[new], vectors.rows[new])
+    return vectors if new.all() else _chosen(vectors, new)

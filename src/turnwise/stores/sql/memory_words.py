@@ -2,22 +2,30 @@
 
 A row's body has eight hexadecimal digits for each entry: its place in the block, how often it has the word, and its length
 in words.
+
+A turn that remembers would write as many rows as its entry has words. So the newest entries have all their words in one row
+each, as a JSON object of counts, under the word `NEW` and with the entry's number for a block. When the numbers pass a multiple
+of `NEW_ENTRIES`, these words move to the rows of the blocks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from turnwise.matching.recall import Postings
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.memory_tables import memory_terms
 from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
-from turnwise.stores.sql.tables import insert_for
+from turnwise.stores.sql.tables import column_params, insert_for
 
 BLOCK = 256
 """The entries of a block. A word that all entries have takes 2 kB in each."""
+NEW = ""
+"""The word of rows that have all words of one entry. No word is empty."""
+NEW_ENTRIES = 64
 _DIGITS = 8
 
 _t = memory_terms.c
@@ -31,6 +39,11 @@ _ROWS = select(_t.term, _t.block, _t.body).where(
 )
 _SET = update(memory_terms).where(_IS_ROW).values(body=bindparam("body"))
 _REMOVE = delete(memory_terms).where(_IS_ROW)
+_IS_NEW = (_t.owner == bindparam("at_owner")) & (_t.term == NEW)
+_INSERT_NEW = PreparedStatement(insert(memory_terms).values(column_params(memory_terms)).inline())
+_READ_NEW = PreparedStatement(select(_t.block, _t.body).where(_IS_NEW).order_by(_t.block))
+_DELETE_NEW = PreparedStatement(delete(memory_terms).where(_IS_NEW))
+_REMOVE_NEW = delete(memory_terms).where(_IS_NEW, _t.block.in_(bindparam("numbers", expanding=True)))
 
 
 @cache
@@ -41,22 +54,54 @@ def _append(dialect: str) -> PreparedStatement:
     return PreparedStatement(inserted.on_conflict_do_update(index_elements=["owner", "term", "block"], set_=added))
 
 
-def add_words(connection: Connection, owner: int, numbered: Iterable[tuple[int, Mapping[str, int]]]) -> None:
-    """Stores the words of new entries."""
+def add_words(
+    connection: Connection, owner: int, first: int, end: int, numbered: Sequence[tuple[int, Mapping[str, int]]]
+) -> None:
+    """Stores the words of new entries, with numbers from `first` up to `end`, not included. Some numbers may not be used."""
+    if first // NEW_ENTRIES != end // NEW_ENTRIES:
+        new = [(number, json.loads(body)) for number, body in _READ_NEW.rows(connection, {"at_owner": owner})]
+        if new:
+            _DELETE_NEW.run_many(connection, [{"at_owner": owner}])
+        _add_to_blocks(connection, owner, [*new, *numbered])
+    elif numbered:
+        at = {"owner": owner, "term": NEW}
+        rows = [at | {"block": number, "body": json.dumps(words, ensure_ascii=False)} for number, words in numbered]
+        _INSERT_NEW.run_many(connection, rows)
+
+
+def _add_to_blocks(connection: Connection, owner: int, numbered: Iterable[tuple[int, Mapping[str, int]]]) -> None:
+    """Stores the words of entries in the rows of their blocks."""
     rows: dict[tuple[str, int], str] = {}
     for number, words in numbered:
-        length = min(sum(words.values()), 0xFFFF)
+        length = _length(words)
         for term, count in words.items():
             at = (term, number // BLOCK)
-            rows[at] = f"{rows.get(at, '')}{number % BLOCK:02x}{min(count, 255):02x}{length:04x}"
+            rows[at] = rows.get(at, "") + _digits(number, count, length)
     if rows:
         # In one order everywhere, so that two transactions never deadlock.
         values = [{"owner": owner, "term": term, "block": block, "body": rows[term, block]} for term, block in sorted(rows)]
         _append(connection.dialect.name).run_many(connection, values)
 
 
-def remove_words(connection: Connection, owner: int, numbered: Iterable[tuple[int, str]]) -> None:
+def _length(words: Mapping[str, int]) -> int:
+    return min(sum(words.values()), 0xFFFF)
+
+
+def _digits(number: int, count: int, length: int) -> str:
+    return f"{number % BLOCK:02x}{min(count, 255):02x}{length:04x}"
+
+
+def _as_in_blocks(number: int, counts: Mapping[str, int], words: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+    """Yields those of an entry's words that are wanted, as rows of its block have them."""
+    length = _length(counts)
+    for word in words:
+        if (count := counts.get(word)) is not None:
+            yield word, number // BLOCK, _digits(number, count, length)
+
+
+def remove_words(connection: Connection, owner: int, numbered: Sequence[tuple[int, str]]) -> None:
     """Removes the words of entries, given by their texts."""
+    connection.execute(_REMOVE_NEW, {"at_owner": owner, "numbers": [number for number, _ in numbered]})
     by_block: dict[int, dict[str, set[int]]] = {}
     for number, text in numbered:
         for term in terms(text):
@@ -81,11 +126,15 @@ def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> d
     """Returns the entries that have these words."""
     import numpy as np
 
+    if not words:
+        return {}
     bodies: dict[str, list[str]] = {}
     blocks: dict[str, list[tuple[int, int]]] = {}
-    for term, block, body in _READ.rows(connection, {"at_owner": owner}, words):
-        bodies.setdefault(term, []).append(body)
-        blocks.setdefault(term, []).append((block, len(body) // _DIGITS))
+    for term, block, body in _READ.rows(connection, {"at_owner": owner}, [NEW, *words]):
+        found = ((term, block, body),) if term != NEW else _as_in_blocks(block, json.loads(body), words)
+        for term_, block_, digits in found:
+            bodies.setdefault(term_, []).append(digits)
+            blocks.setdefault(term_, []).append((block_, len(digits) // _DIGITS))
     kind = np.dtype([("place", "u1"), ("count", "u1"), ("length", ">u2")])
     postings: dict[str, Postings] = {}
     for term, parts in blocks.items():

@@ -33,7 +33,6 @@ _MOVE = (
     .where(_m.owner == bindparam("at_owner"), _m.number == bindparam("at_number"))
     .values(log=bindparam("log"), sequence=bindparam("sequence"), hidden=0)
 )
-_INSERT = PreparedStatement(insert(memories).values(column_params(memories)).inline())
 _INSERT_LINKS = PreparedStatement(insert(memory_links).values(column_params(memory_links)).inline())
 _HIDE = (
     update(memories)
@@ -96,6 +95,13 @@ class _Room:
 
 
 @cache
+def _insert(dialect: str) -> PreparedStatement:
+    """Returns the statement that inserts entries, except those whose id is stored already."""
+    inserted = insert_for(dialect, memories).values(column_params(memories))
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["owner", "entry_id"]).inline())
+
+
+@cache
 def _reserve(dialect: str) -> PreparedStatement:
     """Returns the statement that adds to a user's counts and reserves numbers for new entries."""
     values = column_params(memory_users) | {"seen": clock()}
@@ -122,19 +128,31 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     words = {id_: terms(each.entry.text) for id_, each in by_id.items() if each.entry.text}
     # First of all, because it locks the user's row: what is known now stays known.
     room = _reserved(connection, app, user, words, _bytes(by_id[id_] for id_ in words)) if words else None
-    known = {id_: (number, hidden) for id_, number, hidden in _KNOWN.rows(connection, {"at_owner": owner}, list(by_id))}
+    stored = 0
+    if room is not None:
+        known = _known(connection, owner, list(words)) if room.entries > ENTRIES else {}
+        added = [by_id[id_] for id_ in words if id_ not in known][: _left(user, room, len(known), strict=strict)]
+        stored = _add(connection, owner, added, words, room)
+    if stored < len(by_id):
+        _show_again(connection, owner, by_id)
+
+
+def _known(connection: Connection, owner: int, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Returns the numbers of entries that are stored, and whether they are hidden."""
+    return {id_: (number, hidden) for id_, number, hidden in _KNOWN.rows(connection, {"at_owner": owner}, ids)}
+
+
+def _show_again(connection: Connection, owner: int, by_id: Mapping[str, NewEntry]) -> None:
+    """Gives hidden entries the source with which they come again."""
     moved = [
-        {"at_owner": owner, "at_number": known[id_][0], "log": each.log, "sequence": each.sequence}
-        for id_, each in by_id.items()
-        if id_ in known and each.log and known[id_][1]
+        {"at_owner": owner, "at_number": number, "log": by_id[id_].log, "sequence": by_id[id_].sequence}
+        for id_, (number, hidden) in _known(connection, owner, list(by_id)).items()
+        if hidden and by_id[id_].log
     ]
     if moved:
         connection.execute(_MOVE, moved)
         change_user(connection, owner)
         unpack_blocks(connection, owner, [each["at_number"] for each in moved])
-    if room is not None:
-        added = [by_id[id_] for id_ in words if id_ not in known]
-        _add(connection, owner, added[: _left(user, room, len(words) - len(added), strict=strict)], words, room)
 
 
 def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
@@ -152,27 +170,33 @@ def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
 
 def _add(
     connection: Connection, owner: int, added: Sequence[NewEntry], words: Mapping[str, Mapping[str, int]], room: _Room
-) -> None:
-    """Stores new entries, and gives back the room of those that were not new."""
+) -> int:
+    """Stores those entries that are new, gives back the room of the others, and returns how many it stored."""
     older = _transitive(connection, owner, added)
-    lengths = [_length(words[each.entry.id]) for each in added]
-    rows = [_row(owner, room.first + at, each, lengths[at], older[at], room.now) for at, each in enumerate(added)]
+    rows = [
+        _row(owner, room.first + at, each, _length(words[each.entry.id]), older[at], room.now) for at, each in enumerate(added)
+    ]
+    # Nearly always all are new: then this one statement is enough.
+    if rows and _insert(connection.dialect.name).run_many(connection, rows) < len(rows):
+        known = _known(connection, owner, [row["entry_id"] for row in rows])
+        rows = [row for row in rows if known[row["entry_id"]][0] == row["number"]]
     if len(rows) < room.size:
         # What searches read stays as it was.
-        fewer = {"fewer": room.size - len(rows), "fewer_words": room.words - sum(lengths)}
-        connection.execute(_GIVE_BACK, {"at_owner": owner, "fewer_bytes": room.bytes - _bytes(added)} | fewer)
-    if rows:
-        _INSERT.run_many(connection, rows)
-        pack_blocks(connection, owner, room.first, room.first + room.size)
-        add_words(connection, owner, [(row["number"], words[row["entry_id"]]) for row in rows])
+        fewer = {"fewer": room.size - len(rows), "fewer_words": room.words - sum(row["words"] for row in rows)}
+        fewer["fewer_bytes"] = room.bytes - sum(len(row["text"].encode()) for row in rows)
+        connection.execute(_GIVE_BACK, {"at_owner": owner} | fewer)
+    end = room.first + room.size
+    pack_blocks(connection, owner, room.first, end)
+    add_words(connection, owner, room.first, end, [(row["number"], words[row["entry_id"]]) for row in rows])
     links = [
         {"owner": owner, "older": id_, "newer": row["number"]}
-        for row, ids in zip(rows, older, strict=True)
-        for id_ in ids
+        for row in rows
+        for id_ in older[row["number"] - room.first]
         if id_ != row["entry_id"]
     ]
     if links:
         _INSERT_LINKS.run_many(connection, links)
+    return len(rows)
 
 
 def _bytes(new: Iterable[NewEntry]) -> int:

@@ -1,7 +1,7 @@
 """Prepared statements of the hot path: SQLAlchemy compiles them once, and on SQLite the driver runs them directly."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select, bindparam
@@ -41,18 +41,25 @@ class PreparedStatement:
         prepared = self._sqlite or self._prepare(connection)
         return _driver(connection).execute(prepared.text, prepared.values(values)).fetchall()
 
+    def each(self, connection: Connection, values: dict[str, Any]) -> Iterator[Sequence[Any]]:
+        """Executes it and yields the rows. On SQLite each is read when it is wanted, so large ones do not add up."""
+        if connection.dialect.name != "sqlite":
+            yield from connection.execute(self._statement, values)
+            return
+        prepared = self._sqlite or self._prepare(connection)
+        yield from _driver(connection).execute(prepared.text, prepared.values(values))
+
     def row(self, connection: Connection, values: dict[str, Any]) -> Sequence[Any] | None:
         """Executes it and returns the first row, or None."""
         rows = self.rows(connection, values)
         return rows[0] if rows else None
 
-    def run_many(self, connection: Connection, many: list[dict[str, Any]]) -> None:
-        """Executes it once for each item of `many`."""
+    def run_many(self, connection: Connection, many: list[dict[str, Any]]) -> int:
+        """Executes it once for each item of `many`, and returns how many rows it changed."""
         if connection.dialect.name != "sqlite":
-            connection.execute(self._statement, many)
-            return
+            return connection.execute(self._statement, many).rowcount
         prepared = self._sqlite or self._prepare(connection)
-        _driver(connection).executemany(prepared.text, [prepared.values(values) for values in many])
+        return _driver(connection).executemany(prepared.text, [prepared.values(values) for values in many]).rowcount
 
     def _prepare(self, connection: Connection) -> _Prepared:
         compiled = self._statement.compile(dialect=connection.dialect)
