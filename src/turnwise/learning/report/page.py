@@ -33,8 +33,8 @@ def _body(found: Evaluation) -> Markup:
     """The page's content."""
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
-    sections: list[Child] = [tag("header", tag("h1", "Evaluation"), *_about(found.subject))]
-    sections.append(sections.tiles(found.measures))
+    parts: list[Child] = [tag("header", tag("h1", "Evaluation"), *_about(found.subject))]
+    parts.append(sections.tiles(found.measures))
     plots: list[Child] = []
     if in_scope:
         note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right. Grey: number of decisions."
@@ -50,11 +50,11 @@ def _body(found: Evaluation) -> Markup:
         plots.append(figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
     plots.append(tag("figure", tag("h2", "Decisions by method"), sections.methods(found.measures)))
     plots += [tag("figure", tag("h2", f"By {key}"), sections.groups(key, those)) for key, those in found.measures.by.items()]
-    sections.append(tag("div", *plots, class_="plots"))
-    sections += _mistakes(found, scored)
+    parts.append(tag("div", *plots, class_="plots"))
+    parts += _mistakes(found, scored)
     note = "The documentation explains the measures, under evaluation."
-    sections.append(tag("footer", note))
-    return tag("main", *sections)
+    parts.append(tag("footer", note))
+    return tag("main", *parts)
 
 
 def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
