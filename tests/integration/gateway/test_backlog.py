@@ -50,7 +50,7 @@ async def test_the_process_that_answers(make_runner: MakeRunner) -> None:
 
 
 def nobody_there() -> MakesDispatcher:
-    pytest.importorskip("h11")
+    pytest.importorskip("httptools")
     from turnwise.dispatch.restate.dispatcher import RestateEngine
 
     return RestateEngine(f"restate://127.0.0.1:{free_port()}?admin={free_port()}", app="app").dispatcher
