@@ -5,7 +5,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql.signals import encoding
@@ -44,6 +44,8 @@ class Mailbox:
         """Sessions whose signals were taken for sending and are not confirmed yet."""
         self._unannounced: set[SessionKey] = set()
         """Sessions watched here and not announced yet."""
+        self._announced: dict[SessionKey, float] = {}
+        """When sessions were last announced. Other processes know a young announcement, also of a watch that ended since."""
         self._next_announcement = 0.0
         self._must_greet = self._must_wake_all = False
 
@@ -64,9 +66,10 @@ class Mailbox:
             self._must_wake_all = True
 
     def watch_opened(self, key: SessionKey) -> None:
-        """Records that a watch began in this process."""
+        """Records that a watch began in this process. Other processes are told, unless they know it from one just before."""
         with self._lock:
-            self._unannounced.add(key)
+            if self._clock() - self._announced.get(key, -math.inf) >= self._announce_seconds:
+                self._unannounced.add(key)
 
     def connected(self, *, after_a_gap: bool) -> None:
         """Records that the connection is up: asks the others for their watches and announces ours.
@@ -76,6 +79,7 @@ class Mailbox:
         watched = self._listeners.keys()
         with self._lock:
             self._must_greet = True
+            self._announced.clear()
             self._unannounced.update(watched)
             for key in self._unconfirmed:
                 self._queue(key, None)
@@ -107,6 +111,7 @@ class Mailbox:
         notifications = [*([encoding.HELLO] if greets else []), *([encoding.ALL_CHANGED] if wakes_all else [])]
         validity = self._announce_seconds * VALIDITY_FACTOR
         watched = self._listeners.keys() if announces_all else tuple(key for key in fresh if key in self._listeners)
+        self._note_announced(watched, now)
         notifications += (encoding.watched(key, validity, fresh=key in fresh) for key in watched)
         for key, queued in outbox.items():
             notifications += encoding.signal_notes(key, queued)
@@ -123,6 +128,7 @@ class Mailbox:
             match notification.kind:
                 case "hello":
                     with self._lock:
+                        self._announced.clear()
                         self._next_announcement = 0.0
                 case "watched":
                     self._note_remote_watch(notification)
@@ -132,6 +138,12 @@ class Mailbox:
                     self._listeners.notify(notification.key, None)
                 case "partial" if notification.key in self._listeners and (event := encoding.event_of(notification.raw)):
                     self._listeners.notify(notification.key, event)
+
+    def _note_announced(self, keys: Iterable[SessionKey], now: float) -> None:
+        with self._lock:
+            self._announced |= dict.fromkeys(keys, now)
+            if len(self._announced) > REMOTE_WATCHES:
+                self._announced.clear()
 
     def _note_remote_watch(self, notification: encoding.Notification) -> None:
         """Notes that another process watches the session, and signals a recent change that it may have missed."""
