@@ -42,6 +42,8 @@ class Mailbox:
         self._waiting = 0
         self._unconfirmed: tuple[SessionKey, ...] = ()
         """Sessions whose signals were taken for sending and are not confirmed yet."""
+        self._is_wake_unconfirmed = False
+        """True if a change of every session was taken for sending and is not confirmed yet."""
         self._unannounced: set[SessionKey] = set()
         """Sessions watched here and not announced yet."""
         self._announced: dict[SessionKey, float] = {}
@@ -84,6 +86,7 @@ class Mailbox:
             for key in self._unconfirmed:
                 self._queue(key, None)
             self._unconfirmed = ()
+            self._must_wake_all = self._must_wake_all or self._is_wake_unconfirmed
         if after_a_gap:
             self._listeners.notify_all()
 
@@ -103,6 +106,7 @@ class Mailbox:
             fresh, self._unannounced = self._unannounced, set()
             greets, self._must_greet = self._must_greet, False
             wakes_all, self._must_wake_all = self._must_wake_all, False
+            self._is_wake_unconfirmed = wakes_all
             outbox, self._outbox, self._waiting = self._outbox, {}, 0
             self._unconfirmed = tuple(outbox)
             announces_all = now >= self._next_announcement
@@ -120,7 +124,7 @@ class Mailbox:
     def sent(self) -> None:
         """Confirms the payloads of the last `take`."""
         with self._lock:
-            self._unconfirmed = ()
+            self._unconfirmed, self._is_wake_unconfirmed = (), False
 
     def receive(self, payload: bytes) -> None:
         """Handles a payload of another process. Does not raise; malformed payloads are ignored."""
