@@ -114,7 +114,7 @@ def _error_of(connection: Connection, text: str, error: Exception) -> BaseExcept
     base = dialect.loaded_dbapi.Error
     if not isinstance(error, base):
         return error
-    is_lost = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)  # type: ignore[arg-type]
+    is_lost = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
     if is_lost:
         connection.invalidate(error)
     return DBAPIError.instance(text, None, error, base, hide_parameters=True, connection_invalidated=is_lost, dialect=dialect)
