@@ -1,5 +1,6 @@
 """The inbox: a session's messages in the order of acceptance, and the state of each."""
 
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -33,7 +34,8 @@ _s, _m = sessions.c, messages.c
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 
-class LockedSession(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LockedSession:
     """The columns of a session's row that is locked until the transaction ends."""
 
     owner: int
@@ -45,7 +47,8 @@ class LockedSession(NamedTuple):
     lease_holder: str | None
 
 
-class MessageRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MessageRow:
     """The columns of a message's row."""
 
     session: int
@@ -57,7 +60,7 @@ class MessageRow(NamedTuple):
     body: str
 
 
-_LOCK = PreparedStatement(select(*(_s[name] for name in LockedSession._fields)).where(is_session()).with_for_update())
+_LOCK = PreparedStatement(select(*(_s[field.name] for field in fields(LockedSession))).where(is_session()).with_for_update())
 _IS_ROW = (_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
 _COUNT = PreparedStatement(
     update(sessions)
@@ -72,7 +75,9 @@ _ENQUEUE = PreparedStatement(
     .returning(_s.owner, _s.number, _s.queued, _s.accepted)
 )
 _IS_OF_OWNER = _m.owner == bindparam("at_owner")
-_MESSAGE = select(*(_m[name] for name in MessageRow._fields)).where(_IS_OF_OWNER, _m.message_id == bindparam("at_message"))
+_MESSAGE = select(*(_m[field.name] for field in fields(MessageRow))).where(
+    _IS_OF_OWNER, _m.message_id == bindparam("at_message")
+)
 _OF_SESSION = PreparedStatement(_MESSAGE.where(_m.session == session_number))
 _OF_ROW = PreparedStatement(_MESSAGE.where(_m.session == bindparam("at_session")))
 _OLDEST = select(_m.message_id, _m.body).where(_IS_OF_OWNER, _IS_QUEUED).order_by(_m.position).limit(1)
@@ -264,7 +269,7 @@ def _dequeue(state: str, *, oldest: bool = False) -> PreparedStatement:
         first = select(_m.message_id).where(_IS_OF_OWNER, _IS_QUEUED, _m.session == bindparam("at_session"))
         dequeued = dequeued.where(_m.message_id == first.order_by(_m.position).limit(1).correlate(None).scalar_subquery())
     values = {"invocation_id": "invocation", "sequence": "number", "body": "text"} if state == "started" else {"problem": "why"}
-    named = {column: bindparam(name) for column, name in values.items()}
+    named: dict[str, Any] = {column: bindparam(name) for column, name in values.items()}
     return PreparedStatement(dequeued.values(state=state, **named).returning(_m.message_id))
 
 
